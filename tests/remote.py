@@ -3,6 +3,7 @@
 from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
+import torch
 
 from graph_retrievers import Edge, GraphIndex, Node
 from graph_retrievers.graph.filters import filter_mask
@@ -10,6 +11,7 @@ from graph_retrievers.graph.names import name_words
 from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
 from graph_retrievers.stores.remote import Page, RemoteIndex, StoredEdge, StoredNode, Titled
+from graph_retrievers.systems.traits import traits_of
 
 ONE = np.ones(6, np.float32)
 
@@ -90,6 +92,41 @@ class MemoryVectors:
     def vectors(self, ids):
         self.asked.append(("vectors", len(ids)))
         return {name: self.held[name] for name in ids if name in self.held}
+
+
+class MemoryWords:
+    """The BM25 of an index as a WordStore; ties come in the order of the ids. `asked` has every request."""
+
+    def __init__(self, index):
+        self.index, self.bm25, self.ids, self.asked = index, index.bm25, index.graph.ids, []
+
+    def traits(self):
+        return traits_of(self.index)
+
+    def within(self, ids):
+        made = MemoryWords(self.index)
+        rows = [row for row, name in enumerate(self.ids) if name in ids]
+        made.bm25, made.ids = self.bm25.restricted(torch.tensor(rows), None), [self.ids[row] for row in rows]
+        made.asked = self.asked
+        return made
+
+    def search(self, texts, k):
+        self.asked.append(("search", len(texts), k))
+        scores, rows = self.bm25.search(texts, len(self.ids))
+        found = [
+            [(self.ids[r], s) for r, s in zip(row, score, strict=True) if r >= 0]
+            for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
+        return [sorted(each, key=lambda pair: (-pair[1], pair[0]))[:k] for each in found]
+
+    def term_scores(self, pairs):
+        self.asked.append(("term_scores", len(pairs)))
+        found = []
+        for text, ids in pairs:
+            rows = torch.tensor([self.ids.index(name) for name in ids])
+            terms = self.bm25.term_scores([text], torch.zeros_like(rows), rows)
+            found.append([{n: s for n, s in zip(ids, column, strict=True) if s} for column in terms.T.tolist()])
+        return found
 
 
 WORDS = [f"word{i}" for i in range(30)]

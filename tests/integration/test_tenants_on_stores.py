@@ -12,8 +12,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 
 from graph_retrievers import GAR, Edge, FastInsight, GraphIndex, MoR, Pipeline, Retriever, SpreadingActivation
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError
-from graph_retrievers.operators import BM25Search, VectorSearch
-from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.operators import VectorSearch
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
@@ -152,7 +151,8 @@ def test_a_planner_is_told_of_the_scope_alone(engines, corpus):
     nodes, edges, _ = corpus
     index = shared(engines)
     index.within(tenant(7)).read_schema()
-    types, triples = index.within(tenant(7))._schema
+    told = index.within(tenant(7))._facts.told
+    types, triples = told("type_names"), told("schema triples")
     own = alone(corpus, 7).graph
     assert types == sorted(set(own.types))
     kinds = dict(zip(own.ids, own.types, strict=True))
@@ -230,8 +230,8 @@ def test_what_cannot_be_asked_in_a_scope_is_refused_with_the_reason(corpus, engi
     graph, held = MemoryGraph(whole.graph), MemoryVectors(whole.graph.ids, vectors)
     good = {"vectors": held, "signals": {"bm25": whole.bm25}}
 
-    def asked(store=graph, scope=None, search=VectorSearch, **options):
-        retriever = RemoteRetriever(RemoteIndex(store, **{**good, **options}), Retriever, operator=Pipeline(search(5)))
+    def asked(store=graph, scope=None, **options):
+        retriever = RemoteRetriever(RemoteIndex(store, **{**good, **options}), Retriever, operator=Pipeline(VectorSearch(5)))
         return retriever.retrieve("word1", vector=np.ones(6), scope=tenant(1) if scope is None else scope)
 
     assert len(asked()) == 10
@@ -247,10 +247,6 @@ def test_what_cannot_be_asked_in_a_scope_is_refused_with_the_reason(corpus, engi
         asked(max_nodes=5)
     with pytest.raises(InvalidArgumentError, match="scope is .*expected a mapping"):
         asked(scope=lambda node: True)
-    uncounted = BM25(whole.graph.contents())
-    uncounted._lengths = np.zeros(0, np.int32)
-    with pytest.raises(InvalidArgumentError, match="keeps no counts of words"):
-        asked(search=BM25Search, signals={"bm25": uncounted})
     with pytest.raises(InvalidArgumentError, match="scope is a|cannot be part|compared to strings"):
         RemoteRetriever(shared(engines), GAR).retrieve("?", vector=np.ones(6), scope={"made": {"$eq": object()}})
 

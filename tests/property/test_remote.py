@@ -1,10 +1,12 @@
 """Retrievers on a graph that is fetched piece by piece give the answers in memory, on random graphs."""
 
+from uuid import NAMESPACE_OID, uuid5
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GAR, MMR, Eager, FastInsight, MoR, Pipeline, Retriever, Scored, WalkFusion
+from graph_retrievers import GAR, MMR, Eager, FastInsight, MoR, Pipeline, Retriever, Scored, SpreadingActivation, WalkFusion
 from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
@@ -23,6 +25,7 @@ from tests.remote import (
     CountingRelevance,
     MemoryGraph,
     MemoryVectors,
+    MemoryWords,
     assert_same,
     index_of,
     question_vectors,
@@ -84,9 +87,18 @@ SYSTEMS = {
     "gar": (GAR, {"nodes_per_round": 4}),
     "links": (WalkFusion, {"form": "links", "bridges": 0}),
     "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0), "depth": 20}),
+    "default": (WalkFusion, {}),
+    "default of spreading": (SpreadingActivation, {"fuse": False}),
+    "names and passages": (WalkFusion, {"form": "names", "depth": 20}),
     "mor": (MoR, {"candidates": 12, "seeds": 3, "matches": 4}),
     "mor filled": (MoR, {"candidates": 25, "fill": True, "backfill": False}),
 }
+
+
+# What they do follows from the whole graph, of which a store of words tells.
+BY_TRAITS = {"default", "default of spreading", "names and passages"}
+# Names of two nodes each, in any case, and of one by its id.
+NAMING = ["Who saw Title 3 and word1 word2?", "title 1 word4", "word6 word7 Title 2", f"{uuid5(NAMESPACE_OID, 'node 5')} word9"]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -102,19 +114,22 @@ def test_the_answers_are_those_in_memory(name, data):
     index = index_of(corpus, CountingRelevance() if has_model else None)
     graph, vectors = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
     model = CountingRelevance() if has_model else None
-    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, relevance=model)
+    searched = name in BY_TRAITS or (name != "fused with search" and data.draw(st.booleans()))
+    words = {"words": MemoryWords(index)} if searched else {"signals": {"bm25": index.bm25}}
+    remote = RemoteIndex(graph, vectors=vectors, relevance=model, **words)
+    questions = NAMING if name in BY_TRAITS else QUESTIONS
     filters = {key: data.draw(CONDITION) for key in ("filter", "seed_filter", "traversal_filter")}
-    scope = data.draw(st.none() | st.sampled_from(SCOPES))
+    scope = data.draw(st.none() | st.sampled_from(SCOPES)) if name not in BY_TRAITS else None
     filters |= {} if scope is None else {"scope": scope}
     k, own = data.draw(st.sampled_from([1, 10, 70])), question_vectors(corpus, seed)
-    inputs = {"plan": [data.draw(PLAN) for _ in QUESTIONS]} if system is MoR else {}
+    inputs = {"plan": [data.draw(PLAN) for _ in questions]} if system is MoR else {}
     retriever = RemoteRetriever(remote, system, **options)
-    found = retriever.retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs)
+    found = retriever.retrieve_batch(questions, k, vectors=own, **filters, **inputs)
     if name == "fused with search":
         # Whether names identify nodes is not known there, as in an index without words.
         index = index_of(corpus, CountingRelevance() if has_model else None, bm25=False)
-    assert_same(found, system(index, **options).retrieve_batch(QUESTIONS, k, vectors=own, **filters, **inputs))
-    place = data.draw(st.integers(0, len(QUESTIONS) - 1))
+    assert_same(found, system(index, **options).retrieve_batch(questions, k, vectors=own, **filters, **inputs))
+    place = data.draw(st.integers(0, len(questions) - 1))
     one = {key: values[place] for key, values in inputs.items()}
-    alone = retriever.retrieve(QUESTIONS[place], k, vector=own[place], **filters, **one)
-    assert_same([alone], [system(index, **options).retrieve(QUESTIONS[place], k, vector=own[place], **filters, **one)])
+    alone = retriever.retrieve(questions[place], k, vector=own[place], **filters, **one)
+    assert_same([alone], [system(index, **options).retrieve(questions[place], k, vector=own[place], **filters, **one)])

@@ -18,6 +18,7 @@ __all__ = [
     "composed",
     "is_proper_name",
     "name_keys",
+    "name_runs",
     "name_table",
     "name_types",
     "name_words",
@@ -185,6 +186,8 @@ class NameTable:
     ----------
     capitals : bool
         Whether most names contain a capital letter, so that a lower-case word of a text is rarely meant as a name.
+    longest : int
+        Words of the longest name that is found in texts.
 
     Notes
     -----
@@ -221,6 +224,7 @@ class NameTable:
         for row in (row for key in several for row in self._rows[key]):
             self._spelled.setdefault(" ".join(name_words(names[row])), []).append(row)
         self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
+        self.longest = max((found[0] for found in self._lengths.values()), default=0)
         self.capitals = 2 * lower < len(names)
         self._korean = any("\uac00" <= key[-1] <= "\ud7a3" for key in self._rows)
 
@@ -260,6 +264,24 @@ class NameTable:
             start += step
         proper = [match for match in found if not match[0].islower()]
         return proper if self.capitals and proper else found
+
+
+def name_runs(text: str, longest: int) -> set[str]:
+    """Return the names that a text may hold, in folded case with one space between words: all runs of at most `longest` words.
+
+    Of Korean, words without their particles too. They are the keys by which a :class:`NameTable` finds names in the text.
+
+    >>> sorted(name_runs("A loom weaves", 2))
+    ['a', 'a loom', 'loom', 'loom weaves', 'weaves']
+    """
+    words = name_words(text, fold=True)
+    runs = set[str]()
+    for start in range(len(words)):
+        before = ""
+        for word in words[start : start + longest]:
+            runs.update(before + each for each in (word, *korean_stems(word)))
+            before += f"{word} "
+    return runs
 
 
 def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:

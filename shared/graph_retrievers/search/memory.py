@@ -28,6 +28,7 @@ from graph_retrievers.search.requests import (
     Degree,
     Instead,
     Links,
+    Mentions,
     Near,
     Nearest,
     Neighbors,
@@ -188,6 +189,11 @@ class Memory:
     def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
         return [[name_table(self.graph, fold=request.fold).rows(name) for name in request.names] for _, request in asked]
+
+    def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
+        """Return the names in questions."""
+        names = name_table(self.graph, fold=asked[0][1].fold)
+        return [names.find(self.queries.texts[place]) for place, _ in asked]
 
     def _searched(self, asked: Sequence[tuple[int, Any]], signal: str) -> tuple[Queries, list[int]]:
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""

@@ -20,6 +20,7 @@ __all__ = [
     "Degree",
     "Instead",
     "Links",
+    "Mentions",
     "Near",
     "Nearest",
     "Neighbors",
@@ -184,6 +185,19 @@ class Titled(Request):
 
     verb = "titled"
     names: tuple[str, ...]
+    fold: bool = True
+
+
+@dataclass(frozen=True)
+class Mentions(Request):
+    """The names of nodes in the question: list of (name as it is spelled there, rows), in order.
+
+    See :meth:`graph_retrievers.graph.names.NameTable.find`; with `fold`, upper and lower case are alike.
+    """
+
+    verb = "mentions"
+    reads = "signals"
+    shared = ("fold",)
     fold: bool = True
 
 

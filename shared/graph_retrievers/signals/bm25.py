@@ -104,8 +104,7 @@ class BM25(TermSignal):
         distinct = np.unique(found)
         # In the precision of bm25s: idf in single precision, the share of the frequency in double precision.
         idf = np.array([math.log(1 + (size - count + 0.5) / (count + 0.5)) for count in distinct.tolist()], np.float32)
-        weights = idf[np.searchsorted(distinct, found)]
-        norms = self.k1 * ((1 - self.b) + self.b * lengths / max(lengths.mean() if size else 0.0, 1e-9))
+        weights, norms = idf[np.searchsorted(distinct, found)], self._norms()
         data = np.empty(len(entries.rows), np.float32)
         # Pieces that stay in the processor's cache.
         for start in range(0, len(data), _ENTRIES_AT_A_TIME):
@@ -116,6 +115,19 @@ class BM25(TermSignal):
             share = counts / (norms[entries.rows[part]] + counts)
             data[part] = np.repeat(weights[first : first + len(spans)], spans) * share
         self._assign(torch.from_numpy(entries.indptr), torch.from_numpy(entries.rows), torch.from_numpy(data), size, device)
+
+    def _norms(self) -> np.ndarray:
+        """Return k1 (1 - b + b L / mean L) of each text, L its number of words: float64, shape [N]."""
+        mean = max(self._lengths.mean() if len(self._lengths) else 0.0, 1e-9)
+        return self.k1 * ((1 - self.b) + self.b * self._lengths / mean)
+
+    def shares(self) -> np.ndarray:
+        """Return the weights of all entries without the idf of their words, f / (f + norm): float32, shape [nnz].
+
+        An engine that knows the idf itself, as Qdrant does, holds them. f is how often the word occurs in the text, and norm
+        k1 (1 - b + b L / mean L) with the number L of its words.
+        """
+        return (self._counts / (self._norms()[self.rows.cpu().numpy()] + self._counts)).astype(np.float32)
 
     def __repr__(self) -> str:
         """Return the sizes."""

@@ -16,9 +16,9 @@ def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, 
     With None for `fuse`, it is fused only there. With False for `led`, names do not lead it: it is fused with hybrid search over
     any passages, which counts twice.
     """
-    # A lexical signal in a store does not come with the graph, which is read here.
-    local = index.has_dense and isinstance(index.signals.get("bm25"), BM25)
-    words = local and holds_passages(index.graph) and not (led and names_lead(without_names(index)))
+    # A lexical signal of another kind does not come with the graph, which is read here.
+    known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
+    words = known and holds_passages(index.graph) and not (led and names_lead(without_names(index)))
     if not (words if fuse is None else fuse):
         return operator
     weights = (1.0, 1.0 if led else 2.0)

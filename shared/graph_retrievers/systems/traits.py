@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ __all__ = [
     "names_join",
     "names_lead",
     "names_mentioned",
+    "titles_told",
+    "traits_of",
     "without_names",
 ]
 
@@ -92,11 +94,10 @@ def names_identify(index: GraphIndex) -> bool:
     >>> names_identify(GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"]))
     True
     """
-    bm25 = index.signals.get("bm25")
+    bm25, graph = index.signals.get("bm25"), index.graph
     if not isinstance(bm25, BM25):
-        return True
-
-    graph = index.graph
+        # Of a graph in a database, it may be known.
+        return graph.cache.get("names identify", lambda: True)
 
     def make() -> tuple[BM25, bool]:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
@@ -170,9 +171,7 @@ def names_join(index: GraphIndex) -> bool:
 
     See :func:`documents_linked` and :func:`names_held`.
     """
-    # Of a graph in a database, this is not read.
-    local = type(index.graph) is CorpusGraph and index.has_bm25
-    return local and documents_linked(index.graph) < _LINKED and names_held(index.graph) >= _HELD
+    return index.has_bm25 and documents_linked(index.graph) < _LINKED and names_held(index.graph) >= _HELD
 
 
 def names_held(graph: CorpusGraph) -> float:
@@ -215,12 +214,54 @@ def documents_linked(graph: CorpusGraph) -> float:
     return graph.cache.get("documents linked", make)
 
 
+def titles_told(graph: CorpusGraph) -> bool:
+    """Return whether any node has a title.
+
+    >>> titles_told(CorpusGraph(["a"], ["A loom."]))
+    False
+    """
+    return graph.cache.get("titles told", lambda: any(graph.titles))
+
+
+def traits_of(index: GraphIndex) -> dict[str, Any]:
+    """Return what retrievers choose their form by, as values that JSON holds.
+
+    Stores of a graph beyond memory keep it, as it follows from all nodes: a
+    :class:`~graph_retrievers.stores.remote.RemoteIndex` tells it to retrievers, which so take the form that they take in memory.
+
+    Examples
+    --------
+    >>> traits_of(GraphIndex.from_texts(["Kismet starred Ada Holm."], titles=["Kismet"]))["names in texts"]
+    1.0
+    """
+    return {name: read(index) for name, read in _TRAITS.items()}
+
+
+# By the keys under which the cache of the graph has them, and by the names of its attributes.
+_TRAITS: dict[str, Callable[[GraphIndex], Any]] = {
+    "nodes": len,
+    "type_names": lambda index: list(index.graph.type_names),
+    "relation_names": lambda index: list(index.graph.relation_names),
+    "has_edges": lambda index: index.graph.has_edges,
+    "types of names": lambda index: list(name_types(index.graph)),
+    "titles told": lambda index: titles_told(index.graph),
+    "holds passages": lambda index: holds_passages(index.graph),
+    "holds pieces": lambda index: holds_pieces(index.graph),
+    "names identify": names_identify,
+    "names in the texts": lambda index: names_mentioned(index.graph),
+    "names in texts": lambda index: names_held(index.graph),
+    "documents linked": lambda index: documents_linked(index.graph),
+    "names have capitals": lambda index: name_table(index.graph, fold=True).capitals,
+    "longest name": lambda index: name_table(index.graph, fold=True).longest,
+}
+
+
 def without_names(index: GraphIndex) -> GraphIndex:
     """Return the index without the nodes that stand for names in the texts of others, and what joins them.
 
     See :func:`~graph_retrievers.graph.names.name_types`.
     """
-    names = name_types(index.graph) if type(index.graph) is CorpusGraph else ()
+    names = name_types(index.graph)
     return index.within({"$type": {"$nin": list(names)}}) if names else index
 
 

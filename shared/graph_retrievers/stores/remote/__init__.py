@@ -5,10 +5,12 @@ from graph_retrievers.stores.remote.ports import (
     Page,
     ScopedGraphStore,
     ScopedVectorStore,
+    ScopedWordStore,
     StoredEdge,
     StoredNode,
     Titled,
     VectorStore,
+    WordStore,
 )
 from graph_retrievers.stores.remote.retriever import RemoteIndex, RemoteRetriever
 
@@ -19,8 +21,10 @@ __all__ = [
     "RemoteRetriever",
     "ScopedGraphStore",
     "ScopedVectorStore",
+    "ScopedWordStore",
     "StoredEdge",
     "StoredNode",
     "Titled",
     "VectorStore",
+    "WordStore",
 ]

@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.graph.names import name_table
+from graph_retrievers.graph.names import name_runs, name_table
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates, places_of
@@ -24,6 +24,7 @@ from graph_retrievers.search.requests import (
     Contents,
     Degree,
     Links,
+    Mentions,
     Near,
     Nearest,
     Neighbors,
@@ -32,6 +33,7 @@ from graph_retrievers.search.requests import (
     Scores,
     Similarity,
     Steps,
+    TermScores,
     Texts,
     Titled,
     Vectors,
@@ -40,14 +42,14 @@ from graph_retrievers.search.requests import (
 from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.stores.remote.pages import Found, Pages, name_key
-from graph_retrievers.stores.remote.stored_index import StoredIndex, StoredWords, WholeGraphError
+from graph_retrievers.stores.remote.stored_index import SearchedWords, StoredIndex, StoredWords, WholeGraphError
 
 __all__ = ["StoredQuestion", "Stores"]
 
 # What is answered here; a request without a verb reads the index itself, which refuses what it does not have.
 _ANSWERED = {
     *("nearest", "closest", "similarity", "scores", "term_scores", "vectors", "relevance", "contents", "texts", "titled"),
-    *("neighbors", "steps", "by_title", "degree", "weights", "links"),
+    *("neighbors", "steps", "by_title", "mentions", "degree", "weights", "links"),
 }
 _Test = Callable[[np.ndarray], np.ndarray]
 # Results of a search beyond those asked for, which show whether there are ties at the end; and how much deeper the next one goes.
@@ -150,8 +152,9 @@ class Stores(Memory):
     def prepare(self, asked: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
         pages, self.asked = self.pages, {type(request).__name__ for _, request in asked}
-        # Other signals than the vectors are in memory, and may be of edges.
-        about = [request for _, request in asked if request.verb in _ANSWERED and getattr(request, "signal", "dense") == "dense"]
+        searched = {name for name, held in self.queries.index.signals.items() if not isinstance(held, StoredWords)}
+        # Signals that are in memory may be of edges.
+        about = [request for _, request in asked if request.verb in _ANSWERED and getattr(request, "signal", "dense") in searched]
         pages.know(row for request in about if hasattr(request, "nodes") for row in request.nodes.tolist())
         for place, request in asked:
             if request.verb and request.verb not in _ANSWERED:
@@ -162,6 +165,12 @@ class Stores(Memory):
                 pages.expand.update(request.nodes.tolist())
             elif isinstance(request, (Similarity, Vectors)) or (isinstance(request, Scores) and request.signal == "dense"):
                 pages.vectors.update(request.nodes.tolist())
+            elif isinstance(request, (Scores, TermScores)) and request.signal in searched:
+                text = getattr(request, "text", None) or self.queries.texts[place]
+                pages.pairs.setdefault(text, set()).update(pages.nodes[row].id for row in request.nodes.tolist())
+            elif isinstance(request, Mentions):
+                longest = self.graph.cache.told("longest name", "names")  # type: ignore[attr-defined]
+                pages.names |= name_runs(self.queries.texts[place], longest)
             elif isinstance(request, Relevance) and request.texts is None:
                 model = request.model or self.queries.index.relevance
                 by_vectors = isinstance(model, BiEncoder) and model.embedding is self.queries.index.embedding
@@ -182,6 +191,17 @@ class Stores(Memory):
             rows = sorted({row for name in request.names for row in self.pages.named.get(name_key(name), [])})
             names = name_table(self.pages.part(rows, self.graph.include_titles), fold=request.fold)
             found.append([[rows[place] for place in names.rows(name)] for name in request.names])
+        return found
+
+    def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
+        """Return the names in questions: those of the nodes whose names are runs of words of a question."""
+        told, found = self.graph.cache.told, []  # type: ignore[attr-defined]
+        for place, request in asked:
+            text = self.queries.texts[place]
+            rows = sorted({row for run in name_runs(text, told("longest name")) for row in self.pages.named.get(run, [])})
+            names = name_table(self.pages.part(rows, self.graph.include_titles), fold=request.fold)
+            names.capitals = told("names have capitals")
+            found.append([(name, [rows[place] for place in places]) for name, places in names.find(text)])
         return found
 
     def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -214,6 +234,8 @@ class Stores(Memory):
         test = passing if names or excluded or types else None
         if isinstance(signal, StoredWords):
             return self._words(signal, text, k, test)
+        if isinstance(signal, SearchedWords):
+            return self._matches(text, k, test)
         return self._vectors(self.queries.vectors[place] if request.text is None else self._embedded(text), k, test)
 
     def _embedded(self, text: str) -> Tensor:
@@ -232,16 +254,21 @@ class Stores(Memory):
             raise InvalidArgumentError(
                 "The vector store orders its results by something else than the cosine; make it a cosine store."
             )
-        floor = scores.min() if len(rows) else torch.tensor(float("inf"))
-        if test is not None:
-            kept = torch.from_numpy(test(rows.numpy()))
-            rows, scores = rows[kept], scores[kept]
-        rows, order = torch.sort(rows)
-        values, columns = top_k(scores[order].unsqueeze(0), k, ROUNDING)
-        # What the store did not return scores at most as the last that it returned.
-        if not found.complete and (len(rows) < k or bool(values[0, -1] <= floor + ROUNDING)):
-            return self._search(key, query, max(k, _DEEPER * found.reach))
-        return rows[columns[0]].numpy(), falling(values)[0].numpy()
+        best = _first(rows, scores, k, test, ROUNDING, found.complete)
+        return self._search(key, query, max(k, _DEEPER * found.reach)) if best is None else best
+
+    def _matches(self, text: str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
+        pages = self.pages
+        found, reach = pages.found.get(text), (k if test is None else _DEEPER * k) + _MORE
+        if found is not None:
+            pairs = [(pages.rows[name], score) for name, score in found.keys if name in pages.rows]
+            rows, scores = (np.array(part) for part in zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
+            best = _first(torch.from_numpy(rows).long(), torch.from_numpy(scores).float(), k, test, 0.0, found.complete)
+            if best is not None:
+                return best
+            reach = max(reach, _DEEPER * found.reach)
+        pages.lookups[text] = max(reach, pages.lookups.get(text, 0))
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
 
     def _search(self, key: Any, query: Tensor, reach: int) -> tuple[np.ndarray, np.ndarray]:
         # Several searches of a step may be made by the same vector.
@@ -373,6 +400,25 @@ class Stores(Memory):
         pages.texts.update(rows.tolist())
         pages.fetch()
         return pages.part(rows.tolist(), self.graph.include_titles), [_renumbered(each, rows) for each in found]
+
+
+def _first(
+    rows: Tensor, scores: Tensor, k: int, test: _Test | None, rounding: float, complete: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the k best of what a search found, ties to the lower row; None if the search has to go deeper for them.
+
+    `rows` and `scores` are of shape [n], and scores that differ by less than `rounding` are ties.
+    """
+    floor = scores.min() if len(rows) else torch.tensor(float("inf"))
+    if test is not None:
+        kept = torch.from_numpy(test(rows.numpy()))
+        rows, scores = rows[kept], scores[kept]
+    rows, order = torch.sort(rows)
+    values, columns = top_k(scores[order].unsqueeze(0), k, rounding)
+    # What the store did not return scores at most as the last that it returned.
+    if not complete and (len(rows) < k or bool(values[0, -1] <= floor + rounding)):
+        return None
+    return rows[columns[0]].numpy(), falling(values)[0].numpy()
 
 
 def _letters(title: str) -> str:

@@ -26,7 +26,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.signals.embedding import check_vectors
-from graph_retrievers.stores.remote.ports import GraphStore, Page, StoredEdge, StoredNode, VectorStore
+from graph_retrievers.stores.remote.ports import GraphStore, Page, StoredEdge, StoredNode, VectorStore, WordStore
 
 __all__ = ["Found", "Limits", "Pages", "asked_of", "name_key", "within"]
 
@@ -43,7 +43,7 @@ class Limits:
 
 
 class Found(NamedTuple):
-    """The first results of a search: ids, or rows with scores, best first; `complete` says that there are no more."""
+    """The first results of a search: ids, ids with scores, or rows with scores, best first; `complete`: there are no more."""
 
     keys: list[Any]
     reach: int
@@ -62,12 +62,12 @@ class _Near(NamedTuple):
 class Pages:
     """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
 
-    The sets `texts`, `expand`, `vectors`, `positions`, `titles`, `names` and `searches` have what is wanted next; :meth:`fetch`
-    brings what of it is not there yet, in at most one round trip to the graph and two to the vector store.
+    The sets `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches`, `lookups` and `pairs` have what is wanted
+    next; :meth:`fetch` brings what of it is not there yet, in at most one round trip to the graph and two to each other store.
 
     Parameters
     ----------
-    graph, store : GraphStore, VectorStore or None
+    graph, store, words : GraphStore, VectorStore or None, WordStore or None
     limits : Limits
     size : int
         Number of nodes in the graph.
@@ -85,9 +85,10 @@ class Pages:
         size: int,
         dimension: int = 0,
         members: frozenset[str] | None = None,
+        words: WordStore | None = None,
     ) -> None:
         self.graph, self.store, self.limits, self.size, self.dimension = graph, store, limits, size, dimension
-        self.members = members
+        self.members, self.words = members, words
         self.nodes: dict[int, StoredNode] = {}
         self.rows: dict[str, int] = {}
         self.near: dict[int, _Near] = {}
@@ -96,22 +97,29 @@ class Pages:
         self.titled: dict[str, list[int]] = {}
         self.named: dict[str, list[int]] = {}
         self.found: dict[Any, Found] = {}
+        # Scores of nodes by their ids, for each term of a text; a node without one of its terms is in none.
+        self.terms: dict[str, list[dict[str, float]]] = {}
+        self.compared: dict[str, set[str]] = {}
         self.places: dict[int, int] = {}
         self.table = torch.zeros(0, dimension)
         self.absent: set[str] = set()
         # How many results a search gave, and of how many, where it gave fewer than there must be.
         self.short: tuple[int, int] | None = None
-        self.graph_trips = self.vector_trips = 0
+        self.graph_trips = self.vector_trips = self.word_trips = 0
         self._start_anew()
 
     def _start_anew(self) -> None:
         self.texts, self.expand, self.vectors, self.positions = set[int](), set[int](), set[int](), set[int]()
         self.titles, self.names = set[str](), set[str]()
         self.searches: dict[Any, tuple[Tensor, int]] = {}
+        self.lookups: dict[str, int] = {}
+        self.pairs: dict[str, set[str]] = {}
 
     def fetch(self) -> bool:
         """Fetch what is wanted; return whether anything was missing."""
         ids = self._search() if self.searches else set()
+        ids |= self._look_up() if self.lookups else set()
+        compared = self._compare()
         expand = self.expand - self.near.keys()
         texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
         asked: dict[str, set[Any]] = {
@@ -122,7 +130,7 @@ class Pages:
             "titles": self.titles - self.titled.keys(),
             "names": self.names - self.named.keys(),
         }
-        searched, missing = bool(self.searches), any(asked.values())
+        searched, missing = bool(self.searches or self.lookups or compared), any(asked.values())
         if missing:
             self._count("graph_trips", "graph database")
             page = asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
@@ -135,7 +143,8 @@ class Pages:
                 keys = [(name_key(node.title or node.id), row) for row, node in self.nodes.items()]
                 self.named |= {name: sorted(row for key, row in keys if key == name) for name in asked["names"]}
             self._join(expand, page.edges)
-        vectors = (self.vectors | {self.rows[name] for name in ids if name in self.rows}) - self.places.keys()
+        near = {name for key in self.searches for name in self.found[key].keys}
+        vectors = (self.vectors | {self.rows[name] for name in near if name in self.rows}) - self.places.keys()
         if vectors and self.store is not None:
             self._read_vectors(sorted(vectors))
         self._start_anew()
@@ -232,16 +241,60 @@ class Pages:
             # Of a store that repeats ids without end, deeper searches find nothing else.
             self._check_size(len(result))
             keys = list(dict.fromkeys(map(str, result)))
-            if self.members is not None and not self.members.issuperset(keys):
-                raise InvalidArgumentError(
-                    "The vector store found a node outside the scope: it was asked for the nearest among some ids, and does not "
-                    "keep to them. Use a store that does."
-                )
+            self._check_members("vector store", keys)
             self.found[key] = Found(keys, reach, len(result) < reach)
             if len(result) < min(reach, self.size):
                 self.short = (len(result), reach)
             ids |= set(keys)
         return ids
+
+    def _check_members(self, engine: str, ids: Iterable[str]) -> None:
+        if self.members is not None and not self.members.issuperset(ids):
+            raise InvalidArgumentError(
+                f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep to "
+                "them. Use a store that does."
+            )
+
+    def _look_up(self) -> set[str]:
+        """Make the searches by words that are wanted; return the ids that they found."""
+        assert self.words is not None
+        reach = max(self.lookups.values())
+        self._count("word_trips", "word store")
+        results = within(self.limits.timeout, _matches, self.words, list(self.lookups), reach, engine="word store")
+        if len(results) != len(self.lookups):
+            raise DatabaseError(f"The word store gave {len(results)} results for {len(self.lookups)} searches; expected one each.")
+        ids: set[str] = set()
+        for text, result in zip(self.lookups, results, strict=True):
+            self._check_size(len(result))
+            self._check_members("word store", (name for name, _ in result))
+            self.found[text] = Found(result, reach, len(result) < reach)
+            ids.update(name for name, _ in result)
+        return ids
+
+    def _compare(self) -> bool:
+        """Fetch the scores of nodes by the terms of texts that are wanted; return whether any were missing."""
+        pairs = {text: sorted(ids - self.compared.get(text, set())) for text, ids in self.pairs.items()}
+        asked = [(text, ids) for text, ids in pairs.items() if ids]
+        if not asked:
+            return False
+        assert self.words is not None
+        self._count("word_trips", "word store")
+        results = within(self.limits.timeout, self.words.term_scores, asked, engine="word store")
+        for (text, ids), terms in zip(asked, results, strict=True):
+            held = self.terms.setdefault(text, [{} for _ in terms])
+            for known, scores in zip(held, terms, strict=True):
+                known.update(scores)
+            self.compared.setdefault(text, set()).update(ids)
+        return True
+
+    def term_scores(self, text: str, rows: Sequence[int]) -> np.ndarray:
+        """Return the scores of nodes by the terms of a text, fetched where they are missing: float32, shape [n, T]."""
+        names = [self.nodes[row].id for row in rows]
+        self.pairs = {text: set(names)}
+        self._compare()
+        self.pairs = {}
+        held = self.terms.get(text, [])
+        return np.array([[scores.get(name, 0.0) for scores in held] for name in names], np.float32).reshape(len(names), len(held))
 
     def _read_vectors(self, rows: Sequence[int]) -> None:
         assert self.store is not None
@@ -300,6 +353,7 @@ class Pages:
         """Return what the call has fetched, as a note."""
         left_out = f"; {len(self.absent)} results of the vector store are not in the graph" if self.absent else ""
         trips = f"{self.graph_trips} to the graph, {self.vector_trips} to the vector store"
+        trips += f", {self.word_trips} to the word store" if self.words is not None else ""
         short = ""
         if self.short is not None:
             given, asked = self.short
@@ -336,6 +390,11 @@ def _results(store: VectorStore, vectors: np.ndarray, k: int) -> list[list[Any]]
     return [listed("A result of the vector store's search", result, "ids") for result in results]
 
 
+def _matches(words: WordStore, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+    results = listed("The result of the word store's search", words.search(texts, k), "lists of ids and scores")
+    return [[(str(name), float(score)) for name, score in result] for result in results]
+
+
 def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) -> T:
     """Return what a call to an engine returns; DatabaseError if it fails.
 
@@ -350,7 +409,7 @@ def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) 
         raise DatabaseError(f"The {engine} failed ({type(error).__name__}: {error}).") from error
 
 
-def within(seconds: float, ask: Callable[..., T], *arguments: Any) -> T:
+def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str = "vector store") -> T:
     """Return what a call to a store returns; DatabaseUnreachableError after so many seconds, DatabaseError if it fails.
 
     >>> within(1.0, sorted, [2, 1])
@@ -360,7 +419,7 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any) -> T:
 
     def run() -> None:
         try:
-            answer["value"] = asked_of("vector store", ask, *arguments)
+            answer["value"] = asked_of(engine, ask, *arguments)
         except Exception as error:
             answer["error"] = error
 
@@ -372,6 +431,6 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any) -> T:
         raise answer["error"]
     if "value" not in answer:
         raise DatabaseUnreachableError(
-            f"The vector store did not answer within {seconds:g} seconds. Check that it runs, or raise timeout=."
+            f"The {engine} did not answer within {seconds:g} seconds. Check that it runs, or raise timeout=."
         )
     return answer["value"]  # type: ignore[no-any-return]

@@ -13,10 +13,12 @@ __all__ = [
     "Page",
     "ScopedGraphStore",
     "ScopedVectorStore",
+    "ScopedWordStore",
     "StoredEdge",
     "StoredNode",
     "Titled",
     "VectorStore",
+    "WordStore",
 ]
 
 
@@ -125,3 +127,29 @@ class ScopedVectorStore(VectorStore, Protocol):
 
     def within(self, ids: Collection[str]) -> VectorStore:
         """Return the store of the vectors of these ids, without a round trip: its search finds the nearest among them."""
+
+
+@runtime_checkable
+class WordStore(Protocol):
+    """The words of nodes in an engine that searches them, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`.
+
+    Ids are those of the nodes. The terms of a text are what the engine makes of it, each once; a score is the sum over the terms.
+    Each method is one request.
+    """
+
+    def traits(self) -> Mapping[str, Any]:
+        """Return what :func:`graph_retrievers.systems.traits.traits_of` told of the index when the store was filled."""
+
+    def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+        """Return the ids and scores, above 0, of the k best matches of each text, best first; fewer if there are no more."""
+
+    def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
+        """Return for each of some texts, with ids, the scores by id for each of its terms; ids without a term are left out."""
+
+
+@runtime_checkable
+class ScopedWordStore(WordStore, Protocol):
+    """A word store that can also be searched among some of its nodes, as ``scope=`` asks."""
+
+    def within(self, ids: Collection[str]) -> WordStore:
+        """Return the store of the words of these ids, without a round trip: its search finds the best among them."""

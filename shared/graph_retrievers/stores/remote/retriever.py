@@ -26,15 +26,19 @@ from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.answers import answered
 from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.pages import Limits, Pages, asked_of
-from graph_retrievers.stores.remote.ports import GraphStore, VectorStore
-from graph_retrievers.stores.remote.scope import graph_of_scope, vectors_of_scope
-from graph_retrievers.stores.remote.stored_index import StoredGraph, StoredIndex, WholeGraphError
+from graph_retrievers.stores.remote.ports import GraphStore, VectorStore, WordStore
+from graph_retrievers.stores.remote.scope import graph_of_scope, vectors_of_scope, words_of_scope
+from graph_retrievers.stores.remote.stored_index import Facts, StoredGraph, StoredIndex, WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
+from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
+from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
 __all__ = ["RemoteIndex", "RemoteRetriever"]
 
 # Scopes that are kept: so many, and so many times the nodes of the graph in all.
 _SCOPES, _COPIES = 1000, 2
+# What of a graph is told by its edges.
+_OF_EDGES = ("schema triples",)
 
 
 class RemoteIndex:
@@ -49,8 +53,11 @@ class RemoteIndex:
         Such as :class:`~graph_retrievers.stores.cypher.CypherGraphStore`.
     vectors : VectorStore, optional
         The signal ``"dense"``, compared by cosine. Every node has a vector in it under its id.
+    words : WordStore, optional
+        The signal ``"bm25"``, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`. It knows what the form of retrievers is
+        chosen by, too, so that they run as in memory.
     signals : mapping of str to Signal, optional
-        Signals over all nodes that this process holds, in the order in which the graph was written, such as ``"bm25"``.
+        Signals over all nodes that this process holds, in the order in which the graph was written.
     embedding, relevance : object, optional
         Models, as for :class:`~graph_retrievers.index.GraphIndex`.
     include_titles : bool, default True
@@ -60,14 +67,14 @@ class RemoteIndex:
     max_nodes : int, default 100000
         Nodes, and edges, that one batch of queries may fetch.
     timeout : float, default 30.0
-        Seconds in which the vector store must answer. A database has its own.
+        Seconds in which the vector store, and the word store, must answer. A database has its own.
 
     Raises
     ------
     EmptyGraphError
         If the database has no node.
     DimensionMismatchError
-        If a signal covers another number of nodes than the database has.
+        If a signal, or the words, cover another number of nodes than the database has.
     DatabaseError
         If an engine fails, or does not answer in time.
     InvalidArgumentError
@@ -79,6 +86,7 @@ class RemoteIndex:
         graph: GraphStore,
         *,
         vectors: VectorStore | None = None,
+        words: WordStore | None = None,
         signals: Mapping[str, Signal] | None = None,
         embedding: Any = None,
         relevance: Any = None,
@@ -87,7 +95,8 @@ class RemoteIndex:
         max_nodes: int = 100_000,
         timeout: float = 30.0,
     ) -> None:
-        self.graph, self.vectors, self.signals, self.include_titles = graph, vectors, dict(signals or {}), include_titles
+        self.graph, self.vectors, self.words, self.include_titles = graph, vectors, words, include_titles
+        self.signals = dict(signals or {})
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.relevance = None if relevance is None else as_relevance_model(relevance)
         trips, most = positive("max_round_trips", max_round_trips), positive("max_nodes", max_nodes)
@@ -96,6 +105,11 @@ class RemoteIndex:
             raise InvalidArgumentError(
                 f"Expected a GraphStore and a VectorStore, got {type(graph).__name__} and {type(vectors).__name__}; wrap them, as "
                 "CypherGraphStore(database) and LangChainVectors(store) do."
+            )
+        if not isinstance(words, (WordStore, type(None))) or (words is not None and "bm25" in self.signals):
+            raise InvalidArgumentError(
+                f"words is {shown(words)}; expected a WordStore, such as QdrantWords(client, collection), in place of the signal "
+                "'bm25'."
             )
         self.size, page = asked_of("graph store", graph.sample, 1)
         if not self.size:
@@ -107,9 +121,15 @@ class RemoteIndex:
                 )
             if len(signal) != self.size:
                 raise DimensionMismatchError(f"Signal {name!r} covers {len(signal)} nodes, the database has {self.size}.")
+        traits = {} if words is None else asked_of("word store", words.traits)
+        if traits.get("nodes", self.size) != self.size:
+            raise DimensionMismatchError(
+                f"The word store was filled with {traits['nodes']:,} nodes, and the database has {self.size:,}: fill both from one "
+                "index."
+            )
         self.dimension = 0
         self.members: frozenset[str] | None = None
-        self._schema: Any = None
+        self._facts = Facts(traits)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
         pages = self.opened()
         pages.take(page)
@@ -123,7 +143,7 @@ class RemoteIndex:
 
     def __repr__(self) -> str:
         """Return the number of nodes and the signals."""
-        signals = [*(["dense"] if self.vectors is not None else []), *self.signals]
+        signals = [*(["dense"] if self.vectors is not None else []), *(["bm25"] if self.words is not None else []), *self.signals]
         return f"RemoteIndex({self.graph!r}, nodes={self.size}, signals={signals})"
 
     def __deepcopy__(self, memo: Any) -> RemoteIndex:
@@ -132,7 +152,7 @@ class RemoteIndex:
 
     def opened(self) -> Pages:
         """Return the state of a new call."""
-        return Pages(self.graph, self.vectors, self.limits, self.size, self.dimension, self.members)
+        return Pages(self.graph, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
         """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
@@ -172,19 +192,23 @@ class RemoteIndex:
         made, graph = copy(self), graph_of_scope(self.graph, scope, self.size, self.limits.nodes)
         made.graph, made.size, made.members = graph, len(graph.ids), frozenset(graph.ids)
         made.vectors = None if self.vectors is None else vectors_of_scope(self.vectors, graph.ids)
+        made.words = None if self.words is None else words_of_scope(self.words, graph.ids)
         made.signals = {name: signal.restricted(graph.rows, None) for name, signal in self.signals.items()}
-        made._schema, made._scopes = None, SizedCache(_SCOPES, _COPIES * made.size)
+        # Forms are chosen by the whole; what joins the types of a scope is read anew.
+        made._facts = Facts({name: told for name, told in self._facts.known.items() if name not in _OF_EDGES})
+        made._scopes = SizedCache(_SCOPES, _COPIES * made.size)
         return made
 
     def stored(self, pages: Pages) -> StoredIndex:
         """Return what a call knows, as an index."""
-        graph = StoredGraph(pages, self.include_titles, self._schema)
+        graph = StoredGraph(pages, self.include_titles, self._facts)
         return StoredIndex(graph, self.signals, self.embedding, self.relevance)
 
     def read_schema(self) -> None:
         """Read the node types, and what joins them, once: a retriever that checks plans needs them."""
-        if self._schema is None:
-            self._schema = asked_of("graph store", self.graph.schema)
+        if "schema triples" not in self._facts.known:
+            types, triples = asked_of("graph store", self.graph.schema)
+            self._facts.known |= {"type_names": list(types), "schema triples": list(triples)}
 
 
 class RemoteRetriever(BaseRetriever):
@@ -195,7 +219,7 @@ class RemoteRetriever(BaseRetriever):
     Parameters
     ----------
     index : RemoteIndex
-    system : callable
+    system : callable, default WalkFusion
         From a :class:`~graph_retrievers.index.GraphIndex` and `options` to a
         :class:`~graph_retrievers.retrievers.retriever.Retriever`: a class such as ``FastInsight``.
     **options
@@ -204,30 +228,31 @@ class RemoteRetriever(BaseRetriever):
     Raises
     ------
     InvalidArgumentError
-        If the retriever reads what follows from the whole graph, such as PageRank, names in a question, or what the form of
-        WalkFusion is chosen by; from the constructor where that is known before a question is asked.
+        If the retriever reads what follows from the whole graph, such as PageRank; without `words`, also names in a question, and
+        what the form of WalkFusion is chosen by. From the constructor where that is known before a question is asked.
 
     Notes
     -----
-    FastInsight, GAR, MoR, WalkFusion with ``form="links"``, and compositions of their operators can run. With a budget of B
-    nodes and b nodes a round, FastInsight and GAR take B / b + 1 round trips to the graph, WalkFusion 3, and MoR 2 and one for
-    each step of the longest path, however many queries a batch has. A search that has to go deeper, because of a filter or because
-    it ends in a tie, takes more: it goes four times as deep each time. A note on every result has the numbers.
+    FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes a round,
+    FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 and one for each step of the longest path, however many
+    queries a batch has. A search that has to go deeper, because of a filter or because it ends in a tie, takes more: it goes four
+    times as deep each time. A note on every result has the numbers.
 
     A filter is a mapping, and is evaluated here on fetched nodes. A ``scope`` is a mapping too, and is asked of the engines (see
     :meth:`RemoteIndex.within`): the answers are those of an index of its nodes alone. The first call of a scope takes one round
-    trip more, for MoR two. Hits have no ``plain_rank``, and their edges no metadata. The graph must stand still during a call.
+    trip more, for MoR two. What a form is chosen by is that of the whole graph there, too. Hits have no ``plain_rank``, and their
+    edges no metadata. The graph must stand still during a call.
 
     Examples
     --------
     >>> from graph_retrievers import FastInsight
     >>> from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore
     >>> database = CypherDatabase("bolt://localhost:7687", auth=("neo4j", "password"))  # doctest: +SKIP
-    >>> index = RemoteIndex(CypherGraphStore(database), vectors=store, embedding=model)  # doctest: +SKIP
+    >>> index = RemoteIndex(CypherGraphStore(database), vectors=store, words=words, embedding=model)  # doctest: +SKIP
     >>> hits = RemoteRetriever(index, FastInsight, budget=50).retrieve("Which loom?")  # doctest: +SKIP
     """
 
-    def __init__(self, index: RemoteIndex, system: Callable[..., Retriever], **options: Any) -> None:
+    def __init__(self, index: RemoteIndex, system: Callable[..., Retriever] = WalkFusion, **options: Any) -> None:
         name = getattr(system, "__name__", type(system).__name__)
         try:
             made = system(index.stored(index.opened()), **options)
@@ -242,7 +267,7 @@ class RemoteRetriever(BaseRetriever):
                     f"{made.name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph "
                     "into a GraphIndex."
                 )
-        self._reads_schema = any(isinstance(part, MixedTraversal) for part in _parts(made.operator))
+        self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(made.operator))
         if self._reads_schema:
             index.read_schema()
         self.index, self._made, self.name, self.k, self.inputs = index, made, made.name, made.k, made.inputs

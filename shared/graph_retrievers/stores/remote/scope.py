@@ -11,9 +11,18 @@ from torch import Tensor
 
 from graph_retrievers.errors import DatabaseError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.stores.remote.pages import asked_of
-from graph_retrievers.stores.remote.ports import GraphStore, Page, ScopedGraphStore, ScopedVectorStore, StoredNode, VectorStore
+from graph_retrievers.stores.remote.ports import (
+    GraphStore,
+    Page,
+    ScopedGraphStore,
+    ScopedVectorStore,
+    ScopedWordStore,
+    StoredNode,
+    VectorStore,
+    WordStore,
+)
 
-__all__ = ["GraphOfScope", "graph_of_scope", "vectors_of_scope"]
+__all__ = ["GraphOfScope", "graph_of_scope", "vectors_of_scope", "words_of_scope"]
 
 
 class GraphOfScope:
@@ -97,3 +106,13 @@ def vectors_of_scope(vectors: VectorStore, ids: Collection[str]) -> VectorStore:
             "it the method within(ids) of ScopedVectorStore."
         )
     return vectors.within(ids)
+
+
+def words_of_scope(words: WordStore, ids: Collection[str]) -> WordStore:
+    """Return the words of some ids; InvalidArgumentError if the store cannot be searched among them."""
+    if not isinstance(words, ScopedWordStore):
+        raise InvalidArgumentError(
+            f"{type(words).__name__} cannot be searched in a scope: nodes outside it would take places among the best. Give it the "
+            "method within(ids) of ScopedWordStore."
+        )
+    return words.within(ids)

@@ -17,10 +17,12 @@ from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.pages import Pages
 
-__all__ = ["Schema", "StoredGraph", "StoredIndex", "StoredVectors", "StoredWords", "WholeGraphError"]
+__all__ = ["Facts", "SearchedWords", "StoredGraph", "StoredIndex", "StoredVectors", "StoredWords", "WholeGraphError"]
 
-Schema = tuple[Sequence[str], Sequence[tuple[str, str, str]]]
-"""The node types of a graph, and the (type, relation, type) that edges have."""
+# Of a graph of which nothing is told, titles are taken for names, and edges for what joins documents.
+_ASSUMED = {"names identify": True, "documents linked": 1.0, "types of names": ()}
+# What follows from the types and relations of a graph.
+_OF_SCHEMA = ("schema", "metapaths")
 
 
 class WholeGraphError(InvalidArgumentError):
@@ -49,44 +51,52 @@ class _Ids(Sequence[str]):
         return self.pages.nodes[int(row)].id
 
 
-class _Whole(Cache):
-    """The cache of a graph whose values follow from all of it, and are refused, but for those of its schema if that was read."""
+class Facts(Cache):
+    """What is known of a whole graph, as the cache of the graph; everything else is refused.
 
-    def __init__(self, schema: Schema | None) -> None:
+    Parameters
+    ----------
+    traits : mapping
+        See :func:`~graph_retrievers.systems.traits.traits_of`; empty if nothing is told.
+    """
+
+    def __init__(self, traits: Mapping[str, Any]) -> None:
         super().__init__()
-        self.schema = schema
+        self.known: dict[str, Any] = {**_ASSUMED, **traits}
+
+    def told(self, name: str, reads: str = "") -> Any:
+        """Return what is known by a name; WholeGraphError, which tells what is read, if nothing is."""
+        if name not in self.known:
+            raise WholeGraphError(f"{(reads or name)!r} of the whole graph")
+        return self.known[name]
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what follows from the schema; WholeGraphError for anything else."""
+        """Return what is known, or follows from types and relations that are; WholeGraphError for anything else."""
         name = str(key[0] if isinstance(key, tuple) else key)
-        if self.schema is None or name not in ("schema", "schema triples"):
-            raise WholeGraphError(f"{name!r} of the whole graph")
-        return super().get(key, (lambda: list(self.schema[1])) if name == "schema triples" else make)  # type: ignore[index]
+        return super().get(key, make) if name in _OF_SCHEMA and "schema triples" in self.known else self.told(name)
 
 
 class StoredGraph(CorpusGraph):
     """What is known of a graph in a database: its size, and the nodes that are fetched. Reads of anything else are refused."""
 
-    def __init__(self, pages: Pages, include_titles: bool, schema: Schema | None = None) -> None:
+    def __init__(self, pages: Pages, include_titles: bool, facts: Facts) -> None:
         self.pages, self.include_titles, self.device = pages, include_titles, torch.device("cpu")
-        self.ids, self.cache = _Ids(pages), _Whole(schema)  # type: ignore[assignment]
-        if schema is not None:
-            self.type_names = list(schema[0])
+        self.ids, self.cache = _Ids(pages), facts  # type: ignore[assignment]
 
     def __len__(self) -> int:
         """Return the number of nodes."""
         return self.pages.size
 
     def __getattr__(self, name: str) -> Any:
-        """Refuse columns of all nodes and edges."""
+        """Return what is known, such as `type_names`; refuse columns of all nodes and edges."""
         if name.startswith("__"):
             raise AttributeError(name)
-        raise WholeGraphError(f"{name!r} of the whole graph")
+        return self.cache.told(name)  # type: ignore[attr-defined]
 
     @property
     def has_edges(self) -> bool:
-        """True: those that are fetched do not tell whether the whole graph has any."""
-        return True
+        """Whether the whole graph has any; True if that is not known."""
+        return bool(self.cache.known.get("has_edges", True))  # type: ignore[attr-defined]
 
     def row(self, node: str) -> int:
         """Return the row of a fetched node."""
@@ -168,6 +178,24 @@ class StoredWords(_Stored):
         return self.whole.term_scores(queries, batch, rows)
 
 
+class SearchedWords(_Stored):
+    """Words in an engine that searches them."""
+
+    kind = "bm25"
+
+    def scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs."""
+        return self.term_scores(queries, batch, rows).double().sum(1).float()
+
+    def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
+        """Return the scores of pairs by terms; those that are not there yet are fetched."""
+        parts = {b: self.pages.term_scores(queries[b], rows[batch == b].tolist()) for b in batch.unique().tolist()}
+        found = torch.zeros(rows.numel(), max((part.shape[1] for part in parts.values()), default=0))
+        for b, part in parts.items():
+            found[batch == b, : part.shape[1]] = torch.from_numpy(part)
+        return found
+
+
 class StoredIndex(GraphIndex):
     """What is known of a graph in a database and its signals, as an index."""
 
@@ -175,7 +203,13 @@ class StoredIndex(GraphIndex):
         self.graph, self.pages, self.rows, self.edge_sources = graph, graph.pages, None, ()
         self.signals = {} if self.pages.store is None else {"dense": StoredVectors(self.pages)}
         self.signals |= {name: StoredWords(self.pages, whole) for name, whole in words.items()}
+        if self.pages.words is not None:
+            self.signals["bm25"] = SearchedWords(self.pages)
         self.embedding, self.relevance = embedding, BiEncoder(embedding) if relevance is None else relevance
+
+    def within(self, scope: Any) -> GraphIndex:
+        """Refuse a part of the graph, which the engines are asked for."""
+        raise WholeGraphError(f"the part of the graph with {scope}, of which nothing is told")
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> Self:
         """Return this index with another relevance model."""

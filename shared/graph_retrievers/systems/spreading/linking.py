@@ -13,12 +13,11 @@ import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.names import name_table
 from graph_retrievers.search.candidates import Candidates, falling, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Closest, Request, Similarity, Titled
+from graph_retrievers.search.requests import Closest, Mentions, Request, Similarity, Titled
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.language import complete_many
 from graph_retrievers.systems.traits import names_identify
@@ -93,21 +92,16 @@ class Entities(Request):
 
 
 @dataclass(frozen=True)
-class Mentioned(Request):
-    """The names of nodes in the question: list of (name as it is spelled there, rows); none where names do not identify nodes."""
-
-    reads = "signals"
-    shared = ("fold",)
-    fold: bool
+class Mentioned(Mentions):
+    """The names of nodes in the question; none where names do not identify nodes, and there are vectors to search by."""
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Mentioned]]) -> list[list[tuple[str, list[int]]]]:
-        """Look names up in the table of the graph."""
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Mentioned]]) -> Sequence[list[tuple[str, list[int]]]]:
+        """Look names up where they identify nodes."""
         index = backend.queries.index
         if index.has_dense and not names_identify(index):
             return [[] for _ in asked]
-        names = name_table(index.graph, fold=asked[0][1].fold)
-        return [names.find(backend.queries.texts[place]) for place, _ in asked]
+        return super().together(backend, asked)
 
 
 class EntityLinking(Operator):

@@ -32,6 +32,7 @@ from graph_retrievers.systems.traits import (
     names_join,
     names_lead,
     names_mentioned,
+    titles_told,
     without_names,
 )
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
@@ -191,7 +192,7 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
     if graph.has_edges and holds_pieces(graph):
         return "pieces", lacks + "most nodes are pieces of a document without a title"
     if not names_identify(index):
-        return "links", lacks + ("titles do not identify most nodes" if any(graph.titles) else "no node has a title")
+        return "links", lacks + ("titles do not identify most nodes" if titles_told(graph) else "no node has a title")
     # Rounded down: what is below 15 % is not told as that.
     share = floor(1000 * names_mentioned(graph)) / 10
     told = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"

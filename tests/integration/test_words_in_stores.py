@@ -1,0 +1,197 @@
+"""Words and names in the engines: the default retriever without the corpus in the process, on a database and Qdrant."""
+
+from uuid import NAMESPACE_OID, uuid5
+
+import numpy as np
+import pytest
+import torch
+from langchain_core.embeddings import Embeddings
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
+
+from graph_retrievers import Edge, FastInsight, GraphIndex, Node, SpreadingActivation, WalkFusion
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.stores.cypher import CypherGraphStore, write_graph
+from graph_retrievers.stores.qdrant import QdrantWords
+from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, WordStore
+from langchain_graph_retrievers import GraphRetriever, LangChainVectors
+from tests.remote import assert_same
+
+FIRST, LAST = ("Ada", "Cleo", "Ruth", "Nora", "Jan", "Otto"), ("Holm", "Marsh", "Vale", "Reed", "Stone", "Birk")
+TOWNS, WORKS = ("Lund", "Bergen", "Turku", "Aarhus", "Visby"), ("Kismet", "Glass Harbour", "The Tin Loom", "Night Ferry", "Salt")
+QUESTIONS = [
+    "Where was the star of Kismet 3 born?",
+    "Which film did Ada Holm and Cleo Marsh make?",
+    "night ferry 4 in turku",
+    "Who wrote of looms and ferries?",
+]
+
+
+class Hashed(Embeddings):
+    """A vector for every text, drawn by its letters."""
+
+    def embed_query(self, text):
+        return np.random.default_rng(sum(map(ord, text)) % 1000).normal(size=6).tolist()
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+
+def corpus(kind, count=240):
+    """Articles about people and films ("names"), sections of a manual ("links"), pieces of pages, or entities ("relations")."""
+    draw = np.random.default_rng(3)
+    ids = [str(uuid5(NAMESPACE_OID, f"{kind} {row}")) for row in range(count)]
+    nodes = []
+    for row in range(count):
+        person, work = f"{FIRST[row % 6]} {LAST[row // 6 % 6]}", f"{WORKS[row % 5]} {row // 5}"
+        town, other = TOWNS[row % 5], f"{FIRST[(row + 2) % 6]} {LAST[(row // 5) % 6]}"
+        words = " ".join(f"word{word}" for word in draw.integers(0, 60, 12 + row % 9))
+        title = f"{person} {row + 10}" if row % 2 else work
+        text = f"{title} was made in {town}. She starred in {work} with {other}, a story of looms and {words}."
+        metadata = {"year": 1900 + row % 40, "tenant": f"t{row % 3}"}
+        if kind == "links":
+            title, text = ("Notes", "Tables", "Options")[row % 3], text.lower()
+        elif kind == "pieces":
+            title, metadata = "", metadata | {"source": f"page{row // 8}.md"}
+        elif kind == "relations":
+            text = ""
+        nodes.append(Node(ids[row], text, title, ("person", "film")[row % 2] if kind == "relations" else "", metadata))
+    ends = draw.integers(0, count, (2 * count, 2)).tolist()
+    edges = [Edge(ids[a], ids[b], ("links", "cites")[n % 2]) for n, (a, b) in enumerate(ends) if a != b]
+    return nodes, edges, draw.normal(size=(count, 6)).astype(np.float32)
+
+
+def index_of(kind, **options):
+    nodes, edges, vectors = corpus(kind)
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, metric="cosine", embedding=Hashed(), **options)
+
+
+def in_engines(index, database, **options):
+    """The index in a database and in one collection of Qdrant; nothing of the corpus stays in the process."""
+    write_graph(database, index.graph)
+    client = QdrantClient(":memory:")
+    words = QdrantWords(client, "nodes")
+    words.fill(index)
+    vectors = LangChainVectors(QdrantVectorStore(client, "nodes", Hashed()))
+    return RemoteIndex(CypherGraphStore(database), vectors=vectors, words=words, embedding=Hashed(), **options)
+
+
+@pytest.fixture(scope="module", params=["names", "links", "pieces", "relations"])
+def engines(request, cypher_server):
+    """An index that WalkFusion has another form for, and the engines that hold it."""
+    index, database = index_of(request.param), cypher_server.open()
+    assert WalkFusion(index).form == request.param
+    yield index, in_engines(index, database)
+    cypher_server.clean(database)
+
+
+FILTERS = [
+    {},
+    {"filter": {"year": {"$gte": 1920}}},
+    {"filter": {"year": {"$lt": 1930}}, "seed_filter": {}, "traversal_filter": {"tenant": {"$ne": "t1"}}},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=["all", "filter", "filters"])
+@pytest.mark.parametrize("system", [WalkFusion, FastInsight, SpreadingActivation])
+def test_defaults_give_the_answers_in_memory(engines, system, filters):
+    index, remote = engines
+    retriever = RemoteRetriever(remote, system)
+    found = retriever.retrieve_batch(QUESTIONS, **filters)
+    assert_same(found, system(index).retrieve_batch(QUESTIONS, **filters))
+    assert any(len(hits) > 3 for hits in found) and not remote.signals
+    assert_same([retriever.retrieve(QUESTIONS[0], **filters)], [system(index).retrieve(QUESTIONS[0], **filters)])
+
+
+def test_the_default_is_that_in_memory_and_says_why(engines):
+    index, remote = engines
+    retriever = RemoteRetriever(remote)
+    assert retriever._made.form == WalkFusion(index).form and retriever._made.reason == WalkFusion(index).reason
+    documents = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
+    assert [document.id for document in documents] == [hit.id for hit in WalkFusion(index).retrieve(QUESTIONS[0])]
+
+
+def test_a_name_is_asked_of_the_database_with_what_else_a_step_reads(engines):
+    index, remote = engines
+    trips = [
+        [int(number) for number in hits.notes[-1].replace(",", "").split() if number.isdigit()][:3]
+        for hits in (RemoteRetriever(remote).retrieve(question) for question in QUESTIONS)
+    ]
+    # To the graph, the vector store, and the word store; names of texts are one request for all.
+    most = {"names": (9, 9, 3), "links": (5, 5, 2), "pieces": (6, 6, 2), "relations": (7, 5, 1)}[WalkFusion(index).form]
+    assert all(took <= allowed for each in trips for took, allowed in zip(each, most, strict=True)), trips
+
+
+def test_a_scope_has_its_own_nodes_and_counts_words_among_them(cypher_server):
+    # Without lengths of texts, whose mean is that of the collection, the words of a scope are those of an index of its own.
+    nodes = corpus("links")[0]
+    held = index_of("links", bm25=False)
+    signals = {"dense": held.dense, "bm25": BM25(held.graph.contents(), b=0.0)}
+    index = GraphIndex(held.graph, signals, embedding=Hashed())
+    database = cypher_server.open()
+    remote = in_engines(index, database)
+    options = {"form": "links", "bridges": 1}
+    retriever, local = RemoteRetriever(remote, WalkFusion, **options), WalkFusion(index, **options)
+    for tenant in ("t0", "t1", "t2"):
+        own = {node.id for node in nodes if node.metadata["tenant"] == tenant}
+        batch = retriever.retrieve_batch(QUESTIONS, scope={"tenant": tenant})
+        assert {node for hits in batch for hit in hits for node in hit.path.nodes} <= own
+        assert_same(batch, local.retrieve_batch(QUESTIONS, scope={"tenant": tenant}))
+    cypher_server.clean(database)
+
+
+def test_words_are_those_of_bm25_and_ties_go_to_the_lower_row():
+    texts = ["a loom of oak", "A loom of oak", "the loom, the loom", "", "oak and ash", "a loom of oak"]
+    ids = [str(uuid5(NAMESPACE_OID, f"{99 - row}")) for row in range(len(texts))]
+    index = GraphIndex.from_texts(texts, ids=ids)
+    words = QdrantWords(QdrantClient(":memory:"), "nodes")
+    words.fill(index)
+    assert isinstance(words, WordStore)
+    asked = ["oak", "which oak loom? a LOOM!", "nothing", "..."]
+    scores, rows = index.bm25.search(asked, 6)
+    for found, row, score in zip(words.search(asked, 9), rows.tolist(), scores.tolist(), strict=True):
+        expected = {ids[r]: s for r, s in zip(row, score, strict=True) if r >= 0}
+        assert dict(found) == pytest.approx(expected, rel=1e-5)
+    pairs = [("oak loom loom", ids), ("...", ids[:2]), ("ash", [])]
+    terms = words.term_scores(pairs)
+    assert [len(each) for each in terms] == [2, 0, 1] and terms[2] == [{}]
+    # Distinct words, each with its weight times its number in the question.
+    sums = [sum(scores.get(name, 0.0) for scores in terms[0]) for name in ids]
+    whole = index.bm25.scores(["oak loom loom"], torch.zeros(6, dtype=torch.int64), torch.arange(6))
+    np.testing.assert_allclose(sums, whole, rtol=1e-5)
+
+
+def test_a_collection_that_is_there_gets_words_beside_its_vectors():
+    index, client = index_of("names"), QdrantClient(":memory:")
+    sparse = {"lexical": models.SparseVectorParams(modifier=models.Modifier.IDF), "plain": models.SparseVectorParams()}
+    size = models.VectorParams(size=6, distance=models.Distance.COSINE)
+    client.create_collection("nodes", vectors_config=size, sparse_vectors_config=sparse)
+    client.upload_collection("nodes", vectors=index.dense.vectors.numpy(), ids=index.graph.ids)
+    words = QdrantWords(client, "nodes", name="lexical")
+    with pytest.raises(InvalidArgumentError, match=r"has no words: fill it with QdrantWords\(client, 'nodes'\).fill\(index\)"):
+        words.search(["loom"], 3)
+    words.fill(index, batch_size=7)
+    expected = QdrantWords(QdrantClient(":memory:"), "other")
+    expected.fill(index)
+    assert words.search(QUESTIONS, 5) == expected.search(QUESTIONS, 5) and words.traits() == expected.traits()
+    held = LangChainVectors(QdrantVectorStore(client, "nodes", Hashed())).vectors(index.graph.ids[:3])
+    np.testing.assert_allclose([held[name] for name in index.graph.ids[:3]], index.dense.vectors[:3], atol=1e-6)
+    for name in ("plain", "absent"):
+        with pytest.raises(InvalidArgumentError, match=f"no sparse vectors '{name}' with the modifier idf. Make it with"):
+            QdrantWords(client, "nodes", name=name).fill(index)
+
+
+def test_what_does_not_fit_is_refused(engines, cypher_server):
+    index, remote = engines
+    graph, words = remote.graph, remote.words
+    with pytest.raises(MissingSignalError, match="no BM25, of which the words are made"):
+        words.fill(GraphIndex(index.graph, {"dense": index.dense}))
+    with pytest.raises(InvalidArgumentError, match="expected a WordStore"):
+        RemoteIndex(graph, words=words, signals={"bm25": index.bm25})
+    with pytest.raises(InvalidArgumentError, match="expected a qdrant_client.QdrantClient"):
+        QdrantWords("localhost:6333", "nodes")
+    less = QdrantWords(QdrantClient(":memory:"), "nodes")
+    less.fill(GraphIndex.from_nodes([index.graph.node(0)]))
+    with pytest.raises(DimensionMismatchError, match="filled with 1 nodes, and the database has 240: fill both from one index"):
+        RemoteIndex(graph, words=less)
