@@ -62,14 +62,15 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
         part of its score, of the first among equals, and the context of the first that has one. Ranks in lists that were fused
         before are not kept.
     """
-    lists = [replace(part, beside={k: v for k, v in part.beside.items() if k != "ranks"}, lists=()) for part in lists]
+    lists = [_unranked(part) if "ranks" in part.beside else part for part in lists]
     part = np.concatenate(parts)
     # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
     turn = np.argsort(-part.astype(np.float32), kind="stable")
-    everything = concatenated(lists).taken(turn)
-    nodes, first, at = np.unique(everything.nodes, return_index=True, return_inverse=True)
+    everything = concatenated(lists)
+    nodes, first, at = np.unique(everything.nodes[turn], return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
-    merged = everything.taken(first)
+    by = order(scores, nodes)
+    merged, nodes = everything.taken(turn[first[by]]), nodes[by]
     context = merged.beside.get("context")
     if context is not None:
         for one in lists:
@@ -81,8 +82,12 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
                 context[bare, : told.shape[1]] = told[place[bare]]
     if names:
         merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
-    by = order(scores, nodes)
-    return replace(replace(merged, lists=names).taken(by), scores=falling(scores[by]))
+    merged.lists, merged.scores = names, falling(scores[by])
+    return merged
+
+
+def _unranked(found: Candidates) -> Candidates:
+    return replace(found, beside={name: column for name, column in found.beside.items() if name != "ranks"}, lists=())
 
 
 class ReciprocalRankFusion(Composite):

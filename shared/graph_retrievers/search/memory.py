@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.search.candidates import Candidates, places_of
+from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.requests import (
     ByTitle,
     Closest,
@@ -348,9 +349,17 @@ class Memory:
             held = np.flatnonzero(keys[entry] == wanted)
             return held // len(nodes), held % len(nodes), entry[held]
         owner, entry = slices(indptr, nodes)
-        place = places_of(nodes, indices.take(entry))
+        # From 1 on, so that most of the table is never written; it is left empty.
+        self._place[nodes] = np.arange(1, len(nodes) + 1)
+        place = self._place.take(indices.take(entry)) - 1
+        self._place[nodes] = 0
         held = np.flatnonzero((place >= 0) & (place != owner))
         return owner.take(held), place.take(held), entry.take(held)
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """A table of zeros, a place for each node."""
+        return np.zeros(self.size, np.int32)
 
     def _column(self, name: str) -> np.ndarray:
         return column(self.graph, name)

@@ -12,7 +12,7 @@ from graph_retrievers.arguments import choice, fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, best, places_of, reached
+from graph_retrievers.search.candidates import Candidates, best, concatenated, reached
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Loop, Operator, OperatorKind, Pipeline
@@ -81,18 +81,19 @@ class STeX(Operator):
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ranked nodes with the best candidates behind them."""
-        new = yield from self.candidates(found)
+        new = yield from self.candidates(question, found)
         room = min(self.nodes_per_round, self.budget - len(found)) if self.budget is not None else self.nodes_per_round
-        return found.joined(new.top(max(room, 0))).top(self.budget)
+        return concatenated([found, new.top(max(room, 0))]).top(self.budget)
 
-    def candidates(self, found: Candidates) -> Search[Candidates]:
+    def candidates(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
         ranked = len(found)  # R
-        near = yield Neighbors(found.nodes)
+        near, known = (yield Neighbors(found.nodes)), np.zeros(question.size, bool)
+        known[found.nodes] = True
+        near = near.kept(~known[near.node])
         # Neighbours come in rank order, so the first of a node is its best-ranked one.
         nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
-        new = places_of(found.nodes, nodes) < 0
-        nodes, rank, linked = nodes[new], near.owner[first][new], linked[new]
+        rank = near.owner[first]
         degree, *similarity = yield (Degree(nodes),) if math.isinf(self.beta) else (Degree(nodes), Scores(nodes))
         structure = 1 - rank / (ranked - 1) if ranked > 1 else np.zeros(len(nodes))
         most = np.minimum(degree, ranked)  # C
