@@ -12,7 +12,9 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Chains, Ranking
 from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import run
 from graph_retrievers.search.fusion import ReciprocalRankFusion
+from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.operator import OperatorKind, Pipeline
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.registry import build_retriever
@@ -84,6 +86,66 @@ def test_no_seeds_no_chains():
     chains, ranking = search(complete_graph(3), [-1])
     assert ranking.width == 0 and bool((chains.nodes == -1).all()) and ranking.notes == ()
     assert bool(torch.isneginf(chains.scores).all())
+
+
+def chains_of(edges, level, seeds, walkable=None, **options):
+    """Chains of nodes with given activations, and the notes."""
+    ids = [str(node) for node in range(len(level))]
+    index = GraphIndex(CorpusGraph(ids, [""] * len(ids), edges=[(str(a), str(b)) for a, b in edges]))
+    question = Question(Queries.of(index, ["?"], traversal_filter=walkable), 0)
+    nodes = np.argsort(-np.array(level), kind="stable")
+    trails = np.stack([np.where(np.isin(nodes, seeds), -1, seeds[0]), nodes], 1)
+    found = Candidates(nodes, np.array(level, float)[nodes], trails, np.zeros(len(nodes), np.int64), ("Seeds",))
+    (found,) = run(Memory(question.queries), [ChainSearch(**options).search(question, found)])
+    if options.get("as_trails"):
+        return {path[-1]: path for path in without_pads(found.trails)}, question.notes
+    return without_pads(found.chains.nodes), question.notes
+
+
+def without_pads(rows):
+    return [[node for node in row if node >= 0] for row in rows.tolist()]
+
+
+def test_of_equal_means_the_shorter_chain_comes_first_then_that_of_lower_rows():
+    edges, level = [(0, 1), (0, 2), (2, 3)], [1.0] * 4
+    whole = {"dedupe": "before_limit", "length": 2}
+    assert chains_of(edges, level, [0], **whole)[0] == [[0, 1], [0, 2, 3]]
+    assert chains_of(edges, level, [0], limit=1, **whole)[0] == [[0, 1]]
+    # Activations whose sums differ by rounding are equal.
+    assert chains_of([(0, 1), (0, 2)], [1.0, 0.5, 0.5 + 1e-12], [0])[0] == [[0, 1], [0, 2]]
+
+
+def test_no_note_is_told_where_what_was_cut_off_could_not_matter():
+    edges, level = [(1, 0), (3, 0), (3, 2)], [1.0, 0.3, 0.9, 0.5]
+    assert chains_of(edges, level, [0], limit=1, width=1, length=2) == ([[0, 3, 2]], [])
+    assert chains_of(edges, level, [0], limit=2, width=1, length=2)[1] != []
+
+
+def test_next_to_a_seed_that_may_not_be_entered_a_chain_is_the_end_of_one_from_there():
+    edges, level, whole = [(0, 1), (1, 2)], [1.0, 0.5, 0.9], {"dedupe": "before_limit", "length": 3}
+    assert chains_of(edges, level, [0, 2], {"$id": {"$in": ["0", "1"]}}, **whole)[0] == [[2, 1, 0]]
+    # Unless that one cannot be walked either.
+    assert chains_of(edges, level, [0, 2], {"$id": "1"}, **whole)[0] == [[0, 1], [2, 1]]
+
+
+def test_a_chain_over_parallel_rows_is_found_where_the_limit_has_room_for_one():
+    edges, level = [(0, 1), (0, 1), (0, 2)], [1.0, 0.9, 0.5]
+    for limit, expected in ((1, [[0, 1]]), (2, [[0, 1]]), (3, [[0, 1], [0, 2]])):
+        assert chains_of(edges, level, [0], limit=limit, semantics="rows")[0] == expected
+
+
+def test_a_seed_has_the_chain_that_leads_to_it_though_a_better_one_starts_there():
+    paths, _ = chains_of([(0, 1), (1, 2), (2, 3)], [0.5, 0.5, 1.0, 1.0], [0, 2], as_trails=True)
+    assert paths == {0: [0], 1: [0, 1], 2: [0, 1, 2], 3: [2, 3]}
+
+
+def test_a_chain_as_a_path_tells_no_relation_of_the_path_before_it():
+    index = GraphIndex(CorpusGraph(["0", "1", "2"], [""] * 3, edges=[("0", "1"), ("1", "2"), ("0", "2")]))
+    question = Question(Queries.of(index, ["?"]), 0)
+    walked = Candidates(np.array([0, 1, 2]), np.array([1.0, 0.9, 0.1]), np.array([[-1, 0], [0, 1], [0, 2]]), np.zeros(3, int), ("A",))
+    walked.relations = np.array([[-1], [4], [4]])
+    (found,) = run(Memory(question.queries), [ChainSearch(limit=1, as_trails=True).search(question, walked)])
+    assert without_pads(found.trails) == [[0], [0, 1], [0, 2]] and found.relations.tolist() == [[-1], [-1], [4]]
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"length": 0}, {"width": 0}, {"dedupe": "never"}, {"semantics": "bag"}])
