@@ -142,8 +142,8 @@ def test_a_seed_has_the_chain_that_leads_to_it_though_a_better_one_starts_there(
 def test_a_chain_as_a_path_tells_no_relation_of_the_path_before_it():
     index = GraphIndex(CorpusGraph(["0", "1", "2"], [""] * 3, edges=[("0", "1"), ("1", "2"), ("0", "2")]))
     question = Question(Queries.of(index, ["?"]), 0)
-    walked = Candidates(np.array([0, 1, 2]), np.array([1.0, 0.9, 0.1]), np.array([[-1, 0], [0, 1], [0, 2]]), np.zeros(3, int), ("A",))
-    walked.relations = np.array([[-1], [4], [4]])
+    trails, relations = np.array([[-1, 0], [0, 1], [0, 2]]), np.array([[-1], [4], [4]])
+    walked = Candidates(np.arange(3), np.array([1.0, 0.9, 0.1]), trails, np.zeros(3, int), ("A",), relations)
     (found,) = run(Memory(question.queries), [ChainSearch(limit=1, as_trails=True).search(question, walked)])
     assert without_pads(found.trails) == [[0], [0, 1], [0, 2]] and found.relations.tolist() == [[-1], [-1], [4]]
 

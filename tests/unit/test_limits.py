@@ -14,7 +14,7 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, T
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import AsyncRetriever, Call, awaited
-from graph_retrievers.retrievers.shared_calls import SharedCalls
+from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
 from graph_retrievers.search import limits
 from graph_retrievers.search.driver import run
 from graph_retrievers.search.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits
@@ -355,6 +355,31 @@ def test_a_batch_goes_on_while_anybody_waits_for_it():
     assert answers.batches in ([["a"], ["c", "d"]], [["a"], ["c"], ["d"]], [["a"], ["d"], ["c"]])
 
 
+def waiting(shared, name, answers, *held):
+    """Let a call wait that no thread leads."""
+    shared._waiting.append(_Waiting(call(name), answers, "other" if held else None, held))
+    return shared._waiting[-1]
+
+
+def test_a_call_that_is_over_when_a_batch_begins_has_no_part_in_it():
+    shared, answers = SharedCalls(8), Waits()
+    answers.go.set()
+    waiting(shared, "b", answers).limits = (Over(over=True),)
+    assert shared(call("c"), answers)[0].notes == ("c",) and answers.batches == [["c"]]
+
+
+def test_a_caller_who_goes_while_another_leads_its_batch_ends_it_alone():
+    shared, answers, limit = SharedCalls(8), Waits(), Over()
+    answers.go.set()
+
+    def gone(asked_call):
+        raise asyncio.CancelledError
+
+    left = waiting(shared, "b", gone, limit)
+    assert shared(call("c"), answers)[0].notes == ("c",), "the other call is not cancelled"
+    assert isinstance(left.error, asyncio.CancelledError)
+
+
 def test_calls_of_a_batch_are_over_together():
     yes, no = Over("yes", over=True), Over("no")
     told = [AllOver(calls).over() for calls in ([[no], [yes]], [[yes], [no]], [[yes], []], [[no, yes], [yes]], [[yes]], [[]])]
@@ -380,6 +405,7 @@ def test_a_caller_whose_batch_is_led_by_another_gives_up_in_time():
     first, second = asked(shared, answers, [("a", Over()), ("b", TimeLimit(0.2, "b"))])
     with pytest.raises(TimeLimitError, match="b has no answer after"):
         second.result(30)
+    assert [each.call.queries for each in shared._waiting] == [["a"]]
     answers.go.set()
     assert first.result(30) == "a" and answers.batches == [["a"]]
 

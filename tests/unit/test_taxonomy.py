@@ -7,7 +7,26 @@ from graph_retrievers import GraphIndex, Node, build_retriever
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.search.driver import Asked
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline, Trace, kind_of
-from graph_retrievers.search.requests import Degree, Nearest, Neighbors, Relevance, Request, Similarity
+from graph_retrievers.search.requests import (
+    ByTitle,
+    Closest,
+    Contents,
+    Degree,
+    Links,
+    Nearest,
+    Neighbors,
+    Pairs,
+    Relevance,
+    Request,
+    Scores,
+    Similarity,
+    Steps,
+    TermScores,
+    Texts,
+    Titled,
+    Vectors,
+    Weights,
+)
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.registry import retriever_names
 
@@ -21,6 +40,9 @@ from graph_retrievers.systems.registry import retriever_names
         ([Nearest, Relevance], OperatorKind.MODEL_SEARCH),
         ([Neighbors, Similarity], OperatorKind.VECTOR_GRAPH_SEARCH),
         ([Relevance, Neighbors, Similarity], OperatorKind.GRAPH_MODEL_SEARCH),
+        ([Neighbors, Texts, Contents, Titled, ByTitle], OperatorKind.GRAPH_SEARCH),
+        *(([kind], OperatorKind.GRAPH_SEARCH) for kind in (Degree, Links, Neighbors, Steps, Weights)),
+        *(([kind], OperatorKind.VECTOR_SEARCH) for kind in (Closest, Nearest, Pairs, Scores, Similarity, TermScores, Vectors)),
         ([Request], None),
         ([], None),
     ],

@@ -69,7 +69,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     everything = concatenated(lists)
     nodes, first, at = np.unique(everything.nodes[turn], return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
-    by = order(scores, nodes)
+    by = order(scores)  # of equal scores that of the lower row, as rows ascend
     merged, nodes = everything.taken(turn[first[by]]), nodes[by]
     context = merged.beside.get("context")
     if context is not None:
