@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -326,24 +327,41 @@ class CorpusGraph:
 
     def _rows_of(self, edges: Iterable[EdgeLike], names: dict[str, int]) -> Rows:
         """Return edges as rows; `names` numbers the relations, and those that are new are added."""
-        made = []
+        sources, targets, relations, weights = array("q"), array("q"), array("i"), array("f")
+        texts: dict[int, str] = {}
+        metadata: dict[int, dict[str, Any]] = {}
+        row_of = self._row_of
         for number, given in enumerate(listed("edges", edges, "edges")):
-            edge = Edge.of(given)
-            for end in (edge.source, edge.target):
-                if end not in self._row_of:
-                    raise UnknownNodeError(
-                        f"Edge {number} {(edge.source, edge.target, edge.relation)!r} names {end!r}, which is not a node of this "
-                        f"graph of {len(self.ids)} nodes; add the node or drop the edge."
-                    )
-            names.setdefault(edge.relation, len(names))
-            made.append(edge)
+            known, weight = False, 1.0
+            if isinstance(given, tuple) and 2 <= len(given) <= 3 and type(given[0]) is type(given[1]) is type(given[-1]) is str:
+                # To make an edge of it takes several times as long as to look it up.
+                source, target, relation = given[0], given[1], given[2] if len(given) == 3 else ""
+                known = relation in names
+            if not known:
+                edge = Edge.of(given)
+                source, target, relation, weight = edge.source, edge.target, edge.relation, float(edge.weight)
+                if edge.text:
+                    texts[number] = edge.text
+                if edge.metadata:
+                    metadata[number] = dict(edge.metadata)
+            near, far = row_of.get(source), row_of.get(target)
+            if near is None or far is None:
+                unknown = source if near is None else target
+                raise UnknownNodeError(
+                    f"Edge {number} {(source, target, relation)!r} names {unknown!r}, which is not a node of this graph of "
+                    f"{len(self.ids)} nodes; add the node or drop the edge."
+                )
+            sources.append(near)
+            targets.append(far)
+            relations.append(names.setdefault(relation, len(names)))
+            weights.append(weight)
         return Rows(
-            np.array([self._row_of[edge.source] for edge in made], np.int64),
-            np.array([self._row_of[edge.target] for edge in made], np.int64),
-            np.array([names[edge.relation] for edge in made], np.int32),
-            np.array([float(edge.weight) for edge in made], np.float32),
-            [edge.text for edge in made] if any(edge.text for edge in made) else [],
-            [dict(edge.metadata) for edge in made] if any(edge.metadata for edge in made) else [],
+            np.array(sources, np.int64),
+            np.array(targets, np.int64),
+            np.array(relations, np.int32),
+            np.array(weights, np.float32),
+            [texts.get(row, "") for row in range(len(sources))] if texts else [],
+            [metadata.get(row, {}) for row in range(len(sources))] if metadata else [],
         )
 
     def _set_rows(self, rows: Rows, names: list[str], keys: np.ndarray | None = None) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, Literal
 
 import numpy as np
@@ -270,10 +270,12 @@ def _import_bm25s() -> Any:
 def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[str, int]) -> tuple[np.ndarray, ...]:
     """Return term, row and count of each word that texts have; new words are added to the vocabulary."""
     terms, counts, sizes = array("i"), array("i"), array("i")
+    numbers = defaultdict(count(len(vocabulary)).__next__, vocabulary)
     for text in words:
         counted = Counter(text)
-        terms.extend(vocabulary.setdefault(word, len(vocabulary)) for word in counted)
+        terms.extend(map(numbers.__getitem__, counted))
         counts.extend(counted.values())
         sizes.append(len(counted))
+    vocabulary |= numbers
     owners = np.repeat(np.asarray(rows, np.int32), sizes)
     return np.asarray(terms, np.int32), owners, np.asarray(counts, np.int32)
