@@ -34,6 +34,23 @@ def test_nearly_all_of_the_best_are_found_with_their_scores():
     torch.testing.assert_close(scores.flatten(), exact.scores(queries, batch, rows.flatten()))
 
 
+def test_recall_is_measured_when_the_graph_is_built_and_told(tmp_path, monkeypatch):
+    vectors = around(3000, 64, spread=3.0)
+    # Looks at so few vectors, which have so few neighbours, that it misses many of the nearest.
+    for name in ("_SEARCHING", "_NEIGHBORS", "_BUILDING"):
+        monkeypatch.setattr(hnsw, name, 4)
+    index = GraphIndex.from_texts([str(row) for row in range(3000)], vectors=vectors, dense_backend="hnsw")
+    sample = vectors[::15]
+    measured = recall(index.dense.search(sample, 10)[1], DenseIndex(vectors).search(sample, 10)[1])
+    assert 0.2 < measured < 0.97 and index.dense.recall == pytest.approx(measured, abs=1e-3)
+    told = f"dense, bm25; vector search finds {measured:.3f} of the ten nearest"
+    assert told in str(index.describe()) and index.describe().recall == index.dense.recall
+    index.save(tmp_path / "index")
+    opened = GraphIndex.load(tmp_path / "index")
+    assert opened.dense.recall == index.dense.recall == opened.with_changes(delete=["7"]).dense.recall
+    assert DenseIndex(vectors).recall is None and "nearest" not in str(GraphIndex.from_texts(["a"], vectors=[[1.0]]).describe())
+
+
 def test_a_batch_gives_what_its_queries_give_and_an_index_built_again_too():
     vectors, queries = around(2000), around(7, seed=2)
     graph = DenseIndex(vectors, backend="hnsw")

@@ -86,6 +86,8 @@ class GraphDescription:
         Nodes with more tokens than that.
     signals : tuple of str
     embedding : str
+    recall : float or None
+        Share of the ten nearest vectors that vector search finds, from a sample; None where it is exact.
     advice : tuple of str
         What is likely to disappoint, and what to do.
     """
@@ -105,6 +107,7 @@ class GraphDescription:
     repeated: int = 0
     signals: tuple[str, ...] = ()
     embedding: str = ""
+    recall: float | None = None
     advice: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,13 +119,15 @@ class GraphDescription:
         edges = sum(self.edges.values())
         limit = "" if self.readable_tokens is None else f"; more than the {self.readable_tokens} read: {self.truncated:,}"
         repeated = f"; with exactly the text of another: {self.repeated:,}" if self.repeated else ""
+        told = f"; embedding: {self.embedding}" if self.embedding else ""
+        told += "" if self.recall is None else f"; vector search finds {self.recall:.3f} of the ten nearest"
         lines = [
             f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}{repeated}",
             f"edges       {edges:,}{_counts(self.edges)}",
             f"degree      {_quartiles(self.degree)}; isolated: {self.isolated:,} ({self.isolated / self.nodes:.0%})",
             f"components  {self.components:,}, the largest with {self.largest_component:,} nodes",
             f"tokens      {_quartiles(self.tokens)}, about{limit}",
-            f"signals     {', '.join(self.signals) or 'none'}{f'; embedding: {self.embedding}' if self.embedding else ''}",
+            f"signals     {', '.join(self.signals) or 'none'}{told}",
         ]
         if edges:
             lines.append(
@@ -137,6 +142,7 @@ def describe(
     signals: tuple[str, ...] = (),
     embedding: str = "",
     tried: Collection[str] = (),
+    recall: float | None = None,
 ) -> GraphDescription:
     """Return what a graph with at least one node holds.
 
@@ -149,6 +155,8 @@ def describe(
         Names to show.
     tried : collection of str, default ()
         Classes of the sources of edges that were asked, which advice leaves out.
+    recall : float, optional
+        See :class:`GraphDescription`.
 
     Examples
     --------
@@ -184,6 +192,7 @@ def describe(
         repeated=sum(count for count in texts.values() if count > 1),
         signals=signals,
         embedding=embedding,
+        recall=recall,
     )
     return replace(found, advice=tuple(_advice(found, tried)))
 

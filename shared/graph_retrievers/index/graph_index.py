@@ -439,7 +439,8 @@ class GraphIndex:
         tokens = limit if isinstance(limit, int) else None
         precision = getattr(model, "precision", "")
         named = f"{self.embedding_name} in {precision}" if isinstance(precision, str) and precision else self.embedding_name
-        return describe(self.graph, tokens, tuple(self.signals), named, self._tried())
+        recall = getattr(self.signals.get("dense"), "recall", None)
+        return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall)
 
     def _tried(self) -> list[str]:
         """Return the names of the classes of specifications that were asked for edges."""

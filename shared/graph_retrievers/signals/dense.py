@@ -42,8 +42,8 @@ class DenseIndex(VectorSignal):
     backend : {"exact", "faiss", "hnsw"}, default "exact"
         ``"exact"`` multiplies in tiles on the device. The others need the extra ``faiss`` and serve searches without a filter or
         scope: ``"faiss"`` uses an ``IndexFlatIP``, with the same scores; ``"hnsw"`` walks a graph of near vectors, which takes
-        long to build, is saved, and now and then misses one of the k best. It is for cosines: of vectors whose lengths or mean
-        are far from those of unit vectors around zero, it may miss half of the k largest dot products.
+        long to build, is saved, and now and then misses one of the k best (:attr:`recall`). It is for cosines: of vectors whose
+        lengths or mean are far from those of unit vectors around zero, it may miss half of the k largest dot products.
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
         ``"cosine"`` scales vectors to unit length, here and, through :meth:`prepared`, those of queries.
@@ -93,6 +93,11 @@ class DenseIndex(VectorSignal):
         options = f"backend={self.backend!r}, metric={self.metric!r}"
         options += "" if self.precision == "float32" else f", precision={self.precision!r}"
         return f"DenseIndex({len(self)} {self.covers}, dimension={self.dimension}, {options})"
+
+    @property
+    def recall(self) -> float | None:
+        """The share of the ten nearest vectors that a search without a filter finds, from a sample; None where search is exact."""
+        return None if self._hnsw is None else self._hnsw.recall
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
