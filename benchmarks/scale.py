@@ -1,14 +1,17 @@
 """Time and memory of large indexes: python benchmarks/scale.py [--nodes 10000,100000,300000,1000000] [--page FILE].
 
-Each size runs in processes of its own. Texts are random words with Zipf's frequencies, vectors lie around random centres, edges
-have power-law propensities, ten a node; no time goes to an embedding model. Memory is the resident set of the process: at its peak
-while the index is built and saved, and, in another process, after the saved index has answered queries.
+Each size runs in processes of its own, in one thread, by its CPU time, which is what a clock shows on an idle core. Texts are
+random words with Zipf's frequencies, vectors lie around random centres, edges have power-law propensities, ten a node; no time goes
+to an embedding model. Memory is the resident set of the process: at its peak while the index is built and saved, and, in another
+process, after the saved index has answered queries. Last comes a table that sizes a corpus, from 10^4 to 10^9 nodes: measured rows,
+and rows computed from them and from the parts of docs/scale-out.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -33,13 +36,20 @@ KINDS = {
     "int8": {"precision": "int8"},
     "hnsw": {"backend": "hnsw"},
 }
-# The graph of a million vectors takes half an hour to build on one core.
+# An HNSW graph of a million vectors takes half an hour to build.
 K, HNSW_NODES = 10, 100_000
 WORDS, LENGTH, EDGES, DIMENSION, QUERIES = 60_000, 40, 10, 384, 12
-PREFACE = """Made by `benchmarks/scale.py --page FILE` on {cores} CPU cores: nodes of {length} words with vectors of {dimension}
-dimensions, {edges} edges a node. "built" is the time to build an index of texts, vectors and edges that are in memory, embedding
-not counted; "answers" is the memory of a process that has loaded the saved index and answered with every retriever. Queries run one
-at a time on vectors that are given: "first" is the first query of a process that has loaded the index with `ready=True`."""
+PREFACE = """Made by `benchmarks/scale.py --page FILE` in one thread (load of the machine: {load:.1f}): nodes of {length} words with
+vectors of {dimension} dimensions, {edges} edges a node. Times are CPU times of the process, which a clock shows on an idle core.
+"built" is the time to build an index of texts, vectors and edges that are in memory, embedding not counted; "answers" is the memory
+of a process that has loaded the saved index and answered with every retriever. Queries run one at a time on vectors that are given:
+"first" is the first query of a process that has loaded the index with `ready=True`."""
+SIZING = """For nodes of {length} words, ten edges each and vectors of {dimension} dimensions, ten nodes (sections, chunks) to a
+document. Memory is that of one process that answers; build leaves out embedding; milliseconds are those of one question of
+WalkFusion, its embedding not counted."""
+# Bytes a node on disk of a Bolt database, and of the links of an HNSW index; milliseconds of a round trip to it and of a request to
+# a vector store, three of each for WalkFusion: see docs/scale-out.md.
+STORED, LINKS, TRIP, REQUEST, TRIPS = 1400, 140, 40, 10, 3
 
 
 def texts(count: int) -> list[str]:
@@ -64,14 +74,14 @@ def build(size: int, folder: Path) -> dict[str, float]:
     contents, vectors = texts(size), unit_vectors(size, DIMENSION)
     pairs = power_law_pairs(size, size * EDGES)
     ids = [f"n{row}" for row in range(size)]
-    start = time.perf_counter()
+    start = time.process_time()
     edges = ((ids[a], ids[b], "link") for a, b in pairs.tolist())
     graph = CorpusGraph(ids, contents, titles=[f"Title {row}" for row in range(size)], edges=edges)
     index = GraphIndex.from_graph(graph, vectors=vectors, metric="dot")
-    built = time.perf_counter() - start
-    start = time.perf_counter()
+    built = time.process_time() - start
+    start = time.process_time()
     index.save(folder)
-    saved = time.perf_counter() - start
+    saved = time.process_time() - start
     disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return {"built": built, "saved": saved, "disk": disk, "peak": peak}
@@ -79,33 +89,35 @@ def build(size: int, folder: Path) -> dict[str, float]:
 
 def ask(size: int, folder: Path) -> dict[str, float]:
     """Load an index and ask it; return seconds, milliseconds and megabytes."""
-    start = time.perf_counter()
+    start = time.process_time()
     index = GraphIndex.load(folder, ready=True)
-    figures = {"loaded": time.perf_counter() - start}
+    figures = {"loaded": time.process_time() - start}
     vectors = unit_vectors(min(size, 5000), DIMENSION)[:QUERIES]
     questions = [" ".join(text.split()[:8]) + f" Title {row}" for row, text in enumerate(texts(QUERIES))]
     for name in RETRIEVERS:
         retriever = build_retriever(name, index)
         spent = []
         for question, vector in zip(questions, vectors, strict=True):
-            start = time.perf_counter()
+            start = time.process_time()
             retriever.retrieve(question, vector=vector)
-            spent.append(1000 * (time.perf_counter() - start))
+            spent.append(1000 * (time.process_time() - start))
         figures[f"{name} first"], figures[name] = spent[0], float(np.median(spent[1:]))
     figures["answers"] = megabytes()
     exact = index.dense.search(vectors, K)[1].tolist()
     for kind, options in KINDS.items():
         if kind == "hnsw" and size > HNSW_NODES:
             continue
-        start = time.perf_counter()
+        start = time.process_time()
         signal = DenseIndex(index.dense.vectors, **options)
-        figures[f"{kind} s"] = time.perf_counter() - start
+        figures[f"{kind} s"] = time.process_time() - start
         found = signal.search(vectors, K)[1].tolist()
         figures[f"{kind} overlap"] = float(np.mean([len({*a} & {*b}) / K for a, b in zip(exact, found, strict=True)]))
-        start = time.perf_counter()
+        start = time.process_time()
         for vector in vectors:
             signal.search(vector[None], K)
-        figures[f"{kind} ms"] = 1000 * (time.perf_counter() - start) / len(vectors)
+        figures[f"{kind} ms"] = 1000 * (time.process_time() - start) / len(vectors)
+        if kind == "hnsw":
+            figures["pays after"] = figures["hnsw s"] * 1000 / (figures["float32 ms"] - figures["hnsw ms"])
         figures[f"{kind} MB"] = sum(tensor.nbytes for tensor in signal.state()[0].values()) / 1e6
     return figures
 
@@ -117,7 +129,9 @@ def measured(size: int) -> dict[str, float]:
     try:
         for step in ("build", "ask"):
             command = [sys.executable, __file__, "--step", step, "--nodes", str(size), "--folder", str(folder / "index")]
-            figures |= json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+            # Of all libraries, one thread: what waits for another core counts as time of the process too.
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+            figures |= json.loads(done.stdout.splitlines()[-1])
     finally:
         shutil.rmtree(folder)
     return figures
@@ -125,7 +139,7 @@ def measured(size: int) -> dict[str, float]:
 
 def page(rows: dict[int, dict[str, float]]) -> str:
     """Return the tables."""
-    preface = PREFACE.format(cores=torch.get_num_threads(), length=LENGTH, dimension=DIMENSION, edges=EDGES)
+    preface = PREFACE.format(load=os.getloadavg()[2], length=LENGTH, dimension=DIMENSION, edges=EDGES)
     lines = ["# Scale", "", preface, ""]
     lines += ["| nodes | built, s | saved, s | on disk, MB | peak, MB | loaded, s | answers, MB |", "| --- " * 7 + "|"]
     for size, row in rows.items():
@@ -137,10 +151,36 @@ def page(rows: dict[int, dict[str, float]]) -> str:
     for size, row in rows.items():
         lines.append(f"| {size:,} | " + " | ".join(f"{row[name]:,.0f} ({row[f'{name} first']:,.0f})" for name in RETRIEVERS) + " |")
     lines += ["", "Vectors by precision, and in an HNSW graph: megabytes, seconds to make the signal, milliseconds of a search,"]
-    lines += ["and the share of the ten nearest that it finds.", ""]
+    lines += ["the share of the ten nearest that it finds, and the questions after which it has taken less time than float32.", ""]
     lines += [f"| nodes | {' | '.join(KINDS)} |", "| --- " * (len(KINDS) + 1) + "|"]
     for size, row in rows.items():
         lines.append(f"| {size:,} | {' | '.join(_searched(row, kind) for kind in KINDS)} |")
+    return "\n".join([*lines, ""])
+
+
+def sizing(rows: dict[int, dict[str, float]]) -> str:
+    """Return the table that sizes a corpus."""
+    few, many = sorted(rows)[-2:]
+    lines = ["", SIZING.format(length=LENGTH, dimension=DIMENSION), ""]
+    lines.append("| nodes | documents | setting | memory, GB | disk, GB | built, s | one question, ms | how known |")
+    lines.append("| --- " * 8 + "|")
+    for power in range(4, 10):
+        size = 10**power
+        if power < 8:
+            # On the line through the two largest sizes that were measured.
+            line = {name: value + (value - rows[few][name]) * (size - many) / (many - few) for name, value in rows[many].items()}
+            row, known = rows.get(size, line), "measured" if size in rows else f"line through {few:,} and {many:,} nodes"
+            precision, saved = {6: ("bfloat16", 2), 7: ("int8", 3)}.get(power, ("", 0))
+            if size in rows and saved:
+                known += ", in float32"
+            setting = "in memory" + (f', `dense_precision="{precision}"`' if saved else "")
+            memory, disk = (row[name] / 1e3 - saved * DIMENSION * size / 1e9 for name in ("answers", "disk"))
+            built, asked = f"{row['built']:,.0f}", row["walk-fusion"]
+        else:
+            setting, built, known = "in engines", "-", "computed from parts"
+            memory, disk, asked = 0.3, size * (STORED + DIMENSION + LINKS) / 1e9, TRIPS * (TRIP + REQUEST)
+        cells = [f"10^{power}", f"10^{power - 1}", setting, f"{memory:,.1f}", f"{disk:,.1f}", built, f"{asked:,.0f}", known]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
@@ -148,7 +188,8 @@ def _searched(row: dict[str, float], kind: str) -> str:
     if f"{kind} ms" not in row:
         return "-"
     figures = [f"{row[f'{kind} {unit}']:{form}} {unit}" for unit, form in {"MB": ",.0f", "s": ",.1f", "ms": ",.1f"}.items()]
-    return ", ".join([*figures, f"{row[f'{kind} overlap']:.3f}"])
+    figures.append(f"{row[f'{kind} overlap']:.3f}")
+    return ", ".join([*figures, f"{row['pays after']:,.0f} questions"] if kind == "hnsw" else figures)
 
 
 def main() -> None:
@@ -160,13 +201,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.step:
+        torch.set_num_threads(1)
         print(json.dumps({"build": build, "ask": ask}[args.step](int(args.nodes), args.folder)))
         return
     rows = {}
     for size in map(int, args.nodes.split(",")):
         rows[size] = measured(size)
         print(size, {name: round(value, 2) for name, value in rows[size].items()}, flush=True)
-    print(page(rows))
+    print(page(rows), sizing(rows))
     if args.page:
         args.page.parent.mkdir(parents=True, exist_ok=True)
         args.page.write_text(page(rows), encoding="utf-8")

@@ -114,21 +114,23 @@ class TermSignal(Signal):
         """Return the scores of every row: Tensor, shape [B, N], float32."""
         return self._added(len(queries), *self._entries(queries))
 
-    def _entries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, row and weighted score of each entry of the terms of queries, by query."""
+    def _entries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Return ``query * N + row`` and the weighted score of each entry of the terms of queries, by query."""
         pointers, terms, weights = self._terms(queries)
-        start = self.indptr[terms]
-        length = self.indptr[terms + 1] - start
-        total = int(length.sum())
-        place = torch.repeat_interleave(length, output_size=total)
-        entry = torch.arange(total, device=self.device) + (start - length.cumsum(0) + length)[place]
-        owner = torch.repeat_interleave(pointers.diff(), output_size=terms.numel())
-        return owner[place], self.rows[entry].long(), self.data[entry] * weights[place]
+        start, stop = self.indptr[terms], self.indptr[terms + 1]
+        if not terms.numel():
+            return terms, weights
+        parts = [slice(*ends) for ends in zip(start.tolist(), stop.tolist(), strict=True)]
+        rows = torch.cat([self.rows[part] for part in parts])
+        scores = torch.cat([self.data[part] for part in parts]).mul_(torch.repeat_interleave(weights, stop - start))
+        if len(queries) > 1:
+            first = torch.repeat_interleave(torch.arange(len(queries), device=self.device) * len(self), pointers.diff())
+            rows = rows + torch.repeat_interleave(first, stop - start)
+        return rows, scores
 
-    def _added(self, count: int, owner: Tensor, rows: Tensor, scores: Tensor) -> Tensor:
+    def _added(self, count: int, entries: Tensor, scores: Tensor) -> Tensor:
         """Return a table, shape [B, N], of the sums of entries."""
-        table = torch.zeros(count * len(self), device=self.device)
-        return table.index_add_(0, owner * len(self) + rows, scores).view(count, len(self))
+        return torch.zeros(count * len(self), device=self.device).index_add_(0, entries, scores).view(count, len(self))
 
     def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
@@ -188,11 +190,9 @@ class TermSignal(Signal):
         match = values > 0
         return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
 
-    def _search_matches(
-        self, count: int, owner: Tensor, rows: Tensor, scores: Tensor, k: int, allowed: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _search_matches(self, count: int, found: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return what :meth:`search` does, by reading the rows that have a term alone: rare terms are in few of many rows."""
-        entries, weights = (owner * len(self) + rows).cpu().numpy(), scores.cpu().numpy()
+        entries, weights = found.cpu().numpy(), scores.cpu().numpy()
         # Of most queries each row has one term, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
         first = np.diff(entries[order], prepend=-1) > 0
