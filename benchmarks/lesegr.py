@@ -172,7 +172,8 @@ def main() -> None:
         dataset = read_dataset(folder)
         graph = dataset.graph()
         index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
-        first = {name: build_retriever(name, index) for name in (*BASELINES, "walk-fusion")} | {"untrained": LeSeGR(index)}
+        first = {name: build_retriever(name, index) for name in (*BASELINES, "walk-fusion")}
+        first |= {"untrained": LeSeGR(index, fuse=False)}
         print(json.dumps({"dataset": dataset.name, "test": recalls(index, dataset, first)}), flush=True)
         for seed in map(int, args.seeds.split(",")):
             lesegr, told = trained(index, dataset, seed)

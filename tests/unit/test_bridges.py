@@ -396,10 +396,23 @@ def test_how_many_texts_open_with_their_title():
         assert share([text, "A loom."], [title, ""]) == expected / 2, (title, text)
 
 
-def test_in_texts_folded_to_lower_case_the_spelling_is_not_asked_for():
-    texts, titles = ["ada holm was a weaver.", "made by ada holm, a loom"] * 10, ["Ada Holm", "Loom"] * 10
-    assert share(texts, titles) == 0.5, "those that open with their title"
-    assert share([*texts, "A loom", "A mill"], [*titles, "", ""]) == 0.0, "one text in twenty has a capital"
+@pytest.mark.parametrize("folded", [str.lower, str.upper])
+def test_in_texts_of_one_case_titles_of_several_words_are_names(folded):
+    texts, titles = (
+        ["ada holm was a weaver.", "made by ada holm, a loom", "loom shows cards", "os.path"] * 10,
+        [*("Ada Holm", "Loom", "Loom", "os.path")] * 10,
+    )
+    texts = list(map(folded, texts))
+    assert share(texts, titles) == 0.25, "those that open with their title"
+    assert share([*texts, "A loom", "A mill", "A card"], [*titles, "", "", ""]) == 0.0, "one text in twenty has both cases"
+
+
+def test_where_most_titles_are_in_capitals_names_are_so_written():
+    texts = ["ADA HOLM was born.", "A loom of OTTO VELD, by hand.", "OTTO VELD, a smith.", "SELECT reads rows.", "Of Looms."]
+    titles = ["ADA HOLM", "LOOM", "OTTO VELD", "SELECT", "Of Looms"]
+    assert share(texts, titles) == 3 / 5
+    assert share([*texts, "", ""], [*titles, "Cards", "Mills"]) == 3 / 7
+    assert share([*texts, "", "", ""], [*titles, "Cards", "Mills", "Rows"]) == 0.0, "half of the titles are not"
 
 
 def test_a_sample_of_texts_is_read_once():

@@ -12,6 +12,8 @@ from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.fastinsight import FastInsight
 from graph_retrievers.systems.gretriever import GRetriever
 from graph_retrievers.systems.hipporag.retriever import HippoRAG
+from graph_retrievers.systems.lesegr import LeSeGRModel
+from graph_retrievers.systems.lesegr.retriever import LeSeGR
 from graph_retrievers.systems.lightrag.retriever import LightRAG
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.pagerank import PPR
@@ -84,15 +86,26 @@ def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_e
 
 
 @pytest.mark.parametrize("walk", [MMR, LightRAG, PathRAG, GRetriever, LinearRAG, HippoRAG])
-def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_counts_twice(walk):
-    fused = ("Fusion", "HybridSearch(k=100", "weights=(1.0, 2.0)", "constant=5")
-    for made in (manual(), reference(), encyclopedia()):
-        assert not has(walk(made), *fused)
+def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_counts_twice_unless_names_lead(walk):
+    notes = GraphIndex.from_texts([f"Otto Veld and Ada Holm met. {LONG}"] * 30, vectors=torch.ones(30, 2), edges=[("0", "1")])
+    for made, weights in ((manual(), "1.0, 2.0"), (reference(), "1.0, 2.0"), (encyclopedia(), "1.0, 1.0"), (notes, "1.0, 1.0")):
+        assert not has(walk(made), "Fusion", "HybridSearch(k=100", f"weights=({weights})", "constant=5")
         assert repr(walk(made, fuse=True)) == repr(walk(made))
     assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "weights=(1.0, 2.0)")
     for alone in (walk(index()), walk(entities()), walk(encyclopedia(), fuse=False)):
         assert "Fusion" not in repr(alone) and "HybridSearch" not in repr(alone)
     assert walk.PUBLISHED["fuse"] is False
+
+
+def test_lesegr_is_fused_where_nothing_trained_it():
+    assert not has(LeSeGR(manual()), "Fusion", "HybridSearch(k=100", "weights=(1.0, 2.0)")
+    for alone in (
+        LeSeGR(index()),
+        LeSeGR(manual(), fuse=False),
+        LeSeGR(manual(), model=LeSeGRModel(2)),
+        LeSeGR.published(manual()),
+    ):
+        assert "Fusion" not in repr(alone)
 
 
 def test_facts_and_chains_stay_when_a_ranking_is_fused_with_a_search():

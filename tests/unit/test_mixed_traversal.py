@@ -15,3 +15,12 @@ def test_the_best_match_of_a_seed_counts():
     for paths in (plan, plan[::-1]):
         queries = Queries.of(index, ["?"], inputs={"plan": [paths]})
         assert MixedTraversal(matching="written", fill=False)(queries).seed_scores[0, 0].tolist() == 0.75
+
+
+def test_without_a_plan_and_a_reranker_vectors_find_what_they_order():
+    texts = ["card loom", *["card reading"] * 3, "mill"]
+    index = GraphIndex.from_texts(texts, vectors=[[0.5, 0.5], *[[0.6, 0.4]] * 3, [1.0, 0.0]])
+    queries = Queries.of(index, ["card"], vectors=[[1.0, 0.0]], k=3)
+    assert MixedTraversal(candidates=3, fill=False)(queries).nodes.tolist() == [[4, 1, 2]]
+    assert MixedTraversal(candidates=3)(queries).nodes.tolist() == [[1, 2, 0]], "of those that BM25 finds"
+    assert MixedTraversal(candidates=3, fill=False, matching="bm25")(queries).nodes.tolist() == [[1, 2, 0]]

@@ -376,8 +376,9 @@ def test_a_type_that_no_fetched_node_has_is_known():
     remote = RemoteIndex(graph, vectors=MemoryVectors(index.graph.ids, vectors), signals={"bm25": index.bm25})
     for kind in ("rare", "unknown"):
         plan = [{"type": "film", "restriction": "word1"}, {"type": kind}]
-        expected = MoR(index).retrieve("word1", 2, vector=ONE, plan=plan)
-        assert_same([RemoteRetriever(remote, MoR).retrieve("word1", 2, vector=ONE, plan=plan)], [expected])
+        expected = MoR(index, candidates=20).retrieve("word1", 2, vector=ONE, plan=plan)
+        found = RemoteRetriever(remote, MoR, candidates=20).retrieve("word1", 2, vector=ONE, plan=plan)
+        assert_same([found], [expected])
     assert not any("n98" in call["ids"] or 98 in call["positions"] for call in graph.asked)
 
 

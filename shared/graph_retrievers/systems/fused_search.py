@@ -5,7 +5,7 @@ from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.systems.traits import holds_passages, names_lead, without_names
+from graph_retrievers.systems.traits import holds_passages, names_join, names_lead, without_names
 
 __all__ = ["fused_with_search"]
 
@@ -13,13 +13,16 @@ __all__ = ["fused_with_search"]
 def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, *, led: bool = True) -> Operator:
     """Return an operator fused with vector search, or with hybrid search over passages where names do not lead.
 
-    With None for `fuse`, it is fused only there. With False for `led`, names do not lead it: it is fused with hybrid search over
-    any passages, which counts twice.
+    With None for `fuse`, it is fused only there. With False for `led`, it finds less than a search where names lead too: it is
+    fused with hybrid search over any passages, which counts twice unless names lead or join them.
     """
     # A lexical signal of another kind does not come with the graph, which is read here.
     known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
-    words = known and holds_passages(index.graph) and not (led and names_lead(without_names(index)))
+    passages = known and holds_passages(index.graph)
+    texts = without_names(index)
+    words = passages and not (led and names_lead(texts))
     if not (words if fuse is None else fuse):
         return operator
-    weights = (1.0, 1.0 if led else 2.0)
+    named = led or (passages and (names_lead(texts) or names_join(texts)))
+    weights = (1.0, 1.0 if named else 2.0)
     return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), weights=weights, constant=5)

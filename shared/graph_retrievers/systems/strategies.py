@@ -382,9 +382,10 @@ class MMR(Retriever):
     start_k, adjacent_k, max_depth
         As for :class:`Eager`.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, which counts twice, by reciprocal ranks, c = 5: with hybrid search over
-        passages, if there is BM25, else with vector search. By default over such passages, where what is unlike the nodes visited
-        is often off the point.
+        Whether the ranking is fused with that of a search, by reciprocal ranks, c = 5: with hybrid search over passages, if there
+        is BM25, else with vector search. The search counts twice, but once where names lead from passage to passage or join them
+        (:func:`~graph_retrievers.systems.traits.names_lead`, :func:`~graph_retrievers.systems.traits.names_join`). By default over
+        such passages, where what is unlike the nodes visited is often off the point.
     lambda_mult : float in [0, 1], default 0.5
     min_mmr_score : float, default -inf
         See :class:`~graph_retrievers.systems.strategies.MMRTraversal`.

@@ -121,8 +121,9 @@ def names_mentioned(graph: CorpusGraph) -> float:
     Such a text opens with its own title, spelled as a name (:func:`~graph_retrievers.graph.names.opening_name`,
     :func:`~graph_retrievers.graph.names.is_proper_name`), or it holds the name of another node, of two words or more with capitals,
     that few texts hold. Headings of manuals, identifiers and titles of papers are not used like that: the share is at most 0.05
-    there, and 0.5 or more of an encyclopedia, whatever its size. In texts that were folded to lower case, the spelling is not
-    asked for. Read from 2,000 nodes drawn with a fixed seed.
+    there, and 0.5 or more of an encyclopedia, whatever its size. Texts in lower case or in capitals throughout tell it by titles of
+    several words with which they open; where most titles are in capitals, names of several words may be too. Read from 2,000 nodes
+    drawn with a fixed seed.
 
     Examples
     --------
@@ -132,20 +133,28 @@ def names_mentioned(graph: CorpusGraph) -> float:
 
     def make() -> float:
         names, rows = name_table(graph, fold=True), _sample(range(len(graph)))
-        texts = [graph.texts[row] for row in rows]
-        folded = 20 * sum(text != text.lower() for text in texts) < len(texts)
-        opening = [opening_name(graph.titles[row], text) for row, text in zip(rows, texts, strict=True)]
+        titles, texts = [graph.titles[row] for row in rows], [graph.texts[row] for row in rows]
+        # Letters that are all small or all capitals tell nothing; nor do capitals where most titles have no other letters.
+        folded = 20 * sum(text not in (text.lower(), text.upper()) for text in texts) < len(texts)
+        loud = 2 * sum(title.isupper() for title in titles) > len(titles)
+        texts = [text.lower() for text in texts] if folded else texts
+        opening = map(opening_name, titles, texts)
+
+        def proper(name: str) -> bool:
+            words = name.split()
+            several = len(words) > 1 and all(word[0].isalpha() for word in words)
+            return is_proper_name(name) or (several and (folded or (loud and name.isupper())))
 
         # With capitals: of two characters, as in Chinese, a name may be any word.
         def others(row: int, text: str) -> set[str]:
             found = {name for name, nodes in names.find(text) if row not in nodes}
-            return {name for name in found if " " in name and name != name.lower() and is_proper_name(name)}
+            return {name for name in found if " " in name and name != name.lower() and proper(name)}
 
         held = list(map(others, rows, texts))
         counts = Counter(name for found in held for name in found)
         limit = max(_FEW, _SHARE * len(rows))
         told = [
-            bool(own and (folded or is_proper_name(own))) or any(counts[name] <= limit for name in found)
+            bool(own and proper(own)) or any(counts[name] <= limit for name in found)
             for own, found in zip(opening, held, strict=True)
         ]
         return sum(told) / max(len(told), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
+from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model
 from graph_retrievers.systems.splits import labelled_queries
@@ -58,6 +60,9 @@ class LeSeGR(Retriever):
     context : int or None, default 4
         Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
         :class:`~graph_retrievers.systems.lesegr.search.LexicalSemanticSearch`. A checkpoint brings its own first three.
+    fuse : bool, optional
+        Whether the ranking is fused with that of a search, as for :class:`~graph_retrievers.MMR`. By default over passages if
+        nothing is trained: the product of two scores finds less than their sum where one of them tells little.
     first : Operator, optional
         Finds the candidates in its place.
     **options
@@ -87,6 +92,7 @@ class LeSeGR(Retriever):
         "hops": None,
         "direction": "in",
         "context": None,
+        "fuse": False,
         "backfill": False,
     }
 
@@ -101,6 +107,7 @@ class LeSeGR(Retriever):
         sparse: str = "bm25",
         direction: str = "both",
         context: int | None = 4,
+        fuse: bool | None = None,
         first: Operator | None = None,
         **options: Any,
     ) -> None:
@@ -120,7 +127,9 @@ class LeSeGR(Retriever):
         # An index without it is refused now, not at the first question.
         index.signal(sparse)
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
-        super().__init__(index, Pipeline(first or _candidates(index, candidates), search), **options)
+        ranked = Pipeline(first or _candidates(index, candidates), search)
+        fuse = False if fuse is None and self._untrained == () else fuse
+        super().__init__(index, partial(fused_with_search, ranked, fuse, led=False), **options)
 
 
 def _candidates(index: GraphIndex, count: int) -> Operator:

@@ -68,9 +68,8 @@ class LightRAG(Retriever):
         Node type of chunks, as :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder` names it. In a graph where
         no node, or every node, is of this type, each node is an entity and its own chunk.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, which counts twice, by reciprocal ranks, c = 5: with hybrid search over
-        passages, if there is BM25, else with vector search. By default over such passages, whose neighbours by edges are less to
-        the point than what search finds next; entities of a knowledge graph are ranked alone.
+        Whether the ranking is fused with that of a search, as for :class:`~graph_retrievers.MMR`. By default over passages, whose
+        neighbours by edges are less to the point than what search finds next; entities of a knowledge graph are ranked alone.
     **options
         Keywords of :class:`Retriever`.
 

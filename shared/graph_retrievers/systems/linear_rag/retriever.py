@@ -33,9 +33,8 @@ class LinearRAG(Retriever):
     passage_type : str, default "passage"
         See :class:`~graph_retrievers.operators.TriGraphSearch`, which says too where it departs from the paper.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, which counts twice, by reciprocal ranks, c = 5: with hybrid search over
-        passages, if there is BM25, else with vector search. By default over such passages: many questions hold no name that tells
-        passages apart.
+        Whether the ranking is fused with that of a search, as for :class:`~graph_retrievers.MMR`. By default over passages: many
+        questions hold no name that tells them apart.
     **options
         Keywords of :class:`Retriever`.
 

@@ -52,7 +52,8 @@ class MixedTraversal(Operator):
     candidates : int, default 100
         Nodes to return.
     fill : bool, default True
-        Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill).
+        Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill); without a plan,
+        the nodes are then those whose vectors are the most similar, as no reranker chooses among those that BM25 finds.
     structure : bool, default True
         False takes no step: text matches of the last layer, and the fill (the paper's ablation).
     exact_titles : bool, default True
@@ -189,6 +190,9 @@ class MixedTraversal(Operator):
         # Section 4.1: text fills up what the plan finds, and takes its place where it cannot be walked.
         signal, room = matching_signal(question, self.matching), self.candidates - len(reached)
         if room > 0 and (self.fill or not paths):
+            if not (self.fill or self.matching) and "dense" in question.signals:
+                # What orders the nodes finds more of them, if no reranker chooses among them.
+                signal = "dense"
             ends = tuple(dict.fromkeys(path.steps[-1].type for path in paths)) or tuple(schema.targets)
             filler, _ = yield Nearest(self.candidates + len(reached), signal, returned=True, types=ends)
             filler = filler[places_of(reached.nodes, filler) < 0][:room]
