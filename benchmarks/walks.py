@@ -2,7 +2,7 @@
 
     python benchmarks/walks.py FOLDER_OF_DATASETS [--split test] [--only citations,...] [--page FILE]
 
-Those that need a plan, a checkpoint or a language model are left out. Vectors are kept in the user's cache. Needs the extra
+Those that need a checkpoint or a language model are left out. Vectors are kept in the user's cache. Needs the extra
 offline.
 """
 
@@ -30,7 +30,7 @@ DATASETS = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubme
 SEARCHES = ("vector", "hybrid")
 WALKS = (
     *("ppr", "spreading", "spreading-uniform", "fastinsight", "eager", "mmr", "scored", "lightrag", "pathrag", "g-retriever"),
-    *("linear-rag", "walk-fusion"),
+    *("linear-rag", "lesegr", "mor", "walk-fusion"),
 )
 # Where LinearRAG is measured, which embeds each name and each sentence.
 SENTENCES = ("wiki-multihop", "citations", "pubmedqa")
@@ -38,9 +38,9 @@ K = 10
 PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
 cross-encoder, so that `fastinsight` ranks by the vectors. In brackets: alone (`fuse=False`), where the default is fused with a
 search. Recall is not capped. "p" is the p-value of a paired randomisation test of the default against vector search, told where the
-default is below it. Left out is what needs a plan, a checkpoint, facts or a relevance model; without these `gar` and `hipporag`
-find what vector search does. LinearRAG, which embeds each name and each sentence, was run on three. Defaults were chosen on
-questions of train and dev."""
+default is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker. Left out is what needs a checkpoint, facts
+or a relevance model; without these `gar` and `hipporag` find what vector search does. LinearRAG, which embeds each name and each
+sentence, was run on three. Defaults were chosen on questions of train and dev."""
 
 
 def recalls(retriever: Retriever, dataset: Dataset, split: str) -> list[float]:

@@ -13,6 +13,7 @@ from graph_retrievers.construction import Metadata
 from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.description import describe
+from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import BM25Search, Pipeline
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
@@ -177,6 +178,12 @@ class TestTraits:
     def test_passages_have_twenty_words(self, counts, passages):
         texts = ["word " * count for count in counts]
         assert holds_passages(CorpusGraph([str(n) for n in range(len(texts))], texts)) is passages
+
+    @pytest.mark.parametrize(("kinds", "passages"), [(["passage"] * 3, True), (["film", "place", "film"], False)])
+    def test_texts_in_which_names_were_found_are_passages_however_short(self, kinds, passages):
+        texts, named = ["By Ada Holm.", "Of Ada Holm.", "Rome.", ""], [{}, {}, {}, {NAMED_BY_TEXTS: True}]
+        assert holds_passages(CorpusGraph(list("abcd"), texts, types=[*kinds, "entity"], metadata=named)) is passages
+        assert not holds_passages(CorpusGraph(list("abcd"), texts, types=[*kinds, "entity"]))
 
     def test_titles_of_things_identify_and_headings_do_not(self):
         things = [f"thing{n}" for n in range(50)]

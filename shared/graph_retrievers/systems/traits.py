@@ -46,11 +46,15 @@ _LINKED = 0.1
 def holds_passages(graph: CorpusGraph) -> bool:
     """Return whether the nodes are passages: whether most have a text of at least 20 words. Those of a knowledge graph are not.
 
-    Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count.
+    Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count. Texts of one
+    type in which such names were found are passages, however short.
     """
 
     def make() -> bool:
-        texts = _sample(_without(name_types(graph), graph))
+        names = name_types(graph)
+        if names and len(graph.type_names) == len(names) + 1:
+            return True
+        texts = _sample(_without(names, graph))
         return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
     return bool(graph.cache.get("holds passages", make))
