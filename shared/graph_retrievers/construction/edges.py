@@ -71,24 +71,16 @@ _KINDS = (
 
 
 def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
-    """Return the edges between nodes that an ``edges`` argument describes, in its order.
+    """Return the edges between nodes that an ``edges`` argument describes (see this module), in its order.
 
     Repeated edges and self loops of a specification or callable are dropped; explicit edges are kept as given. References in the
-    documents to something outside the corpus (a citation, a link to another site) are skipped, and counted in one log line.
+    documents to something outside the corpus (a citation, a link to another site) are skipped, and counted in one log line. A tuple
+    of two strings is an edge if both are node ids, and a pair of fields if nodes have both fields; where both or neither holds, an
+    error says so. One that names an id that is not a node is an UnknownNodeError.
 
-    Parameters
-    ----------
-    nodes : sequence of Node, length N
-    edges : edge, edge specification, callable, networkx graph, or an iterable of these
-        See this module. A tuple of two strings is an edge if both are node ids, and a pair of fields if nodes have both
-        fields; where both or neither holds, an error says so. One that names an id that is not a node is an UnknownNodeError.
-    vectors : array-like, shape [N, d], optional
-        Vectors of the nodes, for :class:`NearestNeighbors`.
-    documents : sequence, length N, optional
-        The documents of the nodes, for :class:`Relationships`.
+    `vectors`, shape [N, d], are those of the nodes, for :class:`NearestNeighbors`, and `documents` theirs, for
+    :class:`Relationships`.
 
-    Examples
-    --------
     >>> nodes = [Node("a", "Looms.", metadata={"cites": ["b", "x"]}), Node("b", "Punched cards.")]
     >>> build_edges(nodes, [("b", "a", "inspired"), ("cites", "$id")])
     [('b', 'a', 'inspired'), ('a', 'b', 'cites')]

@@ -65,16 +65,9 @@ class Failure:
 class KnowledgeGraph:
     """The result of a :class:`KnowledgeGraphBuilder`.
 
-    Attributes
-    ----------
-    graph : CorpusGraph
-        First the passages in the given order, of type "passage"; then the entities, sorted by id, which is "entity:" and the
-        name in lower case. The text of an entity is its description (see :func:`canonical_description`); an entity that
-        occurs in relations only has neither text nor type.
-    aliases : dict of str to str
-        Names that entity resolution merged, each with the name it became.
-    failures : tuple of Failure
-        Empty if all questions were answered.
+    Its `graph` has first the passages in the given order, of type "passage"; then the entities, sorted by id, which is "entity:"
+    and the name in lower case. The text of an entity is its description (see :func:`canonical_description`); an entity that occurs
+    in relations only has neither text nor type. `aliases` maps names that entity resolution merged to the name they became.
     """
 
     graph: CorpusGraph

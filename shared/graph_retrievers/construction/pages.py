@@ -25,22 +25,11 @@ _NUMBER = re.compile(
 class Block:
     """A heading, paragraph, list item, table row or piece of code.
 
-    Attributes
-    ----------
-    text : str
-    level : int
-        1 to 6 for a heading, 0 for other blocks.
-    anchors : tuple of str
-        Names by which a link may point to this place: the ids of HTML elements, the slugs of Markdown headings.
-    links : tuple of str
-        Addresses that the block links to, as written.
-    leads : bool
-        Whether the block introduces the next one, such as a heading, a bold line or the term of a definition, and must not be
-        parted from it.
-    source : str or None
-        The lines of the page that the text was made of, those up to the next block included; None where that is the text.
-    header : str
-        The names of the columns, of a further row of a table.
+    `level` is 1 to 6 for a heading, 0 for other blocks. `anchors` are the names by which a link may point to this place: the ids of
+    HTML elements, the slugs of Markdown headings; `links` the addresses that it links to, as written. One that `leads` introduces
+    the next, such as a heading, a bold line or the term of a definition, and must not be parted from it. `source` are the lines of
+    the page that the text was made of, those up to the next block included; None where that is the text. `header` has the names of
+    the columns, of a further row of a table.
     """
 
     text: str

@@ -27,25 +27,11 @@ _PROSE, _ROW = (_SENTENCE, _WORD), (_CELL, _SENTENCE, _WORD)
 class Chunk:
     """A part of a page.
 
-    Attributes
-    ----------
-    text : str
-        Without the heading of its section.
-    headings : tuple of str
-        The heading of its section and of the sections around it, outermost first.
-    anchors : tuple of str
-        Anchors of the places that it covers, those of its section included.
-    links : tuple of str
-        Addresses that it links to, as written.
-    anchor : str
-        Anchor of its section, "" if there is none.
-    part : int
-        1 for the first chunk of a section, 2 for the next, ...
-    titles : tuple of str
-        The heading of its section, behind those of the sections around it that begin in it too; none where it holds text that
-        stands above all headings of the page.
-    source : str
-        What is written where the text stands, such as Markdown; "" where that is the text.
+    `text` stands below `headings`, those of its section and of the sections around it, outermost first; `anchors` are those of all
+    places that it covers and `anchor` that of its section, "" if there is none; `links` are addresses as written. `part` is 1 for
+    the first chunk of a section, 2 for the next. `titles` are the heading of its section, behind those of the sections around it
+    that begin in it too; none where it holds text that stands above all headings of the page. `source` is what is written where the
+    text stands, such as Markdown; "" where that is the text.
     """
 
     text: str

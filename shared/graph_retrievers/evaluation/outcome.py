@@ -58,18 +58,16 @@ class Evaluation:
         Hits asked for; metrics are at k.
     queries : list of Query
         Without those that have no relevant nodes.
-    gold : dict of str to collection or mapping of str
+    gold : dict
         Relevant nodes, or a grade for each judged node, by query id.
-    returned : dict of str to dict of str to Returned
-        By retriever and query id.
+    returned, costs : dict
+        What each retriever returned by query id, and the costs of those timed, see
+        :func:`~graph_retrievers.evaluation.costs.measure`.
     graph : CorpusGraph
         The graph that was searched.
-    costs : dict of str to dict
-        Costs of each retriever that was timed, see :func:`~graph_retrievers.evaluation.costs.measure`.
-    settings : dict
-        Models, seeds and versions.
-    notes : list of str
-        Queries that were left out, returned ids that are not in the graph, notes that operators left on questions.
+    settings, notes : dict and list of str
+        Models, seeds and versions; queries left out, returned ids that are not in the graph, notes that operators left on
+        questions.
     """
 
     dataset: str

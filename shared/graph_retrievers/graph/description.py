@@ -58,34 +58,21 @@ class GraphDescription:
 
     Attributes
     ----------
-    nodes : int
-    types : dict of str to int
-        Nodes of each type; "" for nodes without one.
-    edges : dict of str to int
-        Relationship rows of each relation; "" for edges without one.
-    degree : tuple of five int
-        Smallest, quartiles and largest of the number of distinct neighbours.
+    nodes, isolated, untitled, repeated : int
+        Nodes: all, those without neighbours, those without a title, those with exactly the text of another node.
+    types, edges : dict of str to int
+        Nodes of each type and relationship rows of each relation; "" for those without one.
+    degree, tokens : tuple of five int
+        Smallest, quartiles and largest of the number of distinct neighbours, and of the number of tokens that signals read of a
+        node, estimated.
     hubs : list of (id, title, degree)
         The five nodes with most neighbours. Of a node without a title whose id is a UUID or a hash, the title is the first words of
         its text, as in paths.
-    isolated : int
-        Nodes without neighbours.
-    components : int
-        Connected components, isolated nodes among them.
-    largest_component : int
-        Nodes of the largest one.
-    untitled : int
-        Nodes without a title.
-    repeated : int
-        Nodes with exactly the text of another node.
-    tokens : tuple of five int
-        Smallest, quartiles and largest of the number of tokens that signals read of a node, estimated.
+    components, largest_component : int
+        Connected components, isolated nodes among them, and the nodes of the largest one.
     readable_tokens : int or None
-        Tokens that the embedding model reads of a text; None if it does not say.
-    truncated : int
-        Nodes with more tokens than that.
-    signals : tuple of str
-    embedding : str
+        Tokens that the embedding model reads of a text; None if it does not say. `truncated` counts the nodes with more.
+    signals, embedding : tuple of str, and str
     recall : float or None
         Share of the ten nearest vectors that vector search finds, from a sample; None where it is exact.
     advice : tuple of str

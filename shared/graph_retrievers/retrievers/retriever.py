@@ -261,7 +261,12 @@ class Retriever(BaseRetriever):
         made.index = index
         if self._compose is not None:
             made.operator = self._compose(index)
+        made.types = made._returned()
         return made
+
+    def _returned(self) -> tuple[str, ...] | None:
+        """Return the node types that may be returned; what a system makes of those of the graph is its own."""
+        return self.types
 
     def rank(self, queries: Queries) -> Ranking:
         """Return all that the operators find, filters applied, before anything is cut to k or filled up."""

@@ -23,7 +23,7 @@ from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
-from graph_retrievers.systems.lightrag.retriever import passage_types
+from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["FlowPruning", "PathRAG"]
 

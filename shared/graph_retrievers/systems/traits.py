@@ -25,6 +25,7 @@ __all__ = [
     "names_join",
     "names_lead",
     "names_mentioned",
+    "passage_types",
     "titles_told",
     "traits_of",
     "without_names",
@@ -58,6 +59,11 @@ def holds_passages(graph: CorpusGraph) -> bool:
         return 2 * sum(len(text.split()) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
     return bool(graph.cache.get("holds passages", make))
+
+
+def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
+    """Return the type of passages if some nodes are of it and some are not; else an empty tuple."""
+    return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
 
 
 def holds_pieces(graph: CorpusGraph) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
@@ -103,12 +103,6 @@ class HippoRAG(Retriever):
         super().__init__(index, partial(fused_with_search, Pipeline(linking, walk), fuse, led=False), **options)
         self._passage_type = passage_type if self.types is None else None
         self.types = self._returned()
-
-    def over(self, index: GraphIndex) -> Self:
-        """Return this retriever on another index with the same signals; whether it has passages is seen there."""
-        made = super().over(index)
-        made.types = made._returned()
-        return made
 
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned: those given, or that of passages where other nodes are phrases."""

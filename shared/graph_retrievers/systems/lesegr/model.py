@@ -28,21 +28,17 @@ class LeSeGRModel(nn.Module):
         h_i^{(k+1)} = \mathrm{AGG}\big(\{\delta_{qj}\, \alpha_{ij}\, h_j^{(k)} : j \in \{i\} \cup N(i)\}\big), \qquad
         h_i^{(0)} = c_i, \quad \alpha_{ij} = \mathrm{MLP}_\phi(c_i - c_j), \quad \alpha_{ii} = 1
 
-    (equations 4 to 8). :math:`\delta_{qj}` is the sparse score of node j for the query, :math:`c_i` a node's dense vector, and the
-    score of a node is :math:`q \cdot h_i^{(K)}` (equation 9).
+    (CG-RAG, section 4.3, equations 4 to 8). :math:`\delta_{qj}` is the sparse score of node j for the query, :math:`c_i` a node's
+    dense vector, of width `dimension`, and the score of a node is :math:`q \cdot h_i^{(K)}` (equation 9).
 
     Parameters
     ----------
-    dimension : int
-        Width d of the dense vectors.
     encoder : {"sum", "mean", "gcn", "gat", "transformer"}, default "sum"
         AGG. The first two only add or average the gated messages; the others have weights and end in vectors of width d.
     layers : int, default 1
         K. The paper uses 2, with the Graph Transformer.
-    hidden : int, default 1024
-        Width of the layers between, all heads together.
-    heads : int, default 4
-        Heads of "gat" and "transformer".
+    hidden, heads : int, default 1024 and 4
+        Width of the layers between, all heads together, and the heads of "gat" and "transformer".
     hub_exponent : float, default 0.5
         With "sum" and "mean", the message of j to another node is divided by ``(|N(j)| + 1) ** hub_exponent``. The paper has no
         such factor (0); without it, hubs such as a page that many others mention send as much to everyone as other nodes do.
@@ -56,16 +52,10 @@ class LeSeGRModel(nn.Module):
     does not hold for more layers, as each multiplies by :math:`\delta_{qi}` again, nor for encoders with weights as published.
 
     Departures from the paper. The MLP (of d, d / 2 and 1 units, with ReLU) is not specified there. Encoders with weights are
-    followed by a linear layer from `hidden` to d that begins at zero, and :math:`\delta_{qi} c_i` is added to its result: the
-    paper does not say how vectors of width 1024 are compared with the query, and this way an untrained model is the product
-    fusion with every encoder. ReLU stands between layers.
+    followed by a linear layer from `hidden` to d that begins at zero, and :math:`\delta_{qi} c_i` is added to its result: the paper
+    does not say how vectors of width 1024 are compared with the query, and this way an untrained model is the product fusion with
+    every encoder. ReLU stands between layers.
 
-    References
-    ----------
-    Hu et al., "CG-RAG: Research Question Answering by Citation Graph Retrieval-Augmented LLMs", 2025, section 4.3.
-
-    Examples
-    --------
     >>> model = LeSeGRModel(2)
     >>> dense, edges = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1], [0]])
     >>> model(dense, edges, torch.tensor([0.5, 2.0]), model.alpha(dense[0] - dense[1]).view(1)).tolist()

@@ -8,7 +8,6 @@ from typing import Any
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates
@@ -21,9 +20,9 @@ from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
-from graph_retrievers.systems.traits import holds_passages
+from graph_retrievers.systems.traits import holds_passages, passage_types
 
-__all__ = ["LightRAG", "passage_types"]
+__all__ = ["LightRAG"]
 
 _MODES = (None, "local", "global", "hybrid", "mix")
 
@@ -170,11 +169,6 @@ class _Levels(Pipeline):
             return replace(found, facts=None)
         kept = within_tokens(question.queries.index.graph, "edges", found.facts.rows, self.relation_tokens)
         return replace(found, facts=found.facts.taken(kept))
-
-
-def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
-    """Return the type of passages if some nodes are of it and some are not; else an empty tuple."""
-    return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
 
 
 def _relation_signal(index: GraphIndex) -> str:

@@ -39,35 +39,18 @@ PLAN_SCHEMA: dict[str, Any] = {
 
 
 def read_plan(plan: Any) -> PlanningGraph:
-    """Return a plan in any of the forms that planners and callers use.
+    """Return a plan in any of the forms that planners and callers use, as written; InvalidPlanError if it is none or too large.
 
-    Parameters
-    ----------
-    plan : PlanningGraph, str, mapping or list
-        A planning graph; a mapping of the form :data:`PLAN_SCHEMA`; a list of steps (one path) or of such lists, a step being a
-        mapping with ``type`` and optionally ``relation`` and ``restriction`` (text or list of texts); a mapping with
-        ``Metapath`` and ``Restriction`` as MoR's planners write it, the metapath either types joined by ``->`` and ``<-`` or a
-        list of ``[type, relation, type, ...]``; or any of these as text, JSON or Python literal, with words around it or not.
+    `plan` is a planning graph; a mapping of the form :data:`PLAN_SCHEMA`; a list of steps (one path) or of such lists, a step being
+    a mapping with ``type`` and optionally ``relation`` and ``restriction`` (text or list of texts); a mapping with ``Metapath`` and
+    ``Restriction`` as MoR's planners write it, the metapath either types joined by ``->`` and ``<-`` or a list of ``[type,
+    relation, type, ...]``; or any of these as text, JSON or Python literal, with words around it or not.
 
-    Returns
-    -------
-    PlanningGraph
-        As written; :func:`~graph_retrievers.systems.mor.plan.check_plan` compares it to a graph.
+    Text is read as a literal and never evaluated. Departures from MoR's published parser: apostrophes inside quoted phrases are
+    mended where the literal breaks, instead of spelling contractions out first, which alters phrases ("U-shaped" became
+    "YOU-shaped"); a text that cannot be read is an error here, which MoR turns into text retrieval, and an empty plan there, which
+    has the same effect.
 
-    Raises
-    ------
-    InvalidPlanError
-        If it is none of these or too large.
-
-    Notes
-    -----
-    Text is read as a literal and never evaluated. Departures from MoR's published parser: apostrophes inside quoted phrases
-    are mended where the literal breaks, instead of spelling contractions out first, which alters phrases ("U-shaped" became
-    "YOU-shaped"); a text that cannot be read is an error here, which MoR turns into text retrieval, and an empty plan there,
-    which has the same effect.
-
-    Examples
-    --------
     >>> print(read_plan({"Metapath": "person -> movie <- genre", "Restriction": {"person": ["Ada"], "genre": ["drama"]}}))
     person<Ada> - movie & genre<drama> - movie
     """

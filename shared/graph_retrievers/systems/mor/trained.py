@@ -45,35 +45,23 @@ class PlannerHistory(History):
 class TrainedPlanner:
     r"""Choose one of the plans of the training data, and the span of the question that is its restriction.
 
-    For every span s of the question, a softmax gives the probability of each plan c, and of none, given the question with that
-    span left out:
+    For every span s of the question, a softmax gives the probability of each plan c, and of none, given the question with that span
+    left out:
 
     .. math:: p(c \mid q, s) \propto \exp\Big(\sum_{m \in M(c)} \sum_{f \in \phi(q, s)} w_{f m}\Big)
 
-    where :math:`\phi` gives the features of :meth:`graph_retrievers.systems.mor.spans.Question.features`, and M the parts of
-    a plan: itself, its first type, its length, and each step at its place from the start and from the end, so that plans that
-    share a step learn it together. The most probable plan of any span is chosen; among equal ones that of the longer span, then
-    of the earlier one. If the span is the title of nodes, the plan must start at one of their types; if restrictions were
-    titles in training, other spans are read only in questions without a title.
+    where :math:`\phi` gives the features of :meth:`graph_retrievers.systems.mor.spans.Question.features`, hashed into `buckets`,
+    and M the parts of a plan: itself, its first type, its length, and each step at its place from the start and from the end, so
+    that plans that share a step learn it together. The most probable plan of any span is chosen; among equal ones that of the
+    longer span, then of the earlier one. If the span is the title of nodes, the plan must start at one of their types; if
+    restrictions were titles in training (`titled`), other spans are read only in questions without a title.
 
-    Parameters
-    ----------
-    skeletons : sequence of PlanningGraph, length C
-        The plans, with ``("",)`` as the restriction of the one step that has one.
-    titled : bool, default True
-        Whether restrictions are titles of nodes.
-    buckets : int, default 16384
-        Hash buckets of features.
-    threshold : float, default 0
-        A question whose best plan is less probable than this gets none.
+    The C `skeletons` are the plans, with ``("",)`` as the restriction of the one step that has one. A question whose best plan is
+    less probable than `threshold` gets none.
 
-    Notes
-    -----
-    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner can only choose plans of the training data, with one restriction
-    that is in the question word for word; it trains on a CPU in a minute.
+    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner can only choose plans of the training data, with one restriction that
+    is in the question word for word; it trains on a CPU in a minute.
 
-    Examples
-    --------
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Tom"], types=["person", "person"])
     >>> plan = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "wrote"}]
     >>> planner, _ = TrainedPlanner.fit([("films by Ada", plan)], [("films by Ada", plan)], graph, epochs=9)

@@ -61,6 +61,8 @@ def fit_path_rerank(
 ) -> tuple[CrossEncoder, float, History]:
     """Train a copy of the cross-encoder of an index for :class:`~graph_retrievers.systems.path_reranking.path_rerank.PathRerank`.
 
+    Returned are the model, the weight of its scores (of :data:`WEIGHTS`; 0 where it does not help on `dev`), and the history.
+
     Parameters
     ----------
     first : Operator
@@ -72,18 +74,10 @@ def fit_path_rerank(
     batch_size : int, default 4
         Relevant candidates in a step.
     k : int, default 10
-        The measure on `dev` is the mean of Recall@k and nDCG@k, with the weight of :data:`WEIGHTS` for which it is highest (the
-        lowest such weight).
+        The measure on `dev` is the mean of Recall@k and nDCG@k, with the weight for which it is highest (the lowest such weight).
     resume, **options
         See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 2e-5, the weight decay 0.01, and there are
         two epochs.
-
-    Returns
-    -------
-    model : CrossEncoder
-    weight : float
-        0 where the model does not help on `dev`.
-    history : History
     """
     for name, value in (("depth", depth), ("negatives", negatives), ("batch_size", batch_size), ("k", k)):
         positive(name, value, most=10_000)

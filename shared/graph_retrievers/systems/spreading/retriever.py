@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Operator, Pipeline
@@ -16,7 +15,7 @@ from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS
 from graph_retrievers.systems.spreading.propagation import Gate
-from graph_retrievers.systems.traits import holds_passages
+from graph_retrievers.systems.traits import holds_passages, passage_types
 
 __all__ = ["DAMPED", "SpreadingActivation"]
 
@@ -85,9 +84,9 @@ class SpreadingActivation(Retriever):
 
     Examples
     --------
-    >>> from graph_retrievers.graph import CorpusGraph
-    >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Loom"], edges=[("a", "b", "wrote")])
-    >>> hits = SpreadingActivation(GraphIndex.from_graph(graph), gate="uniform").retrieve("What did Ada write?")
+    >>> from graph_retrievers import Node
+    >>> index = GraphIndex.from_nodes([Node("a", "", "Ada"), Node("b", "", "Loom")], [("a", "b", "wrote")])
+    >>> hits = SpreadingActivation(index, gate="uniform").retrieve("What did Ada write?")
     >>> [hit.path.text for hit in hits]
     ['Ada', 'Ada -[wrote]-> Loom']
     """
@@ -145,26 +144,15 @@ class SpreadingActivation(Retriever):
         self._passages = None if self.types is not None or passages is None else (passages, passage_type)
         self.types = self._returned()
 
-    def over(self, index: GraphIndex) -> Self:
-        """Return this retriever on another index with the same signals; what follows from its texts and types is its own."""
-        made = super().over(index)
-        made.types = made._returned()
-        return made
-
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned: those given, or passages or what is not one."""
         if self._passages is None:
             return self.types
         passages, kind = self._passages
         graph = self.index.graph
-        if not _mixed(graph, kind):
+        if not passage_types(graph, kind):
             return None
         return (kind,) if passages else tuple(name for name in graph.type_names if name != kind)
-
-
-def _mixed(graph: CorpusGraph, passage_type: str) -> bool:
-    """Return whether some nodes are passages and some are not."""
-    return passage_type in graph.type_names and len(graph.type_names) > 1
 
 
 def _composed(
@@ -184,7 +172,7 @@ def _composed(
         hub_exponent = DAMPED["hub_exponent"] if holds_passages(index.graph) else 0.0
     if threshold is None:
         threshold = DAMPED["threshold"] if hub_exponent else 0.01
-    excluded = (passage_type,) if passages is not None and _mixed(index.graph, passage_type) else ()
+    excluded = passage_types(index.graph, passage_type) if passages is not None else ()
     operators: list[Operator] = [
         linking if isinstance(linking, EntityLinking) else linking(exclude_types=excluded),
         GatedPropagation(**spreading, threshold=threshold, hub_exponent=hub_exponent, exclude_types=excluded),
