@@ -1,26 +1,35 @@
-"""What a query costs on a graph in a database and vectors in a vector store: steps, round trips, bytes, and time per round trip.
+"""What a query costs on a graph in a database, and vectors and words in Qdrant: steps, round trips, bytes, and time per round trip.
 
-    python benchmarks/scale_out.py [--nodes 1000 10000 30000]
+    python benchmarks/scale_out.py [--nodes 1000 10000 30000] [--only WalkFusion,...]
+    python benchmarks/scale_out.py --recall FOLDER_OF_DATASETS [--only wiki-multihop,...] [--split dev] [--words database]
 
-For every size: a random graph (words of a Zipf-like vocabulary, five edges a node, most of them at popular nodes) is written
-into an ArcadeDB server of its own and into Qdrant in its local mode, and each system that runs there answers questions singly
-and in batches of 8. Bytes are counted on the connection to the database. Qdrant's local mode compares all vectors in
-Python, so its time for a search says nothing about a Qdrant server; the requests and vectors are the same. Needs the extra
-``test``.
+For every size: a random graph (words of a Zipf-like vocabulary, five edges a node, most of them at popular nodes; for "WalkFusion",
+articles that name each other) is written into an ArcadeDB server of its own and into Qdrant in its local mode, and each system that
+runs there answers questions singly and in batches of 8. Bytes are counted on the connection to the database. Qdrant's local mode
+compares all vectors in Python, so its time for a search says nothing about a Qdrant server; the requests and vectors are the same.
+It gets indexes of words and of ids from this script, as a server has them.
+
+With `--recall`, WalkFusion in its default form answers the questions of datasets there and in memory; words are in Qdrant, or in
+the full-text index of the database. Needs the extras ``test`` and
+``offline``; the vectors of a dataset are kept in the user's cache.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
+from qdrant_client.local import local_collection
 
 from graph_retrievers import (
     GAR,
@@ -36,8 +45,14 @@ from graph_retrievers import (
     SpreadingActivation,
     WalkFusion,
 )
+from graph_retrievers.datasets import read_dataset
+from graph_retrievers.errors import MissingDatabaseFeatureError
+from graph_retrievers.evaluation.cache import cached_vectors
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators import GatedPropagation, HybridSearch, Rerank, VectorSearch
-from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema, write_graph
+from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema, write_graph
+from graph_retrievers.stores.qdrant import QdrantWords
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import LangChainVectors
 from tests.integration.conftest import Proxy, _start_arcadedb
@@ -46,6 +61,7 @@ WIDTH, QUESTIONS = 384, 8
 SYSTEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "FastInsight": (FastInsight, {}),
     "GAR": (GAR, {}),
+    "WalkFusion": (WalkFusion, {}),
     "WalkFusion (links)": (WalkFusion, {"form": "links"}),
     "MoR (two steps)": (MoR, {}),
     "Eager": (Eager, {}),
@@ -93,6 +109,72 @@ class Timed:
         return call
 
 
+def inverted() -> None:
+    """Let the local mode of Qdrant search sparse vectors by an inverted index, and find points by their ids."""
+    held: dict[Any, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+
+    def lists(vectors: Any) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        places = np.concatenate([np.asarray(vector.indices, np.int64) for vector in vectors])
+        rows = np.repeat(np.arange(len(vectors)), [len(vector.indices) for vector in vectors])
+        values = np.concatenate([np.asarray(vector.values, np.float64) for vector in vectors])
+        order = np.argsort(places, kind="stable")
+        first = np.flatnonzero(np.diff(places[order], prepend=-1))
+        parts = zip(np.split(rows[order], first[1:]), np.split(values[order], first[1:]), strict=True)
+        return dict(zip(places[order][first].tolist(), parts, strict=True))
+
+    def scores(query: Any, vectors: Any, empty_is_zero: bool = False) -> np.ndarray:
+        key = len(vectors), id(vectors[0]), id(vectors[-1])
+        if key not in held:
+            held[key] = lists(vectors)
+        found, met = np.zeros(len(vectors)), np.zeros(len(vectors), bool)
+        for place, value in zip(query.indices, query.values, strict=True):
+            rows, values = held[key].get(place, (np.zeros(0, np.int64), np.zeros(0)))
+            found[rows] += value * values
+            met[rows] = True
+        return np.where(met, found, 0.0 if empty_is_zero else -np.inf).astype(np.float32)
+
+    places: dict[int, dict[str, int]] = {}
+
+    def among(payloads: Any, payload_filter: Any, ids_inv: Any, deleted_per_vector: Any) -> np.ndarray:
+        if payload_filter is None:
+            return np.ones(len(payloads), bool)
+        (condition,) = payload_filter.must
+        if len(places.get(id(ids_inv), ())) != len(payloads):
+            places[id(ids_inv)] = {str(name): place for place, name in enumerate(ids_inv)}
+        mask = np.zeros(len(payloads), bool)
+        mask[[places[id(ids_inv)][str(name)] for name in condition.has_id]] = True
+        return mask
+
+    local_collection.calculate_distance_sparse = scores
+    local_collection.calculate_payload_mask = among
+
+
+def made_articles(count: int) -> GraphIndex:
+    """Articles about people, each of whom names three others; half of them are linked."""
+    draw = np.random.default_rng(0)
+    words = (draw.pareto(1.0, (count, 40)) * 5).astype(int) % 5000
+    vectors = draw.normal(size=(count, WIDTH)).astype(np.float32)
+    ids, titles = [f"{row:08x}-0000-4000-8000-000000000000" for row in range(count)], [named(row) for row in range(count)]
+    others = (draw.random((count, 3)) ** 2 * count).astype(int)
+    texts = [
+        f"{title} was a weaver who met {titles[a]}, {titles[b]} and {titles[c]}. {' '.join(f'w{word}' for word in row)}"
+        for title, (a, b, c), row in zip(titles, others.tolist(), words.tolist(), strict=True)
+    ]
+    edges = [(ids[row], ids[other], "links") for row in range(0, count, 2) for other in others[row].tolist()]
+    nodes = [Node(*parts) for parts in zip(ids, texts, titles, strict=True)]
+    return GraphIndex.from_nodes(nodes, edges, vectors=vectors, metric="cosine")
+
+
+def named(row: int) -> str:
+    """Return a name of two words; fifty first names, and two people for each last name."""
+    syllables = [consonant + vowel for consonant in "bdfgklmnprstv" for vowel in "aeiouy"]
+
+    def word(number: int) -> str:
+        return "".join(syllables[part % 78] for part in (number * 31, number, number // 78, number // 6084)).title()
+
+    return f"{word(row % 50)} {word(row // 2 + 50)}"
+
+
 def made_index(count: int) -> GraphIndex:
     draw = np.random.default_rng(0)
     words = (draw.pareto(1.0, (count, 60)) * 5).astype(int) % 5000
@@ -109,35 +191,72 @@ def made_index(count: int) -> GraphIndex:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 10_000, 30_000])
+    parser.add_argument("--only", default="", help="systems, or datasets, with commas between them")
+    parser.add_argument("--recall", type=Path, help="folder of datasets")
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--words", choices=["qdrant", "database"], default="qdrant", help="where --recall has the words")
     arguments = parser.parse_args()
-    columns = ["nodes", "system", "queries", "steps", "trips to graph", "KB from graph", "ms a trip", "trips to vectors"]
-    columns += ["nodes fetched", "ms a call"]
+    inverted()
+    only = list(filter(None, arguments.only.split(",")))
+    if arguments.recall:
+        return compare(arguments.recall, only or ["postgres-docs", "wiki-multihop"], arguments.split, arguments.words)
+    columns = [
+        "nodes",
+        "system",
+        "queries",
+        "steps",
+        "trips to graph",
+        "KB from graph",
+        "ms a trip",
+        "trips to vectors",
+        "to words",
+    ]
+    columns += ["ms a trip", "nodes fetched", "ms a call", "in memory"]
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
     notes = []
     for count in arguments.nodes:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             server = _start_arcadedb(Path(folder))
             try:
-                notes.append(measure(count, server, Path(folder)))
+                notes.append(measure(count, server, Path(folder), only or list(SYSTEMS)))
             finally:
                 server.process.kill()
                 server.process.wait()
     print("\n" + "\n".join(notes))
 
 
-def measure(count: int, server: Any, folder: Path) -> str:
+def measure(count: int, server: Any, folder: Path, only: list[str]) -> str:
+    if "WalkFusion" in only:
+        measured(made_articles(count), server, "Article", ["WalkFusion"])
     index = made_index(count)
-    direct = CypherDatabase(server.uri, server.auth, name=server.name, schema=GraphSchema(label="Node"))
+    written = measured(index, server, "Node", [name for name in SYSTEMS if name in only and name != "WalkFusion"])
+    disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and "databases" in file.parts)
+    held = sum(tensor.numel() * tensor.element_size() for tensor in index.bm25.state()[0].values())
+    texts = sum(map(len, index.graph.texts))
+    return (
+        f"{count:,} nodes, {index.graph.num_edges:,} edges, {texts / count:.0f} characters of text a node: written in "
+        f"{written:.0f} s, {disk / count:.0f} bytes a node on disk; BM25 takes {held / count:.0f} bytes a node in memory."
+    )
+
+
+def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> float:
+    """Print a row for each system and batch; return the seconds in which the database was filled."""
+    if not names:
+        return 0.0
+    count = len(index)
+    direct = CypherDatabase(server.uri, server.auth, name=server.name, schema=GraphSchema(label=label))
     start = time.perf_counter()
     write_graph(direct, index.graph)
     written = time.perf_counter() - start
     client = QdrantClient(":memory:")
-    client.create_collection("nodes", vectors_config=models.VectorParams(size=WIDTH, distance=models.Distance.COSINE))
-    client.upload_collection("nodes", vectors=index.dense.vectors.numpy(), ids=index.graph.ids)
+    QdrantWords(client, "nodes").fill(index)
     way = Counting(server.uri)
     database = CypherDatabase(way.uri, server.auth, name=server.name, schema=direct.schema)
     graph = Timed(CypherGraphStore(database))
     vectors = Timed(LangChainVectors(QdrantVectorStore(client, "nodes", DeterministicFakeEmbedding(size=WIDTH))))
+    words = Timed(QdrantWords(client, "nodes"))
+    for name in ("search", "term_scores", "traits"):
+        setattr(words, name, words.__getattr__(name))
     for name in ("sample", "read", "schema"):
         setattr(graph, name, graph.__getattr__(name))
     for name in ("search", "vectors"):
@@ -146,37 +265,103 @@ def measure(count: int, server: Any, folder: Path) -> str:
     def score(pairs: Any) -> list[float]:
         return [float(len(set(query.split()) & set(text.split()))) for query, text in pairs]
 
-    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, relevance=score)
+    remote = RemoteIndex(graph, vectors=vectors, words=words, relevance=score)
+    index = index.with_models(relevance=score)
     draw = np.random.default_rng(1)
     own, questions = draw.normal(size=(QUESTIONS, WIDTH)).astype(np.float32), [f"w{i} w{i + 7} w{3 * i}" for i in range(QUESTIONS)]
-    for name, (system, options) in SYSTEMS.items():
-        retriever = RemoteRetriever(remote, system, **options)
+    if "WalkFusion" in names:
+        questions = [f"Where did {named(i + 5)} and {index.graph.titles[9 * i]} see w{i} w{i + 7}?" for i in range(QUESTIONS)]
+    for name, (system, options) in ((name, SYSTEMS[name]) for name in names):
+        retriever, local = RemoteRetriever(remote, system, **options), system(index, **options)
         for batch in (1, QUESTIONS):
             totals: list[list[float]] = []
             for part in range(0, QUESTIONS, batch):
                 inputs: dict[str, Any] = {"plan": [PLAN] * batch} if system is MoR else {}
                 if system is SpreadingActivation:
                     inputs["entities"] = [[f"t{part + place}", f"T{part + place + 50}"] for place in range(batch)]
-                before = (graph.calls, way.bytes, graph.seconds, vectors.calls)
+                local.retrieve_batch(questions[part : part + batch], vectors=own[part : part + batch], **inputs)
+                start = time.perf_counter()
+                local.retrieve_batch(questions[part : part + batch], vectors=own[part : part + batch], **inputs)
+                memory = time.perf_counter() - start
+                before = (graph.calls, way.bytes, graph.seconds, vectors.calls, words.calls, words.seconds)
                 start = time.perf_counter()
                 found = retriever.retrieve_batch(questions[part : part + batch], vectors=own[part : part + batch], **inputs)
                 spent = time.perf_counter() - start
-                after = (graph.calls, way.bytes, graph.seconds, vectors.calls)
+                after = (graph.calls, way.bytes, graph.seconds, vectors.calls, words.calls, words.seconds)
                 fetched = int(found[0].notes[-1].split("; ")[1].split()[0])
                 steps = found[0].trace[-1].step
-                totals.append([b - a for a, b in zip(before, after, strict=True)] + [fetched, spent, steps])
-            trips, size, seconds, searches, fetched, spent, steps = np.mean(totals, 0)
+                totals.append([b - a for a, b in zip(before, after, strict=True)] + [fetched, spent, steps, memory])
+            trips, size, seconds, searches, lookups, looking, fetched, spent, steps, memory = np.mean(totals, 0)
             graph_cells = f"{steps:.1f} | {trips:.1f} | {size / 1e3:.0f} | {1e3 * seconds / trips:.0f}"
-            cells = f"{graph_cells} | {searches:.1f} | {fetched:.0f} | {1e3 * spent:.0f}"
-            print(f"| {count:,} | {name} | {batch} | {cells} |", flush=True)
+            cells = f"{graph_cells} | {searches:.1f} | {lookups:.1f} | {1e3 * looking / max(lookups, 1):.0f}"
+            cells += f" | {fetched:.0f} | {1e3 * spent:.0f} | {1e3 * memory:.0f}"
+            told = f"{name}, {local.form}" if isinstance(local, WalkFusion) and not options else name
+            print(f"| {count:,} | {told} | {batch} | {cells} |", flush=True)
     direct.close(), database.close(), way.cut()
-    disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and "databases" in file.parts)
-    held = sum(tensor.numel() * tensor.element_size() for tensor in index.bm25.state()[0].values())
-    texts = sum(map(len, index.graph.texts))
-    return (
-        f"{count:,} nodes, {index.graph.num_edges:,} edges, {texts / count:.0f} characters of text a node: written in "
-        f"{written:.0f} s, {disk / count:.0f} bytes a node on disk; BM25 takes {held / count:.0f} bytes a node in memory."
-    )
+    return written
+
+
+def full_text(server: Any, database: CypherDatabase, index: GraphIndex) -> CypherWords:
+    """Return the words of an index in the full-text index of ArcadeDB, which is made by SQL."""
+    try:
+        CypherWords(database).fill(index)
+    except MissingDatabaseFeatureError:
+        label = database.schema.label
+        for name in ("name", "description"):
+            server.sql(f"CREATE PROPERTY `{label}`.`{name}` IF NOT EXISTS STRING")
+        server.sql(f"CREATE INDEX IF NOT EXISTS ON `{label}` (name, description) FULL_TEXT")
+    return CypherWords(database, f"{database.schema.label}[name,description]")
+
+
+def compare(folder: Path, names: list[str], split: str, where: str) -> None:
+    """Print Recall@10 of WalkFusion in its default form, in memory and on the engines, for the questions of datasets."""
+    columns = ["dataset", "nodes", "form", "questions", "R@10 in memory", "on engines", "same hits", "trips to graph", "to vectors"]
+    columns += ["to words", "ms on engines", "in memory"]
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
+    model = minilm()
+    for name in names:
+        data = read_dataset(folder / name)
+        ids = {node.id: str(uuid5(NAMESPACE_OID, node.id)) for node in data.nodes}
+        nodes = [replace(node, id=ids[node.id]) for node in data.nodes]
+        edges = [replace(edge, source=ids[edge.source], target=ids[edge.target]) for edge in data.edges]
+        graph = CorpusGraph.from_nodes(nodes, edges, include_titles=data.include_titles)
+        index = GraphIndex.from_graph(graph, vectors=cached_vectors(model, graph.contents()), embedding=model)
+        asked = [query for query in data.queries if query.split == split]
+        gold = [{ids[node] for node in query.gold} for query in asked]
+        texts = [query.text for query in asked]
+        own = cached_vectors(model, texts)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+            server = _start_arcadedb(Path(place))
+            try:
+                database = CypherDatabase(server.uri, server.auth, name=server.name, schema=GraphSchema(label="Node"))
+                write_graph(database, graph)
+                client = QdrantClient(":memory:")
+                QdrantWords(client, "nodes").fill(index)
+                vectors = LangChainVectors(QdrantVectorStore(client, "nodes", DeterministicFakeEmbedding(size=WIDTH)))
+                words = QdrantWords(client, "nodes") if where == "qdrant" else full_text(server, database, index)
+                engines: dict[str, Any] = {"vectors": vectors, "words": words}
+                stored = RemoteIndex(CypherGraphStore(database), **engines, embedding=model, include_titles=data.include_titles)
+                remote, local = RemoteRetriever(stored), WalkFusion(index)
+                found: list[Any] = []
+                spent = []
+                for retriever in (remote, local):
+                    retriever.retrieve(texts[0], vector=own[0])
+                    start = time.perf_counter()
+                    found.append([retriever.retrieve(text, vector=vector) for text, vector in zip(texts, own, strict=True)])
+                    spent.append(1e3 * (time.perf_counter() - start) / len(texts))
+                database.close()
+            finally:
+                server.process.kill()
+                server.process.wait()
+        recall = [
+            np.mean([len({hit.id for hit in hits.nodes} & best) / len(best) for hits, best in zip(each, gold, strict=True)])
+            for each in found
+        ]
+        same = sum([hit.id for hit in a] == [hit.id for hit in b] for a, b in zip(*found, strict=True))
+        trips = np.mean([[int(n) for n in re.findall(r"(\d+) to the", hits.notes[-1])] for hits in found[0]], 0)
+        cells = [name, f"{len(index):,}", local.form, len(texts), f"{recall[1]:.4f}", f"{recall[0]:.4f}", same]
+        cells += [f"{trip:.1f}" for trip in trips] + [f"{each:.0f}" for each in spent]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 if __name__ == "__main__":

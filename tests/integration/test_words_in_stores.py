@@ -1,5 +1,6 @@
 """Words and names in the engines: the default retriever without the corpus in the process, on a database and Qdrant."""
 
+import re
 from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
@@ -10,13 +11,18 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from graph_retrievers import Edge, FastInsight, GraphIndex, Node, SpreadingActivation, WalkFusion
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import (
+    DimensionMismatchError,
+    InvalidArgumentError,
+    MissingDatabaseFeatureError,
+    MissingSignalError,
+)
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.stores.cypher import CypherGraphStore, write_graph
+from graph_retrievers.stores.cypher import CypherGraphStore, CypherWords, write_graph
 from graph_retrievers.stores.qdrant import QdrantWords
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, WordStore
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
-from tests.remote import assert_same
+from tests.remote import MemoryVectors, assert_same
 
 FIRST, LAST = ("Ada", "Cleo", "Ruth", "Nora", "Jan", "Otto"), ("Holm", "Marsh", "Vale", "Reed", "Stone", "Birk")
 TOWNS, WORKS = ("Lund", "Bergen", "Turku", "Aarhus", "Visby"), ("Kismet", "Glass Harbour", "The Tin Loom", "Night Ferry", "Salt")
@@ -195,3 +201,47 @@ def test_what_does_not_fit_is_refused(engines, cypher_server):
     less.fill(GraphIndex.from_nodes([index.graph.node(0)]))
     with pytest.raises(DimensionMismatchError, match="filled with 1 nodes, and the database has 240: fill both from one index"):
         RemoteIndex(graph, words=less)
+
+
+def full_text(cypher_server, database, index):
+    """The full-text index of a database; where Cypher makes none, the message holds the statements, which are run as they stand."""
+    words = CypherWords(database)
+    with pytest.raises(InvalidArgumentError, match=r"holds no words of .*fill them with CypherWords\(database\).fill\(index\)"):
+        words.traits()
+    if cypher_server.process is None:
+        words.fill(index)
+        database.read("CALL db.awaitIndexes(60)")
+        return words
+    with pytest.raises(MissingDatabaseFeatureError) as caught:
+        words.fill(index)
+    for statement in re.search(r"CREATE PROPERTY .*FULL_TEXT", str(caught.value)).group().split("; "):
+        cypher_server.sql(statement)
+    words = CypherWords(database, re.search(r"index='([^']*)'", str(caught.value)).group(1))
+    words.fill(index)
+    return words
+
+
+def test_a_full_text_index_of_the_database_finds_nearly_the_same(cypher_server, database):
+    index = index_of("names")
+    write_graph(database, index.graph)
+    words, vectors = full_text(cypher_server, database, index), MemoryVectors(index.graph.ids, index.dense.vectors.numpy())
+    remote = RemoteIndex(CypherGraphStore(database), vectors=vectors, words=words, embedding=Hashed())
+    retriever, local = RemoteRetriever(remote), WalkFusion(index)
+    assert retriever._made.reason == local.reason
+    shared = [
+        {hit.id for hit in retriever.retrieve(question)} & {hit.id for hit in local.retrieve(question)} for question in QUESTIONS
+    ]
+    assert np.mean(list(map(len, shared))) >= 8 and min(map(len, shared)) >= 6
+    # Words of the syntax of Lucene are words, and stop words of a question are none.
+    texts = ["Kismet AND NOT loom* (or", "the of", 'salt"', "nowhere"]
+    found = words.search(texts, 5)
+    assert [len(each) for each in found] == [5, 0, 5, 0] and all(score > 0 for each in found for _, score in each)
+    assert all([score for _, score in each] == sorted((score for _, score in each), reverse=True) for each in found)
+    (scores,), (none,) = words.term_scores([("Kismet", index.graph.ids[:20]), ("Kismet", index.graph.ids[1:2])])
+    kismet = [index.graph.ids[row] for row in range(20) if "Kismet" in index.graph.texts[row]]
+    assert sorted(scores) == sorted(kismet) and len(kismet) > 2 and not none
+    own = {node.id for node in corpus("names")[0] if node.metadata["tenant"] == "t1"}
+    hits = retriever.retrieve(QUESTIONS[0], scope={"tenant": "t1"})
+    assert len(hits) == 10 and {node for hit in hits for node in hit.path.nodes} <= own
+    if cypher_server.process is None:
+        database.write(f"DROP INDEX `{words.index}` IF EXISTS")

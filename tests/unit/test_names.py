@@ -1,11 +1,13 @@
 """Names of nodes: how texts are cut into words and tokens, which names a text holds, and what counts as a name."""
 
+import random
+
 import pytest
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.labels import is_random, label
-from graph_retrievers.graph.names import NameTable, name_table, name_words, nodes_titled
+from graph_retrievers.graph.names import NameTable, name_runs, name_table, name_words, nodes_titled
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.systems.traits import names_identify
 
@@ -168,3 +170,22 @@ def test_a_blank_title_is_no_label():
 def test_a_word_in_ten_texts_or_three_in_a_thousand_identifies(count, share, identify):
     titles = [f"Tables of thing{n // share}" for n in range(count)]
     assert names_identify(GraphIndex.from_texts(["text"] * count, titles=titles)) is identify
+
+
+SPELLED = ["Ada Holm", "ada", "The Tin Loom", "AT&T", "서울 타워", "서울", "李娜", "Straße 5", "İzmir", "Dr. Vale", "Loom"]
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_runs_of_words_of_a_text_hold_every_name_that_a_table_finds(fold):
+    said = ["met", "loom", "ADA holm", "STRASSE 5", "서울에서는", "서울 타워에서", "of 李娜执导", "ada"]
+    table, draw = NameTable(SPELLED, fold=fold), random.Random(0)
+    for _ in range(300):
+        text = " ".join(draw.choices([*SPELLED, *said], k=draw.randint(1, 6)))
+        runs = name_runs(text, table.longest)
+        keys = [" ".join(name_words(name, fold=True)) for name in SPELLED]
+        # A table of the names that an engine finds by these keys finds the same.
+        held = [row for row, key in enumerate(keys) if key in runs]
+        part = NameTable([SPELLED[row] for row in held], fold=fold)
+        part.capitals = table.capitals
+        assert [(name, [held[place] for place in places]) for name, places in part.find(text)] == table.find(text)
+    assert table.longest == 3 and all(run.count(" ") < table.longest for run in runs)

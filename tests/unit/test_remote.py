@@ -24,6 +24,7 @@ from graph_retrievers.errors import (
     DatabaseError,
     InvalidArgumentError,
 )
+from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, VectorSearch
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import (
@@ -52,6 +53,7 @@ from tests.remote import (
     Letters,
     MemoryGraph,
     MemoryVectors,
+    MemoryWords,
     assert_same,
     engines,
     index_of,
@@ -457,3 +459,86 @@ def test_rows_that_no_answer_contained_are_fetched(corpus, request_, trips):
         else:
             assert ours == theirs
     assert len(graph.asked) <= trips + 1
+
+
+def searched(corpus, **options):
+    """The engines of a corpus with its words in a store, which is given too."""
+    index, graph, vectors, _ = engines(corpus)
+    words = options.pop("words", None) or MemoryWords(index)
+    return index, graph, words, RemoteIndex(graph, vectors=vectors, words=words, **options)
+
+
+def test_a_search_of_a_word_store_goes_deeper_for_filters_and_ties(corpus):
+    index, graph, words, remote = searched(corpus)
+    rare = {"$id": {"$in": [index.graph.ids[row] for row in index.bm25.search(["word1 word2"], 300)[1][0, 60::40].tolist()]}}
+    retriever, local = RemoteRetriever(remote, Retriever, operator=BM25Search()), Retriever(index, BM25Search())
+    for filters in ({"filter": rare}, {}):
+        found = retriever.retrieve("word1 word2", 3, vector=ONE, **filters)
+        assert_same([found], [local.retrieve("word1 word2", 3, vector=ONE, **filters)])
+        assert found[0].operator == "BM25Search"
+    assert [k for _, _, k in words.asked] == [4 * 3 + 16, 4 * 28, 4 * 112, 3 + 16]
+    ids = [f"{99 - row}" for row in range(80)]
+    same = GraphIndex.from_texts(["a loom"] * 80, ids=ids, vectors=np.ones((80, 6)), metric="cosine")
+    words = MemoryWords(same)
+    tied = RemoteIndex(MemoryGraph(same.graph), vectors=MemoryVectors(same.graph.ids, np.ones((80, 6))), words=words)
+    hits = RemoteRetriever(tied, Retriever, operator=BM25Search()).retrieve("loom", 3, vector=ONE)
+    assert [hit.id for hit in hits] == ["99", "98", "97"] and [k for _, _, k in words.asked] == [19, 76, 304]
+
+
+def test_names_are_looked_up_with_what_else_a_step_reads(corpus):
+    index, graph, words, remote = searched(corpus)
+    retriever = RemoteRetriever(remote, SpreadingActivation, fuse=False)
+    graph.asked.clear()
+    question = "What of TITLE 3 and title 21?"
+    found = retriever.retrieve(question, vector=ONE)
+    assert_same([found], [SpreadingActivation(index, fuse=False).retrieve(question, vector=ONE)])
+    assert {hit.title for hit in found if hit.operator == "EntityLinking"} >= {"Title 3"}
+    assert "names" in asked(graph)[0] and not any("names" in call for call in asked(graph)[1:])
+
+
+def test_what_a_word_store_gives_is_checked(corpus):
+    index = index_of(corpus)
+
+    class Broken(MemoryWords):
+        results, terms, ids = None, None, index.graph.ids
+
+        def search(self, texts, k):
+            return super().search(texts, k) if self.results is None else self.results
+
+        def term_scores(self, pairs):
+            return super().term_scores(pairs) if self.terms is None else self.terms
+
+        def within(self, ids):
+            return self
+
+    for change, words in (
+        ({"results": []}, "gave 0 results for 1 searches; expected one each"),
+        ({"results": 3}, "result of the word store's search is 3; expected a list of lists of ids"),
+        ({"terms": []}, "gave the scores of 0 texts, and was asked for 1"),
+    ):
+        store = Broken(index)
+        remote = searched(corpus, words=store)[3]
+        vars(store).update(change)
+        with pytest.raises((DatabaseError, InvalidArgumentError), match=words):
+            RemoteRetriever(remote, WalkFusion, form="links").retrieve(QUESTIONS[0], vector=ONE)
+    remote = searched(corpus, words=Broken(index))[3]
+    with pytest.raises(InvalidArgumentError, match="word store found a node outside the scope"):
+        RemoteRetriever(remote, Retriever, operator=BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
+
+    class Bare:
+        def __init__(self, store):
+            self.traits, self.search, self.term_scores = store.traits, store.search, store.term_scores
+
+    remote = searched(corpus, words=Bare(MemoryWords(index)))[3]
+    with pytest.raises(InvalidArgumentError, match="Bare cannot be searched in a scope: .* method within.ids. of ScopedWordStore"):
+        RemoteRetriever(remote, Retriever, operator=BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
+
+
+def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
+    nodes, edges, vectors = corpus
+    named = Node("ada", "", "Ada", "entity", {NAMED_BY_TEXTS: True})
+    whole = [*nodes, named], edges, np.concatenate([vectors, ONE[None]])
+    index = index_of(whole)
+    remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, whole[2]), words=MemoryWords(index))
+    with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads the part of the graph with .*'entity'"):
+        RemoteRetriever(remote)

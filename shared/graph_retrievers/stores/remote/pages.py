@@ -279,9 +279,14 @@ class Pages:
             return False
         assert self.words is not None
         self._count("word_trips", "word store")
-        results = within(self.limits.timeout, self.words.term_scores, asked, engine="word store")
+        found = within(self.limits.timeout, self.words.term_scores, asked, engine="word store")
+        results = [list(terms) for terms in listed("The scores of the word store", found, "lists of scores by id")]
+        if len(results) != len(asked):
+            raise DatabaseError(f"The word store gave the scores of {len(results)} texts, and was asked for {len(asked)}.")
         for (text, ids), terms in zip(asked, results, strict=True):
             held = self.terms.setdefault(text, [{} for _ in terms])
+            if len(held) != len(terms):
+                raise DatabaseError(f"The word store gave scores of {len(terms)} terms of a text, and of {len(held)} before.")
             for known, scores in zip(held, terms, strict=True):
                 known.update(scores)
             self.compared.setdefault(text, set()).update(ids)

@@ -1,0 +1,149 @@
+"""Words in the full-text index of a graph database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.schema import quoted
+from graph_retrievers.systems.traits import traits_of
+
+__all__ = ["CypherWords"]
+
+_LABEL = "graph_retrievers"
+_SEARCH = """\
+UNWIND $asked AS one
+CALL db.index.fulltext.queryNodes($index, one.text{limit}) YIELD node, score
+{among}RETURN one.place AS place, node.{id} AS id, score"""
+
+
+class CypherWords:
+    """The words of nodes in a full-text index of the database that holds the graph (Lucene's BM25), as a WordStore.
+
+    Texts are split into words by the database's analyser, and scored by its own form of BM25, so that answers differ from those in
+    memory where analysers do; questions lose their stop words as there. Scores of single nodes are those of whole texts, not of
+    their terms, and every node with one of the words is read for them: where words are many and the graph is large,
+    :class:`~graph_retrievers.stores.qdrant.QdrantWords` is faster, and gives the scores in memory.
+
+    Parameters
+    ----------
+    database : CypherDatabase
+        With the graph that :func:`~graph_retrievers.stores.cypher.writer.write_graph` wrote.
+    index : str, optional
+        Name of the full-text index on names and texts of the nodes; by default that which :meth:`fill` makes.
+
+    Examples
+    --------
+    >>> from graph_retrievers.stores.cypher import CypherDatabase
+    >>> words = CypherWords(CypherDatabase("bolt://localhost:7687", auth=("neo4j", "password")))  # doctest: +SKIP
+    >>> words.fill(index)  # doctest: +SKIP
+    >>> words.search(["Which loom?"], 2)  # doctest: +SKIP
+    [[('loom', 0.59)]]
+    """
+
+    def __init__(self, database: CypherDatabase, index: str | None = None) -> None:
+        if not isinstance(database, CypherDatabase):
+            raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
+        self.database = database
+        self.index = f"{database.schema.label} words" if index is None else index
+        self._among: list[str] | None = None
+        self._analyser = BM25([])
+
+    def __repr__(self) -> str:
+        """Return the database and the index."""
+        return f"CypherWords({self.database!r}, index={self.index!r})"
+
+    def fill(self, index: GraphIndex) -> None:
+        """Make the full-text index, unless there is one of that name, and write what the form of retrievers is chosen by.
+
+        Parameters
+        ----------
+        index : GraphIndex
+            What the graph was written of, with BM25.
+
+        Raises
+        ------
+        MissingDatabaseFeatureError
+            If the database does not know Neo4j's statement. ArcadeDB makes such an index by SQL over HTTP only; the message has the
+            statements, and the name to give as `index`.
+        """
+        schema, names = self.database.schema, self.database.schema.names()
+        self.database.write(
+            f"MERGE (t:{quoted(_LABEL)} {{`label`: $label}}) SET t.`traits` = $traits",
+            label=schema.label,
+            traits=json.dumps(traits_of(index)),
+        )
+        if self.index != f"{schema.label} words":
+            return
+        statement = "CREATE FULLTEXT INDEX {index} IF NOT EXISTS FOR (n:{label}) ON EACH [n.{name}, n.{text}]"
+        try:
+            self.database.write(statement.format(index=quoted(self.index), **names))
+        except DatabaseError as error:
+            if "SyntaxError" not in str(error):
+                raise
+            made = "; ".join(
+                f"CREATE PROPERTY `{schema.label}`.`{field}` IF NOT EXISTS STRING" for field in (schema.name, schema.text)
+            )
+            raise MissingDatabaseFeatureError(
+                f"{self.database.uri} makes no full-text index by Cypher ({error}). On ArcadeDB run this SQL: {made}; "
+                f"CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
+                f"index='{schema.label}[{schema.name},{schema.text}]'."
+            ) from error
+
+    def traits(self) -> Mapping[str, Any]:
+        """Return what was told of the index by :meth:`fill`; InvalidArgumentError if nothing was."""
+        text = f"MATCH (t:{quoted(_LABEL)}) WHERE t.`label` = $label RETURN t.`traits` AS traits"
+        rows = self.database.read(text, label=self.database.schema.label)
+        if not rows:
+            raise InvalidArgumentError(
+                f"{self.database.uri} holds no words of {self.database.schema.label!r}: fill them with "
+                "CypherWords(database).fill(index)."
+            )
+        return json.loads(rows[0]["traits"])  # type: ignore[no-any-return]
+
+    def within(self, ids: Collection[str]) -> Self:
+        """Return the words of some ids, for a ``scope``; how rare a word is follows from the whole graph."""
+        made = copy(self)
+        made._among = list(ids)
+        return made
+
+    def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+        """Return the ids and scores of the k best matches of each text, best first."""
+        return [found[:k] for found in self._asked([(text, self._among) for text in texts], None if self._among is not None else k)]
+
+    def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
+        """Return the scores of some texts by id, each for ids of its own: one mapping for each text."""
+        return [[dict(found)] for found in self._asked([(text, list(ids)) for text, ids in pairs], None)]
+
+    def _asked(self, asked: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
+        """Return the ids and scores of searches, each among ids (of all by default), in one query."""
+        words = self._analyser.tokenize([text for text, _ in asked])
+        rows = [
+            {"place": place, "text": _query(own), "ids": ids}
+            for place, (own, (_, ids)) in enumerate(zip(words, asked, strict=True))
+            if own
+        ]
+        found: list[list[tuple[str, float]]] = [[] for _ in asked]
+        if rows:
+            id_ = self.database.schema.names()["id"]
+            among = "" if rows[0]["ids"] is None else f"WITH one, node, score WHERE node.{id_} IN one.ids\n"
+            limit, given = ("", {}) if k is None else (", {limit: $limit}", {"limit": k})
+            text = _SEARCH.format(limit=limit, among=among, id=id_)
+            for row in self.database.read(text, asked=rows, index=self.index, **given):
+                found[row["place"]].append((str(row["id"]), float(row["score"])))
+        return [sorted(each, key=lambda pair: -pair[1]) for each in found]
+
+
+def _query(words: Sequence[str]) -> str:
+    """Return words, each once, as a query of Lucene: any of them. In quotation marks they are no part of its syntax.
+
+    >>> _query(["loom", "or", "loom"])
+    '"loom" "or"'
+    """
+    return " ".join(f'"{word}"' for word in dict.fromkeys(words))
