@@ -76,6 +76,11 @@ def test_the_file_readers_of_llama_index_find_a_pandas():
     assert "2.3.3" in CONSTRAINTS["pandas"] and "3.1.1" in CONSTRAINTS["pandas"]
 
 
+def test_every_python_from_3_11_finds_a_soupsieve():
+    # soupsieve 4.1.1 asks for Python 3.11.5, which Debian 12 does not have; 2.8.3 asks for 3.9.
+    assert "2.8.3" in CONSTRAINTS["soupsieve"] and "4.1.1" in CONSTRAINTS["soupsieve"]
+
+
 def test_all_others_are_one_version():
     loose = [name for name, specifier in CONSTRAINTS.items() if [part.operator for part in specifier] != ["=="]]
-    assert loose == ["pandas"] and "torch" in CONSTRAINTS
+    assert loose == ["pandas", "soupsieve"] and "torch" in CONSTRAINTS
