@@ -1,6 +1,6 @@
 """Graph retrievers as LangChain retrievers, GRanker and G-RAG as document compressors."""
 
-from langchain_graph_retrievers import retrievers
+from langchain_graph_retrievers import systems
 from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.cg_rag import create_cg_rag_chain
 from langchain_graph_retrievers.documents import document_prompt, to_context, to_documents
@@ -9,7 +9,8 @@ from langchain_graph_retrievers.grag import GRAGCompressor
 from langchain_graph_retrievers.granker import GRankerCompressor
 from langchain_graph_retrievers.graph_vectorstore import GraphVectorStore
 from langchain_graph_retrievers.remote_vectors import GivesVectors, LangChainVectors
-from langchain_graph_retrievers.retrievers import *
+from langchain_graph_retrievers.retrievers import GraphRetriever, IndexRetriever
+from langchain_graph_retrievers.systems import *
 from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
@@ -19,11 +20,13 @@ __all__ = [
     "GivesVectors",
     "GRAGCompressor",
     "GRankerCompressor",
+    "GraphRetriever",
     "GraphVectorStore",
+    "IndexRetriever",
     "LangChainVectors",
     "ListsVectors",
     "minilm",
     "to_context",
     "to_documents",
 ]
-__all__ += retrievers.__all__
+__all__ += systems.__all__

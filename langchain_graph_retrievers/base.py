@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManager,
@@ -31,6 +31,9 @@ from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.keywords import KnownFields, check_fields
 from langchain_graph_retrievers.pickling import PickledFields
 from langchain_graph_retrievers.vectorstores import read_store
+
+if TYPE_CHECKING:
+    from langchain_graph_retrievers.options import GraphDocumentOptions, GraphTextOptions
 
 __all__ = ["EngineRetriever"]
 
@@ -64,12 +67,14 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    k: int | None = Field(None, description="Documents to return; by default the engine retriever's own k.")
-    filter: Filter | None = Field(None, description="Which documents may be returned; a traversal may pass through others.")
-    seed_filter: Filter | None = Field(None, description="Which documents may start a traversal; by default those of the filter.")
-    traversal_filter: Filter | None = Field(None, description="Which documents a traversal may walk to.")
-    scope: Filter | None = Field(None, description="Which documents there are at all: all three filters in one.")
-    provenance: bool = Field(False, description="Whether the metadata say how a document was found.")
+    k: int | None = Field(default=None, description="Documents to return; by default the engine retriever's own k.")
+    filter: Filter | None = Field(default=None, description="Which documents may be returned; a traversal may pass through others.")
+    seed_filter: Filter | None = Field(
+        default=None, description="Which documents may start a traversal; by default those of the filter."
+    )
+    traversal_filter: Filter | None = Field(default=None, description="Which documents a traversal may walk to.")
+    scope: Filter | None = Field(default=None, description="Which documents there are at all: all three filters in one.")
+    provenance: bool = Field(default=False, description="Whether the metadata say how a document was found.")
 
     def __init__(self, **fields: Any) -> None:
         """Check the fields: pydantic their types, the engine their values."""
@@ -77,6 +82,13 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         if self.k is not None:
             positive("k", self.k)
         self._engine()
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Give the sizes of the graph, then the fields that are not the defaults."""
+        index = getattr(self, "index", None)
+        if isinstance(index, GraphIndex):
+            yield from {"nodes": len(index), "edges": index.graph.num_edges}.items()
+        yield from super().__repr_args__()
 
     @abstractmethod
     def _engine(self) -> RetrieverProtocol:
@@ -88,7 +100,9 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         """Return a retriever on an index; `fields` are those of the class."""
 
     @classmethod
-    def from_documents(cls, documents: Iterable[Document], embedding: Any = None, *, edges: Any = (), **options: Any) -> Self:
+    def from_documents(
+        cls, documents: Iterable[Document], embedding: Any = None, *, edges: Any = (), **options: Unpack[GraphDocumentOptions]
+    ) -> Self:
         """Return a retriever over documents, building their index.
 
         Parameters
@@ -107,7 +121,9 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         return cls._built(GraphIndex.from_documents, documents, options, edges=edges, embedding=embedding)
 
     @classmethod
-    def from_vectorstore(cls, store: Any, embedding: Any = None, *, edges: Any = (), **options: Any) -> Self:
+    def from_vectorstore(
+        cls, store: Any, embedding: Any = None, *, edges: Any = (), **options: Unpack[GraphDocumentOptions]
+    ) -> Self:
         """Return a retriever over the documents of a vector store, with the store's vectors: nothing is embedded again.
 
         The documents are read once; what is added to the store later is not seen.
@@ -158,7 +174,7 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         *,
         ids: Sequence[str] | None = None,
         edges: Any = (),
-        **options: Any,
+        **options: Unpack[GraphTextOptions],
     ) -> Self:
         """Return a retriever over plain texts, building their index; the arguments are those of :meth:`from_documents`."""
         return cls._built(GraphIndex.from_texts, texts, options, ids=ids, metadatas=metadatas, edges=edges, embedding=embedding)

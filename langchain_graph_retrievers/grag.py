@@ -87,10 +87,10 @@ class GRAGCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     checkpoint: str | Path | None = None
-    network: Any = Field(None, repr=False, exclude=True)
-    parser: Any = Field(None, repr=False, exclude=True)
-    embedding: Any = Field(None, repr=False, exclude=True)
-    index: GraphIndex | None = Field(None, repr=False, exclude=True)
+    network: Any = Field(default=None, repr=False, exclude=True)
+    parser: Any = Field(default=None, repr=False, exclude=True)
+    embedding: Any = Field(default=None, repr=False, exclude=True)
+    index: GraphIndex | None = Field(default=None, repr=False, exclude=True)
     top_n: int | None = None
     depth: int | None = None
     _reranker: DocumentGraphRerank = PrivateAttr()

@@ -77,10 +77,10 @@ class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    index: GraphIndex | None = Field(None, repr=False, exclude=True)
-    edges: Any = Field((), repr=False)
-    relevance: Any = Field(None, repr=False, exclude=True)
-    embedding: Any = Field(None, repr=False, exclude=True)
+    index: GraphIndex | None = Field(default=None, repr=False, exclude=True)
+    edges: Any = Field(default=(), repr=False)
+    relevance: Any = Field(default=None, repr=False, exclude=True)
+    embedding: Any = Field(default=None, repr=False, exclude=True)
     top_n: int | None = None
     alpha: float = 0.2
     degree: str = "graph"

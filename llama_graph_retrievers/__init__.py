@@ -4,7 +4,7 @@ The named retrievers take an engine index (``GraphIndex``), or nodes by ``from_d
 :class:`GraphRetriever` takes any engine retriever, such as one that works inside a graph database, or one of your own.
 """
 
-from llama_graph_retrievers import retrievers
+from llama_graph_retrievers import systems
 from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
 from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.grag import GRAGPostprocessor
@@ -14,8 +14,8 @@ from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 from llama_graph_retrievers.nodes import provenance, to_context
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
-from llama_graph_retrievers.retrievers import *
 from llama_graph_retrievers.similarity import SimilarityCutoffPostprocessor
+from llama_graph_retrievers.systems import *
 
 __all__ = [
     "CGRAGQueryEngine",
@@ -31,4 +31,4 @@ __all__ = [
     "SpreadingActivationPGRetriever",
     "to_context",
 ]
-__all__ += retrievers.__all__
+__all__ += systems.__all__

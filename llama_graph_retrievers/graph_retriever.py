@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import torch
 from llama_index.core import VectorStoreIndex, instrumentation
@@ -132,7 +132,7 @@ class GraphRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         check_keywords(type(self).__name__, unknown, sorted(keywords_of(GraphRetriever.__init__)))
         if not isinstance(retriever, RetrieverProtocol):

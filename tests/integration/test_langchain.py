@@ -473,10 +473,12 @@ def test_what_runnables_offer(index):
     assert tool.invoke(QUESTIONS[0]) == retriever.invoke(QUESTIONS[0])
 
 
-def test_repr_shows_knobs_and_neither_corpus_nor_index(index):
-    assert repr(FastInsightRetriever(index=index, k=7, budget=50)) == "FastInsightRetriever(k=7, budget=50)"
+def test_repr_says_which_retriever_on_how_many_nodes_and_holds_no_text(index):
+    sizes = f"nodes={len(index)}, edges={index.graph.num_edges}"
+    assert repr(FastInsightRetriever(index=index, k=7, budget=50)) == f"FastInsightRetriever({sizes}, k=7, budget=50)"
     assert "index" not in FastInsightRetriever(index=index).model_dump()
-    assert "retriever=" not in repr(GraphRetriever(retriever=CountingRetriever(index)))
+    engine = CountingRetriever(index)
+    assert repr(GraphRetriever(retriever=engine)) == f"GraphRetriever(retriever='{engine.name}', {sizes})"
 
 
 # -- tracing ------------------------------------------------------------------------------------------------------

@@ -138,9 +138,9 @@ def test_entities_by_a_chat_model_of_langchain(index):
     model = ScriptedChatModel(script=[AIMessage('{"entities": ["Weaving"]}')], seen=[])
     retriever = SpreadingActivationRetriever(index=index, language_model=model)
     assert retriever.invoke("Who?")[0].id == "loom" and "Who?" in str(model.seen[0])
-    assert repr(retriever) == "SpreadingActivationRetriever()" and "language_model" not in retriever.model_dump()
+    assert "ScriptedChatModel" not in repr(retriever) and "language_model" not in retriever.model_dump()
     linked = SpreadingActivationRetriever(index=index, linking=EntityLinking(language_model=model), steps=2)
-    assert repr(linked) == "SpreadingActivationRetriever(steps=2)" and "linking" not in linked.model_dump()
+    assert "ScriptedChatModel" not in repr(linked) and "linking" not in linked.model_dump()
 
 
 def test_chains_are_documents_whose_text_is_the_chain(index):

@@ -1,0 +1,64 @@
+"""Keywords of retrievers and of what builds their index; written by tools/stubs.py, not by hand."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from torch import device
+
+from graph_retrievers.graph.filters import Filter
+from graph_retrievers.search.operator import Operator
+
+__all__ = [
+    "Fields",
+    "BuildOptions",
+    "TextOptions",
+    "DocumentOptions",
+    "GraphFields",
+    "GraphTextOptions",
+    "GraphDocumentOptions",
+]
+
+class Fields(TypedDict, total=False):
+    name: str | None
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    k: int | None
+    filter: Filter | None
+    seed_filter: Filter | None
+    traversal_filter: Filter | None
+    scope: Filter | None
+    provenance: bool
+
+class BuildOptions(TypedDict, total=False):
+    published: bool
+    include_titles: bool
+    device: str | device | None
+    vectors: Any
+    bm25: bool
+    edge_signals: bool
+    relevance: Any
+    dense_backend: str
+    dense_precision: str
+    metric: str | None
+    cache: bool | str | Path
+    show_progress: bool
+
+class TextOptions(BuildOptions, total=False):
+    titles: Sequence[str] | None
+
+class DocumentOptions(BuildOptions, total=False):
+    title_key: str | None
+    type_key: str
+    lenient: bool
+
+class GraphFields(Fields, total=False):
+    system: str | Operator | None
+    per_source: int | None
+    source_field: str | None
+
+class GraphTextOptions(GraphFields, TextOptions, total=False):
+    pass
+
+class GraphDocumentOptions(GraphFields, DocumentOptions, total=False):
+    pass

@@ -1,0 +1,265 @@
+"""Write the typed files of the framework packages: what editors and type checkers know of constructors made at run time.
+
+    python tools/stubs.py            # writes them
+    python tools/stubs.py --check    # exit status 1 if one is not current
+
+The arguments are read from the signatures of the engine, from which the classes themselves get them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections.abc
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from graph_retrievers.graph.filters import Filter
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import Knob, class_knobs
+from graph_retrievers.systems.registry import retriever_class
+
+ROOT = Path(__file__).resolve().parents[1]
+_HEAD = '"""{}; written by tools/stubs.py, not by hand."""\n'
+_WIDTH = 132
+_EMBEDDING, _EDGES = "embedding: Any = ...", "edges: Any = ..."
+_IDS = "ids: Sequence[str] | None = ..."
+_TEXTS = ("texts: Sequence[str]", _EMBEDDING, "metadatas: Sequence[Mapping[str, Any]] | None = ...")
+
+
+class Names:
+    """Types as they are written, and the imports that they need."""
+
+    def __init__(self) -> None:
+        self.imports: dict[str, set[str]] = {}
+
+    def add(self, module: str, *names: str) -> None:
+        """Import names from a module, unless another module gave them."""
+        known = {name for each in self.imports.values() for name in each}
+        self.imports.setdefault(module, set()).update(set(names) - known)
+
+    def written(self, kind: Any) -> str:
+        """Return a type as source text."""
+        if kind is type(None) or kind is None:
+            return "None"
+        if kind is Any:
+            self.add("typing", "Any")
+            return "Any"
+        if get_origin(kind) in (Union, types.UnionType):
+            parts = get_args(kind)
+            if set(get_args(Filter)) <= set(parts):
+                self.add("graph_retrievers.graph.filters", "Filter")
+                rest = [part for part in parts if part not in get_args(Filter)]
+                return " | ".join(["Filter", *map(self.written, rest)])
+            return " | ".join(dict.fromkeys(map(self.written, parts)))
+        if get_origin(kind) is Literal:
+            self.add("typing", "Literal")
+            return f"Literal[{', '.join(map(repr, get_args(kind)))}]"
+        if get_origin(kind) is collections.abc.Callable:
+            self.add("collections.abc", "Callable")
+            given, answer = get_args(kind)
+            listed = "..." if given is Ellipsis else f"[{', '.join(map(self.written, given))}]"
+            return f"Callable[{listed}, {self.written(answer)}]"
+        if get_origin(kind) is not None:
+            return f"{self.written(get_origin(kind))}[{', '.join(map(self.written, get_args(kind)))}]"
+        if kind.__module__ != "builtins":
+            self.add(kind.__module__, kind.__name__)
+        return str(kind.__name__)
+
+    def lines(self, body: list[str]) -> list[str]:
+        """Return the imports of the names that lines have, in the order of the linter."""
+        used = set(re.findall(r"\w+", "\n".join(body)))
+        self.imports = {module: names & used for module, names in self.imports.items()}
+        groups: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for module in sorted(module for module, names in self.imports.items() if names):
+            top = module.partition(".")[0]
+            group = 0 if top in sys.stdlib_module_names else 2 if top.endswith("graph_retrievers") else 1
+            groups[group].append(f"from {module} import {', '.join(sorted(self.imports[module], key=_as_imported))}")
+        return [line for group in groups if group for line in ["", *map(_wrapped, group)]]
+
+
+def _as_imported(name: str) -> tuple[int, str]:
+    # Constants, classes, then the rest, each by name.
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def _wrapped(line: str) -> str:
+    if len(line) <= _WIDTH:
+        return line
+    before, _, names = line.partition(" import ")
+    return "\n".join([f"{before} import (", *(f"    {name}," for name in names.split(", ")), ")"])
+
+
+def typed_dict(name: str, bases: str, fields: Mapping[str, str]) -> list[str]:
+    """Return the lines of a TypedDict whose keys may be missing."""
+    body = [f"    {field}: {kind}" for field, kind in fields.items()] or ["    pass"]
+    return ["", f"class {name}({bases}, total=False):", *body]
+
+
+def keywords(function: Callable[..., Any], names: Names) -> dict[str, str]:
+    """Return the keywords that a function names after its positional arguments, and their types."""
+    hints = get_type_hints(function)
+    return {
+        name: names.written(hints.get(name, Any))
+        for name, parameter in signature(function).parameters.items()
+        if parameter.kind is Parameter.KEYWORD_ONLY
+    }
+
+
+def knob_types(knobs: Iterable[Knob], names: Names) -> dict[str, str]:
+    """Return the types of keywords of engine classes."""
+    return {knob.name: names.written(knob.annotation) for knob in knobs}
+
+
+def common_knobs() -> list[Knob]:
+    """Return the keywords of every retriever of the engine but those that frameworks call otherwise."""
+    return [knob for knob in class_knobs(Retriever) if knob.name not in ("k", "name")]
+
+
+def own_types(kind: type, names: Names) -> dict[str, str]:
+    """Return the types of the keywords of one class of the engine."""
+    return knob_types((knob for knob in class_knobs(kind) if knob.name not in ("k", "name")), names)
+
+
+def langchain_options() -> str:
+    """Return `langchain_graph_retrievers/options.pyi`."""
+    from langchain_graph_retrievers.base import EngineRetriever
+
+    names = Names()
+    names.add("typing", "TypedDict")
+    names.add("graph_retrievers.search.operator", "Operator")
+    hints = get_type_hints(EngineRetriever)
+    limits = [knob for knob in class_knobs(Retriever) if knob.name in ("per_source", "source_field")]
+    graph, texts = keywords(GraphIndex.from_graph, names), keywords(GraphIndex.from_texts, names)
+    documents = keywords(GraphIndex.from_documents, names)
+    built = {name: kind for name, kind in documents.items() if name in texts} | graph
+    parts = {
+        "Fields": ("TypedDict", {field: names.written(hints[field]) for field in EngineRetriever.model_fields}),
+        "BuildOptions": ("TypedDict", {"published": "bool"} | built),
+        "TextOptions": ("BuildOptions", {name: kind for name, kind in texts.items() if name not in built}),
+        "DocumentOptions": ("BuildOptions", {name: kind for name, kind in documents.items() if name not in built}),
+        "GraphFields": ("Fields", {"system": "str | Operator | None"} | knob_types(limits, names)),
+        "GraphTextOptions": ("GraphFields, TextOptions", {}),
+        "GraphDocumentOptions": ("GraphFields, DocumentOptions", {}),
+    }
+    # What the methods name themselves.
+    own = {"embedding", "edges", "metadatas", "ids"}
+    lines = [
+        line
+        for name, (bases, fields) in parts.items()
+        for line in typed_dict(name, bases, {field: kind for field, kind in fields.items() if field not in own or name == "Fields"})
+    ]
+    return _module("Keywords of retrievers and of what builds their index", names, list(parts), lines)
+
+
+def langchain_systems() -> str:
+    """Return `langchain_graph_retrievers/systems.pyi`."""
+    from langchain_graph_retrievers import systems
+
+    names = Names()
+    names.add("collections.abc", "Iterable", "Mapping", "Sequence")
+    names.add("typing", "Any", "Self", "TypedDict", "Unpack")
+    names.add("langchain_core.documents", "Document")
+    names.add("graph_retrievers.index", "GraphIndex")
+    names.add("langchain_graph_retrievers.options", "DocumentOptions", "Fields", "TextOptions")
+    names.add("langchain_graph_retrievers.retrievers", "IndexRetriever")
+    common = knob_types(common_knobs(), names)
+    lines = typed_dict("_Fields", "Fields", common)
+    lines += ["", "class _Retriever(IndexRetriever):", *(f"    {field}: {kind} = ..." for field, kind in common.items())]
+    for name in systems.__all__:
+        own = own_types(retriever_class(getattr(systems, name).system)[0], names)
+        stem = f"_{name.removesuffix('Retriever')}"
+        documents = f"**options: Unpack[{stem}Documents]"
+        lines += [
+            *typed_dict(f"{stem}Fields", "_Fields", own),
+            *typed_dict(f"{stem}Texts", f"{stem}Fields, TextOptions", {}),
+            *_documents(stem, own),
+            "",
+            f"class {name}(_Retriever):",
+            *(f"    {field}: {kind} = ..." for field, kind in own.items()),
+            *_method("from_index", "index: GraphIndex", "*", "published: bool = ...", f"**fields: Unpack[{stem}Fields]"),
+            *_method("from_documents", "documents: Iterable[Document]", _EMBEDDING, "*", _EDGES, documents),
+            *_method("from_vectorstore", "store: Any", _EMBEDDING, "*", _EDGES, documents),
+            *_method("from_texts", *_TEXTS, "*", _IDS, _EDGES, f"**options: Unpack[{stem}Texts]"),
+        ]
+    return _module("The named retrievers with their arguments", names, systems.__all__, lines)
+
+
+def _documents(stem: str, own: dict[str, str]) -> list[str]:
+    """Return the keywords of ``from_documents``, whose first argument hides a keyword of the same name."""
+    if "documents" not in own:
+        return typed_dict(f"{stem}Documents", f"{stem}Fields, DocumentOptions", {})
+    return typed_dict(f"{stem}Documents", "_Fields, DocumentOptions", {name: own[name] for name in own if name != "documents"})
+
+
+def llama_systems() -> str:
+    """Return `llama_graph_retrievers/systems.pyi`."""
+    from llama_graph_retrievers import systems
+    from llama_graph_retrievers.graph_retriever import GraphRetriever
+
+    names = Names()
+    names.add("typing", "Self", "TypedDict", "Unpack")
+    names.add("graph_retrievers.index", "GraphIndex")
+    names.add("llama_graph_retrievers.retrievers", "IndexRetriever")
+    options = knob_types(common_knobs(), names) | keywords(GraphRetriever.__init__, names)
+    building = {"published": "bool"} | keywords(GraphRetriever.from_defaults, names)
+    lines = typed_dict("_Options", "TypedDict", options)
+    lines += typed_dict("_Building", "TypedDict", {name: kind for name, kind in building.items() if name not in options})
+    index = f"index: {names.written(get_type_hints(GraphRetriever.from_defaults)['index'])} = ..."
+    for name in systems.__all__:
+        made = getattr(systems, name)
+        stem = f"_{name.removesuffix('Retriever')}"
+        lines += [
+            *typed_dict(f"{stem}Options", "_Options", own_types(made.engine_class, names)),
+            *typed_dict(f"{stem}Defaults", f"{stem}Options, _Building", {}),
+            "",
+            f"class {name}(IndexRetriever):",
+            f"    def __init__(self, index: GraphIndex, **options: Unpack[{stem}Options]) -> None: ...",
+            *_method("from_index", "index: GraphIndex", "*", "published: bool = ...", f"**options: Unpack[{stem}Options]"),
+            *_method("from_defaults", index, f"**options: Unpack[{stem}Defaults]"),
+        ]
+    return _module("The named retrievers with their arguments", names, systems.__all__, lines)
+
+
+def _method(name: str, *arguments: str) -> list[str]:
+    """Return a class method that narrows the keywords of the one of its base class."""
+    start = f"    def {name}(  # type: ignore[override]"
+    inside = f"cls, {', '.join(arguments)}"
+    if len(inside) + 8 <= _WIDTH:
+        return ["    @classmethod", start, f"        {inside}", "    ) -> Self: ..."]
+    return ["    @classmethod", start, "        cls,", *(f"        {each}," for each in arguments), "    ) -> Self: ..."]
+
+
+def _module(title: str, names: Names, exported: list[str], lines: list[str]) -> str:
+    listed = ["", "__all__ = [", *(f'    "{name}",' for name in exported), "]"]
+    return "\n".join([_HEAD.format(title).strip(), *names.lines(lines), *listed, *lines]) + "\n"
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "langchain_graph_retrievers/options.pyi": langchain_options,
+    "langchain_graph_retrievers/systems.pyi": langchain_systems,
+    "llama_graph_retrievers/systems.pyi": llama_systems,
+}
+
+
+def main() -> int:
+    """Write the files, or tell which are not current."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    old = [name for name, make in FILES.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != make()]
+    for name in old:
+        if options.check:
+            print(f"{name} is not current; run: python tools/stubs.py")
+        else:
+            (ROOT / name).write_text(FILES[name]())
+    return int(options.check and bool(old))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
