@@ -86,6 +86,7 @@ PAIRS = [
     (Instead(Nearest(9, returned=True), "word3"), Instead(Nearest(9, returned=True), "word3", returned=True)),
     (Instead(Closest(9), "word3"), Instead(Closest(9), "word3", ("person",))),
     (Instead(Nearest(9), "word3"), Instead(Similarity(NODES), "word3")),
+    (Instead(Similarity(NODES), "word3"), Instead(Similarity(NODES[:3]), "word3")),
 ]
 
 

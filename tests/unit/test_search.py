@@ -191,6 +191,11 @@ def test_the_order_is_that_of_the_tensors(scores, k):
     assert best(values, k, rows).tolist() == by_row[:k].tolist()
 
 
+def test_counts_are_ordered_as_other_numbers_are():
+    assert order(np.array([1, 3, 0, 2], np.uint8)).tolist() == [1, 3, 0, 2]
+    assert some().rescored(np.array([0, 200], np.uint8)).nodes.tolist() == [2, 4]
+
+
 def test_the_best_of_many_equal_scores_are_those_of_the_lowest_rows():
     rows = np.random.default_rng(0).permutation(1000)
     assert sorted(rows[best(np.ones(1000), 10, rows)]) == list(range(10))
