@@ -76,6 +76,8 @@ def test_granker_worked_example_with_both_readings_of_the_degree(device, degree,
     assert mixed[1].tolist() == pytest.approx(mixed_2, abs=1e-6)
     assert mixed[2].tolist() == pytest.approx([0.9, 0.9], abs=1e-6)
     assert mixed[3].tolist() == [2, 0], "a node without neighbours keeps its latent"
+    scores = GRanker(degree=degree)(ask(index), ranking).scores[0].tolist()
+    assert scores == pytest.approx(sorted(index.relevance.score(mixed).tolist(), reverse=True), abs=1e-6)
 
 
 def test_propagation_matrix_counts_a_neighbour_inversely_to_its_own_degree():
@@ -83,6 +85,9 @@ def test_propagation_matrix_counts_a_neighbour_inversely_to_its_own_degree():
     matrix = propagation_matrix(adjacency, torch.tensor([2, 1, 4]))
     assert matrix[0].tolist() == pytest.approx([0, 0.8, 0.2])
     assert matrix[1].tolist() == [1, 0, 0]
+    # Weights below 1, too.
+    light = propagation_matrix([[0, 0.5, 0.5], [0.5, 0, 0], [0.5, 0, 0]], [1, 0.5, 0.75])
+    assert light[0].tolist() == pytest.approx([0, 0.6, 0.4])
 
 
 def test_granker_with_alpha_zero_is_plain_reranking_exactly(device):

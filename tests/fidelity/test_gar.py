@@ -141,3 +141,6 @@ def test_gar_as_a_retriever_shows_how_each_hit_was_reached():
     assert [h.id for h in hits] == ["x", "b", "z"]
     assert hits[0].path.nodes == ("b", "x") and hits[0].operator == "AdaptiveReranking"
     assert GAR(index).operator.formula() == "O_vs -> (O_vs, O_gs, O_m)*"
+    # c and d are taken from the first ranking, though neighbours led to them meanwhile.
+    paths = {hit.id: hit.path.nodes for hit in GAR(index, budget=6, nodes_per_round=2).retrieve("question", vector=[1.0])}
+    assert {node: paths[node] for node in "abcdxz"} == {**{node: (node,) for node in "abcd"}, "x": ("b", "x"), "z": ("b", "z")}

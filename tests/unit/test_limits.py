@@ -16,9 +16,9 @@ from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import AsyncRetriever, Call, awaited
 from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
 from graph_retrievers.search import limits
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits
-from graph_retrievers.search.requests import Request
+from graph_retrievers.search.driver import Asked, run
+from graph_retrievers.search.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits, seconds_left
+from graph_retrievers.search.requests import Degree, Nearest, Neighbors, Request
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GARRetriever, GraphRetriever
 from llama_graph_retrievers import GARRetriever as LlamaGARRetriever
@@ -378,6 +378,20 @@ def test_a_caller_who_goes_while_another_leads_its_batch_ends_it_alone():
     left = waiting(shared, "b", gone, limit)
     assert shared(call("c"), answers)[0].notes == ("c",), "the other call is not cancelled"
     assert isinstance(left.error, asyncio.CancelledError)
+
+
+def test_the_seconds_that_are_left_are_not_below_zero():
+    assert seconds_left() is None
+    with limited(TimeLimit(0.0, "a"), TimeLimit(60.0, "b"), Over()):
+        assert seconds_left() == 0
+
+
+def test_the_message_adds_up_what_was_asked_and_tells_what_took_longest():
+    took = [("A", Nearest, 0.5), ("B", Neighbors, 2.0), ("A", Nearest, 0.75), ("C", Degree, 0.25), ("D", Nearest, 0.125)]
+    trace = [Asked(step, kind, (name,), 1, 1, seconds) for step, (name, kind, seconds) in enumerate(took, 1)]
+    told = r"step 5 was reached \(Neighbors for B 2 s; Nearest for A 1.25 s in 2 calls; Degree for C 0.25 s\)"
+    with pytest.raises(TimeLimitError, match=told):
+        raise TimeLimit(1.0, "GAR").error(trace)
 
 
 def test_calls_of_a_batch_are_over_together():

@@ -531,6 +531,8 @@ def test_trails_are_trimmed_to_their_nodes_and_to_the_last():
     trimmed = found.trimmed()
     assert trimmed.trails.tolist() == [line[8:].tolist()] and trimmed.relations.tolist() == [line[9:].tolist()]
     assert trimmed.scores.dtype == np.float32
+    table = ranking_of([found], torch.device("cpu"))
+    assert table.trails[0].tolist() == trimmed.trails.tolist() and table.relations[0].tolist() == trimmed.relations.tolist()
     padded = replace(some(), trails=np.array([[-1, -1, 3, 4], [-1, -1, -1, 2]])).trimmed()
     assert padded.trails.tolist() == [[3, 4], [-1, 2]]
 

@@ -82,8 +82,7 @@ class STeX(Operator):
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the ranked nodes with the best candidates behind them."""
         new = yield from self.candidates(question, found)
-        room = min(self.nodes_per_round, self.budget - len(found)) if self.budget is not None else self.nodes_per_round
-        return concatenated([found, new.top(max(room, 0))]).top(self.budget)
+        return concatenated([found, new]).top(self.budget)
 
     def candidates(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
@@ -99,7 +98,7 @@ class STeX(Operator):
         most = np.minimum(degree, ranked)  # C
         structure = structure + np.where(most > 1, (linked - 1) / np.maximum(most - 1, 1), 0)
         scores = similarity[0] + self.beta * structure if similarity else structure
-        by = best(scores, self.nodes_per_round, nodes)
+        by = best(scores, self.nodes_per_round)  # of equal ones those of the lowest rows, as rows ascend
         return reached(found, rank[by], nodes[by], scores[by], self.name)
 
 
