@@ -98,13 +98,10 @@ def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_count
 
 
 def test_lesegr_is_fused_where_nothing_trained_it():
-    assert not has(LeSeGR(manual()), "Fusion", "HybridSearch(k=100", "weights=(1.0, 2.0)")
-    for alone in (
-        LeSeGR(index()),
-        LeSeGR(manual(), fuse=False),
-        LeSeGR(manual(), model=LeSeGRModel(2)),
-        LeSeGR.published(manual()),
-    ):
+    assert not has(LeSeGR(manual()), "Fusion", "weights=(1.0, 1.0)")
+    published = LeSeGR.published(manual())
+    trained = LeSeGR(manual(), model=LeSeGRModel(2))
+    for alone in (LeSeGR(index()), LeSeGR(encyclopedia()), LeSeGR(manual(), fuse=False), trained, published):
         assert "Fusion" not in repr(alone)
 
 

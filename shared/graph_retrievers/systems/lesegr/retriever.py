@@ -61,8 +61,7 @@ class LeSeGR(Retriever):
         Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
         :class:`~graph_retrievers.systems.lesegr.search.LexicalSemanticSearch`. A checkpoint brings its own first three.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, as for :class:`~graph_retrievers.MMR`. By default over passages if
-        nothing is trained: the product of two scores finds less than their sum where one of them tells little.
+        As for :class:`~graph_retrievers.PPR`, but by default only if nothing is trained.
     first : Operator, optional
         Finds the candidates in its place.
     **options
@@ -129,7 +128,7 @@ class LeSeGR(Retriever):
         search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
         ranked = Pipeline(first or _candidates(index, candidates), search)
         fuse = False if fuse is None and self._untrained == () else fuse
-        super().__init__(index, partial(fused_with_search, ranked, fuse, led=False), **options)
+        super().__init__(index, partial(fused_with_search, ranked, fuse), **options)
 
 
 def _candidates(index: GraphIndex, count: int) -> Operator:
