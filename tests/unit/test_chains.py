@@ -272,6 +272,19 @@ def test_passages_have_no_effect_where_there_are_none():
         PassageGathering("passage")
 
 
+@pytest.mark.parametrize("name", ["spreading", "lightrag", "pathrag"])
+def test_where_all_nodes_are_passages_none_is_left_out(name):
+    """They are walked like nodes of any other type."""
+    options = {"passages": True} if name == "spreading" else {}
+
+    def found(kind):
+        nodes = [Node("a", "Ada wrote.", "Ada", type=kind), Node("b", "A loom.", "Loom", type=kind)]
+        index = GraphIndex.from_nodes(nodes, [("a", "b", "wrote of")], vectors=[[1.0, 0.0], [0.6, 0.8]])
+        return build_retriever(name, index, backfill=False, **options).retrieve("What did Ada write?", vector=[1.0, 0.1])
+
+    assert [(hit.id, hit.score) for hit in found("passage")] == [(hit.id, hit.score) for hit in found("page")] != []
+
+
 def test_a_passage_ranking_needs_no_trails():
     index = science()
     batch = Queries.of(index, [QUESTION], vectors=[VECTOR])
