@@ -11,6 +11,7 @@ from langchain_graph_retrievers.graph_vectorstore import GraphVectorStore
 from langchain_graph_retrievers.remote_vectors import GivesVectors, LangChainVectors
 from langchain_graph_retrievers.retrievers import GraphRetriever, IndexRetriever
 from langchain_graph_retrievers.systems import *
+from langchain_graph_retrievers.toolkit import GraphToolkit
 from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "GRAGCompressor",
     "GRankerCompressor",
     "GraphRetriever",
+    "GraphToolkit",
     "GraphVectorStore",
     "IndexRetriever",
     "LangChainVectors",

@@ -16,12 +16,14 @@ from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
 from llama_graph_retrievers.similarity import SimilarityCutoffPostprocessor
 from llama_graph_retrievers.systems import *
+from llama_graph_retrievers.tool_spec import GraphToolSpec
 
 __all__ = [
     "CGRAGQueryEngine",
     "GRAGPostprocessor",
     "GRankerPostprocessor",
     "GraphRetriever",
+    "GraphToolSpec",
     "GraphVectorStore",
     "LlamaIndexVectors",
     "minilm",

@@ -38,8 +38,9 @@ ROOMS = {
         *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "search", "hits", "retrievers", "systems"),
         "progress",
     },
+    "agents": {"errors", "arguments", "graph", "hits", "retrievers"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems", "progress"},
-    "commands": {"errors", "graph", "signals", "datasets", "index", "search", "retrievers", "systems", "evaluation"},
+    "commands": {"errors", "agents", "graph", "signals", "datasets", "index", "search", "retrievers", "systems", "evaluation"},
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),
         "commands",

@@ -1,0 +1,46 @@
+"""The tools of an agent that walks a graph, as LlamaIndex tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.tools.tool_spec.base import BaseToolSpec
+
+from graph_retrievers.agents import GraphTools
+from llama_graph_retrievers.graph_retriever import GraphRetriever
+
+__all__ = ["GraphToolSpec"]
+
+
+class GraphToolSpec(GraphTools, BaseToolSpec):
+    """Tools with which an agent searches an index, reads nodes, follows their edges and asks why.
+
+    ``to_tool_list()`` gives them to an agent. The content of an answer is text with ids, bounded in length; its ``raw_output`` is a
+    :class:`graph_retrievers.agents.ToolAnswer`, whose ``data`` are JSON-plain.
+
+    Parameters
+    ----------
+    retriever : GraphRetriever or graph_retrievers.retrievers.Retriever
+        What searches, on the index that the tools read.
+    max_characters : int, default 8000
+        Characters of texts in an answer.
+    max_items : int, default 50
+        Hits, nodes or neighbours in an answer.
+
+    Examples
+    --------
+    >>> from llama_graph_retrievers import BM25Retriever
+    >>> from llama_index.core.schema import TextNode
+    >>> nodes = [TextNode(id_="loom", text="A loom reads cards."), TextNode(id_="card", text="A card.")]
+    >>> retriever = BM25Retriever.from_defaults(nodes=nodes, edges=[("loom", "card", "reads")])
+    >>> search, read, neighbors, explain = GraphToolSpec(retriever).to_tool_list()
+    >>> print(neighbors(id="card").content)
+    [card] has 1 edge.
+    <-[reads]- [loom]: A loom reads cards.
+    """
+
+    spec_functions = ["search", "read", "neighbors", "explain"]
+
+    def __init__(self, retriever: Any, *, max_characters: int = 8000, max_items: int = 50) -> None:
+        engine: Any = retriever.engine if isinstance(retriever, GraphRetriever) else retriever
+        super().__init__(engine, max_characters=max_characters, max_items=max_items)

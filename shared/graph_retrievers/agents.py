@@ -1,0 +1,265 @@
+"""Tools with which an agent walks a graph by itself: search, read, follow edges, ask why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any, Literal, get_type_hints
+
+from graph_retrievers.arguments import choice, positive
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.node_path import NodePath
+from graph_retrievers.hits import Hit
+from graph_retrievers.retrievers.retriever import Retriever
+
+__all__ = ["GraphTools", "ToolAnswer"]
+
+_DIRECTIONS = ("both", "out", "in")
+# Characters of a neighbour's text, which says whether to read it.
+_BEGINNING = 160
+_UNNAMED = "without a relation"
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """What a tool found: `text` for the language model, and the same as JSON-plain `data` for the program around it."""
+
+    text: str
+    data: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+class GraphTools:
+    """Tools for an agent over the index of a retriever.
+
+    Each method is a tool: its name, arguments and docstring are what the language model is told. Answers have ids, by which the
+    other tools ask for more, and are bounded, whatever the texts and the degrees of nodes. The frameworks' packages and
+    ``graph-retrievers mcp`` offer these methods as tools of their own kind.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        What searches. An agent that may see a part of an index only is given a retriever on
+        :meth:`graph_retrievers.index.GraphIndex.within`, so that no tool leads out of it.
+    max_characters : int, default 8000
+        Characters of texts in an answer, about 2,000 tokens; the texts of an answer share them.
+    max_items : int, default 50
+        Hits, nodes or neighbours in an answer.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> index = GraphIndex.from_texts(
+    ...     ["Ada wrote a program.", "An engine of brass."], ids=["ada", "engine"], titles=["Ada", "Engine"],
+    ...     edges=[("ada", "engine", "ran on")],
+    ... )
+    >>> tools = GraphTools(BM25(index, k=1, backfill=False))
+    >>> print(tools.search("Who wrote a program?", k=1))
+    [ada] Ada
+        Ada wrote a program.
+    >>> print(tools.neighbors("ada"))
+    [ada] Ada has 1 edge.
+    -[ran on]-> [engine] Engine: An engine of brass.
+    """
+
+    def __init__(self, retriever: Retriever, *, max_characters: int = 8000, max_items: int = 50) -> None:
+        if not isinstance(retriever, Retriever):
+            raise InvalidArgumentError(f"Expected a Retriever, whose index the tools read, got {type(retriever).__name__}.")
+        self.retriever = retriever
+        self.max_characters, self.max_items = positive("max_characters", max_characters), positive("max_items", max_items)
+
+    def search(self, query: str, k: int = 5) -> ToolAnswer:
+        """Search the documents for a question or for keywords; returns ids, titles, texts and how each was found.
+
+        A path such as "A -[cites]-> B" says by which links a document was reached. Long texts are cut: read(ids) gives the rest.
+
+        Parameters
+        ----------
+        query : str
+            A question in full sentences, or keywords.
+        k : int, default 5
+            Documents to return.
+        """
+        hits = self.retriever.retrieve(query, min(positive("k", k), self.max_items))
+        cut = self._cut([hit.text for hit in hits])
+        entries = [_hit_lines(hit, text) for hit, text in zip(hits, cut, strict=True)]
+        listed = [_hit_data(hit) | {"text": text, "cut": len(text) < len(hit.text)} for hit, text in zip(hits, cut, strict=True)]
+        lines = entries or ["Nothing was found."]
+        return ToolAnswer("\n".join([*lines, *_notes(hits.notes)]), {"hits": listed, "notes": list(hits.notes)})
+
+    def read(self, ids: list[str], start: int = 0) -> ToolAnswer:
+        """Read the whole texts of documents by their ids, from a character on if they are long.
+
+        Parameters
+        ----------
+        ids : list of str
+            Ids that search or neighbors returned.
+        start : int, default 0
+            The character at which to begin, for the rest of a text that was cut.
+        """
+        if isinstance(ids, str) or not isinstance(ids, Sequence) or not ids:
+            raise InvalidArgumentError(f"ids is {shown(ids)}; expected a list of one id or more.")
+        if not isinstance(start, int) or start < 0:
+            raise InvalidArgumentError(f"start is {shown(start)}; expected a number of characters, 0 or more.")
+        nodes = [self._node(each) for each in dict.fromkeys(ids)][: self.max_items]
+        cut = self._cut([node.text[start:] for node in nodes])
+        lines, listed = [], []
+        for node, text in zip(nodes, cut, strict=True):
+            end = start + len(text)
+            rest = len(node.text) - end
+            lines += [_name(node), _indented(text)]
+            if rest > 0:
+                lines.append(f"    ({rest:,} characters more: read([{node.id!r}], start={end}))")
+            listed.append({"id": node.id, "title": node.title, "text": text, "next": end if rest > 0 else None})
+        if len(dict.fromkeys(ids)) > len(nodes):
+            lines.append(f"Note: only the first {len(nodes)} ids were read.")
+        return ToolAnswer("\n".join(lines), {"nodes": listed})
+
+    def neighbors(
+        self, id: str, relation: str | None = None, direction: Literal["both", "out", "in"] = "both", limit: int = 20
+    ) -> ToolAnswer:
+        """List the documents that one document is linked with, by which relation, and in which direction.
+
+        Parameters
+        ----------
+        id : str
+            Id of the document.
+        relation : str, optional
+            Only edges of this relation.
+        direction : {"both", "out", "in"}, default "both"
+            Only edges that start at the document ("out"), or that lead to it ("in").
+        limit : int, default 20
+            Edges to list, those of the largest weight first.
+        """
+        graph, node = self.retriever.index.graph, self._node(id)
+        choice("direction", direction, _DIRECTIONS)
+        wanted = _edges_of(graph, graph.row(id))
+        relations = Counter(name for _, name, _, _ in wanted)
+        if relation is not None and relation not in relations:
+            has = ", ".join(map(repr, relations)) or "no edges"
+            raise InvalidArgumentError(f"{shown(id)} has no edge of the relation {shown(relation)}; it has: {has}.")
+        wanted = [
+            edge for edge in wanted if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")
+        ]
+        chosen = wanted[: min(positive("limit", limit), self.max_items)]
+        lines, listed = [f"{_name(node)} has {len(wanted):,} edge{'s' * (len(wanted) != 1)}{_counted(relations, relation)}."], []
+        for far, name, forward, weight in chosen:
+            other = graph.node(far)
+            beginning = " ".join(other.text[: 4 * _BEGINNING].split())[:_BEGINNING]
+            arrow = str(NodePath(("", ""), (name,), (forward,))).strip()
+            lines.append(f"{arrow} {_name(other)}{': ' if beginning else ''}{beginning}{' ...' * (len(beginning) == _BEGINNING)}")
+            step = {"relation": name, "direction": "out" if forward else "in", "weight": weight}
+            listed.append({"id": other.id, "title": other.title, **step, "text": beginning})
+        if len(chosen) < len(wanted):
+            lines.append(f"({len(wanted) - len(chosen):,} more; name a relation or a direction, or raise the limit.)")
+        return ToolAnswer("\n".join(lines), {"id": id, "edges": listed, "count": len(wanted)})
+
+    def explain(self, query: str, k: int = 5) -> ToolAnswer:
+        """Say why a search found what it found: what found each document, its path, its rank without links, and the steps.
+
+        Parameters
+        ----------
+        query : str
+            The question that was searched for.
+        k : int, default 5
+            Documents to explain.
+        """
+        hits = self.retriever.retrieve(query, min(positive("k", k), self.max_items))
+        told = [hit.explain() for hit in hits]
+        lines = [f"{_name(hit)}\n{_indented(text)}" for hit, text in zip(hits, self._cut(told), strict=True)]
+        steps = str(hits.trace)[: self.max_characters]
+        listed = [_hit_data(hit) | {"explanation": text} for hit, text in zip(hits, told, strict=True)]
+        return ToolAnswer(
+            "\n".join([*(lines or ["Nothing was found."]), steps, *_notes(hits.notes)]),
+            {"hits": listed, "steps": steps, "notes": list(hits.notes)},
+        )
+
+    def functions(self, answered: Callable[[ToolAnswer], Any], error: type[Exception]) -> list[Callable[..., Any]]:
+        """Return the tools as functions of a framework: its kind of answer, and its kind of error, which the model reads.
+
+        Their names, docstrings and signatures, with types instead of strings, are those of the methods.
+        """
+        return [_function(getattr(self, name), answered, error) for name in ("search", "read", "neighbors", "explain")]
+
+    def _node(self, id: str) -> Node:
+        graph = self.retriever.index.graph
+        try:
+            return graph.node(graph.row(id))
+        except UnknownNodeError:
+            near = get_close_matches(str(id), [*map(str, graph.ids)][:100_000], 3)
+            hint = f" Did you mean {', '.join(map(repr, near))}?" if near else " Ids are those that search returns."
+            raise UnknownNodeError(f"{shown(id)} is not the id of a document.{hint}") from None
+
+    def _cut(self, texts: Sequence[str]) -> list[str]:
+        """Return the beginnings of texts, of which no more is cut than the characters of an answer ask for."""
+        left, limits = self.max_characters, [0] * len(texts)
+        for place, row in enumerate(sorted(range(len(texts)), key=lambda row: len(texts[row]))):
+            limits[row] = min(len(texts[row]), left // (len(texts) - place))
+            left -= limits[row]
+        return [text[:limit] for text, limit in zip(texts, limits, strict=True)]
+
+
+def _function(
+    method: Callable[..., ToolAnswer], answered: Callable[[ToolAnswer], Any], error: type[Exception]
+) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return answered(method(*args, **kwargs))
+        except GraphRetrieverError as reason:
+            raise error(str(reason)) from reason
+
+    hints = get_type_hints(method)
+    parameters = [each.replace(annotation=hints[name]) for name, each in signature(method).parameters.items()]
+    call.__annotations__ = {name: hints[name] for name in signature(method).parameters}
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+def _edges_of(graph: CorpusGraph, row: int) -> list[tuple[int, str, bool, float]]:
+    """Return far end, relation, whether it starts here, and weight of each edge of a node: the heaviest first, then by row."""
+    view = graph.incidence
+    at = slice(int(view.indptr[row]), int(view.indptr[row + 1]))
+    columns = (view.neighbors[at], view.relations[at], view.forward[at], graph.weights[view.rows[at]], view.rows[at])
+    edges = sorted(zip(*(column.tolist() for column in columns), strict=True), key=lambda edge: (-edge[3], edge[4]))
+    return [(far, graph.relation_names[relation], forward, weight) for far, relation, forward, weight, _ in edges]
+
+
+def _counted(relations: Counter[str], relation: str | None) -> str:
+    if relation is not None or len(relations) < 2:
+        return ""
+    return f" (in all: {', '.join(f'{count:,} {name or _UNNAMED}' for name, count in relations.most_common())})"
+
+
+def _name(node: Node | Hit) -> str:
+    # One line, whatever ids and titles hold.
+    title = node.title if node.title != node.id else ""
+    return " ".join(f"[{node.id}] {title}".split())
+
+
+def _indented(text: str) -> str:
+    # What begins a line in a text must not look like an entry of the answer.
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _hit_lines(hit: Hit, text: str) -> str:
+    path = [f"    path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
+    more = [f"    (cut; read([{hit.id!r}], start={len(text)}) gives the rest)"] if len(text) < len(hit.text) else []
+    return "\n".join([_name(hit), *path, _indented(text), *more])
+
+
+def _hit_data(hit: Hit) -> dict[str, Any]:
+    named = {name: getattr(hit, name) for name in ("id", "title", "kind", "score", "operator")}
+    return named | {"path": hit.path.to_dict()}
+
+
+def _notes(notes: Iterable[str]) -> list[str]:
+    return [f"Note: {note}." for note in notes]
