@@ -59,6 +59,11 @@ class ChainSearch(Operator):
         Whether chains are results of their own (``Ranking.chains``: further hits behind the k nodes) or, if True, the trails of
         the nodes they lead to: the first of the best chains through a node is then its path.
 
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range.
+
     Notes
     -----
     Expects the whole ranking of :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation` and returns it with

@@ -77,6 +77,11 @@ class GatedPropagation(Operator):
     k : int, optional
         Nodes to keep; by default all that were touched.
 
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range.
+
     Notes
     -----
     Reads the seeds and their scores from the ranking before it; seeds with a score of 0 or less are dropped. Returns all touched

@@ -71,6 +71,11 @@ class SpreadingActivation(Retriever):
     **options
         Keywords of :class:`Retriever`.
 
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range.
+
     Notes
     -----
     ``retrieve`` takes ``entities=[...]``, names that the question mentions, which replace extraction. Departures from the paper:
