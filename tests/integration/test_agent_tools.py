@@ -40,8 +40,16 @@ def test_search_shows_the_path_of_what_the_graph_found():
 
 
 def test_short_texts_leave_their_share_to_long_ones():
-    read = tools(max_characters=300).read(["loom", "engine"]).data["nodes"]
-    assert [len(node["text"]) for node in read] == [len(TEXTS[0]), 300 - len(TEXTS[0])]
+    texts = ["a" * 20, "b" * 500, "c" * 800]
+    made = GraphTools(BM25(GraphIndex.from_texts(texts, ids=["a", "b", "c"])), max_characters=300)
+    assert [len(node["text"]) for node in made.read(["c", "a", "b"]).data["nodes"]] == [140, 20, 140]
+
+
+def test_answers_have_no_more_entries_than_they_may():
+    made = tools(max_items=2)
+    assert len(made.search("loom cards engine", k=9).data["hits"]) == 2
+    assert len(made.explain("loom cards engine", k=9).data["hits"]) == 2
+    assert str(made.read(IDS)).endswith("Note: only the first 2 ids were read.") and len(made.read(IDS).data["nodes"]) == 2
 
 
 def test_reading_on_gives_the_whole_text():
