@@ -1,4 +1,4 @@
-"""One suite for every retriever, wherever its graph is and whatever asks it: index or database; engine, LangChain, LlamaIndex."""
+"""One suite for every retriever: over an index, a database or stores; asked by the engine, LangChain or LlamaIndex."""
 
 import asyncio
 
@@ -7,15 +7,17 @@ import pytest
 from graph_retrievers import Edge, GraphIndex, Node, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers import RetrieverProtocol
-from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 from llama_graph_retrievers import provenance
 from tests.helpers import CORPUS, HashEmbedding
+from tests.remote import MemoryVectors, MemoryWords
 
 QUESTION = "Which machines did Charles Babbage and Alan Turing design?"
 OTHER = "Who counted the census with punched cards?"
-BACKENDS = ("index", "database")
+BACKENDS = ("index", "database", "stores")
 
 
 @pytest.fixture
@@ -30,10 +32,14 @@ def index():
 
 @pytest.fixture(params=BACKENDS)
 def retriever(request, index, database):
-    """The same retriever, over an index and over a database."""
+    """The same retriever, over an index, inside a database, and over stores of the graph, of vectors and of words."""
     if request.param == "index":
         return SpreadingActivation(index, chains="hits", k=5, threshold=0.001, backfill=False)
     write_graph(database, index)
+    if request.param == "stores":
+        stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}
+        remote = RemoteIndex(CypherGraphStore(database), **stores, embedding=index.embedding)
+        return RemoteRetriever(remote, SpreadingActivation, chains="hits", k=5, threshold=0.001, backfill=False)
     return CypherSpreadingActivation(database, embedding=index.embedding, chains="hits", k=5, threshold=0.001)
 
 
@@ -55,7 +61,7 @@ class Engine:
         return self.one(question, **options)
 
     def _plain(self, hits):
-        return [(hit.id, hit.kind, str(hit.path), hit.text, list(hits.notes)) for hit in hits]
+        return [(hit.id, hit.kind, str(hit.path), hit.text, _told(hits.notes)) for hit in hits]
 
 
 class LangChain:
@@ -75,7 +81,7 @@ class LangChain:
 
     def _plain(self, documents):
         return [
-            (d.id, d.metadata.get("kind", "node"), _path(d.metadata["path"]), d.page_content, d.metadata.get("notes", []))
+            (d.id, d.metadata.get("kind", "node"), _path(d.metadata["path"]), d.page_content, _told(d.metadata.get("notes", [])))
             for d in documents
         ]
 
@@ -110,8 +116,13 @@ class Llama:
         for each in nodes:
             said = provenance(each)
             kind, path = said.get("kind", "node"), _path(said["path"])
-            found.append((each.node.node_id, kind, path, each.node.get_content(), said.get("notes", [])))
+            found.append((each.node.node_id, kind, path, each.node.get_content(), _told(said.get("notes", []))))
         return found
+
+
+def _told(notes):
+    # How many round trips a batch took is not told of its questions alone.
+    return [note for note in notes if not note.startswith("round trips: ")]
 
 
 def _path(plain):
