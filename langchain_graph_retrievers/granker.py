@@ -52,6 +52,8 @@ class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
     ------
     MissingSignalError
         If there is neither an index nor a model.
+    InvalidArgumentError
+        For a value outside its range.
 
     Notes
     -----

@@ -63,6 +63,8 @@ class CypherSpreadingActivation(AsyncRetriever):
     ------
     MissingDatabaseFeatureError
         If the vector index cannot be searched.
+    InvalidArgumentError
+        For a value outside its range.
 
     Notes
     -----

@@ -88,6 +88,8 @@ class MetapathSearch(Operator):
     ------
     MissingSignalError
         If the index has no embedding model, which reads the metapaths.
+    InvalidArgumentError
+        For a value outside its range.
 
     Notes
     -----
