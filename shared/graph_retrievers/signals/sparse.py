@@ -120,12 +120,15 @@ class TermSignal(Signal):
         start, stop = self.indptr[terms], self.indptr[terms + 1]
         if not terms.numel():
             return terms, weights
-        parts = [slice(*ends) for ends in zip(start.tolist(), stop.tolist(), strict=True)]
-        rows = torch.cat([self.rows[part] for part in parts])
-        scores = torch.cat([self.data[part] for part in parts]).mul_(torch.repeat_interleave(weights, stop - start))
+        # One answer of the device to wait for: with their sum, repeats do not wait for lengths.
+        parts = [slice(*ends) for ends in torch.stack([start, stop], 1).tolist()]
+        rows, total = torch.cat([self.rows[part] for part in parts]), sum(part.stop - part.start for part in parts)
+        repeated = torch.repeat_interleave(weights, stop - start, output_size=total)
+        scores = torch.cat([self.data[part] for part in parts]).mul_(repeated)
         if len(queries) > 1:
-            first = torch.repeat_interleave(torch.arange(len(queries), device=self.device) * len(self), pointers.diff())
-            rows = rows + torch.repeat_interleave(first, stop - start)
+            first = torch.arange(len(queries), device=self.device) * len(self)
+            first = torch.repeat_interleave(first, pointers.diff(), output_size=terms.numel())
+            rows = rows + torch.repeat_interleave(first, stop - start, output_size=total)
         return rows, scores
 
     def _added(self, count: int, entries: Tensor, scores: Tensor) -> Tensor:
