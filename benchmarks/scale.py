@@ -1,4 +1,4 @@
-"""Time and memory of large indexes: python benchmarks/scale.py [--nodes 10000,100000,300000,1000000] [--page FILE].
+"""Time and memory of large indexes: python benchmarks/scale.py [--nodes 10000,100000,300000,1000000] [--page FILE] [--data FOLDER].
 
 Each size runs in processes of its own, in one thread, by its CPU time, which is what a clock shows on an idle core. Texts are
 random words with Zipf's frequencies, vectors lie around random centres, edges have power-law propensities, ten a node; no time goes
@@ -24,7 +24,9 @@ import numpy as np
 import torch
 from graphs import power_law_pairs, unit_vectors
 
-from graph_retrievers import GraphIndex, build_retriever
+from graph_retrievers import GraphIndex, build_retriever, minilm
+from graph_retrievers.datasets import read_dataset
+from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -45,11 +47,12 @@ vectors of {dimension} dimensions, {edges} edges a node. Times are CPU times of 
 of a process that has loaded the saved index and answered with every retriever. Queries run one at a time on vectors that are given:
 "first" is the first query of a process that has loaded the index with `ready=True`."""
 SIZING = """For nodes of {length} words, ten edges each and vectors of {dimension} dimensions, ten nodes (sections, chunks) to a
-document. Memory is that of one process that answers; build leaves out embedding; milliseconds are those of one question of
+document. Memory is that of one process that answers, with `ready=True`, and of the engines it reads, with vectors of one byte a
+dimension, links and words in memory and the graph on disk; building leaves out embedding; milliseconds are those of one question of
 WalkFusion, its embedding not counted."""
-# Bytes a node on disk of a Bolt database, and of the links of an HNSW index; milliseconds of a round trip to it and of a request to
-# a vector store, three of each for WalkFusion: see docs/scale-out.md.
-STORED, LINKS, TRIP, REQUEST, TRIPS = 1400, 140, 40, 10, 3
+# Bytes a node on disk of a Bolt database, of links of an HNSW index and of words; GB of a process that reads stores; milliseconds
+# of a round trip to the database and of a request to a vector store, three of each for WalkFusion: see docs/scale-out.md.
+STORED, LINKS, TERMS, CALL, TRIP, REQUEST, TRIPS = 1400, 140, 335, 0.3, 40, 10, 3
 
 
 def texts(count: int) -> list[str]:
@@ -177,9 +180,27 @@ def sizing(rows: dict[int, dict[str, float]]) -> str:
             memory, disk = (row[name] / 1e3 - saved * DIMENSION * size / 1e9 for name in ("answers", "disk"))
             built, asked = f"{row['built']:,.0f}", row["walk-fusion"]
         else:
-            setting, built, known = "in engines", "-", "computed from parts"
-            memory, disk, asked = 0.3, size * (STORED + DIMENSION + LINKS) / 1e9, TRIPS * (TRIP + REQUEST)
+            setting, built, asked, known = "in engines", "-", TRIPS * (TRIP + REQUEST), "computed from parts"
+            searched = size * (DIMENSION + LINKS + TERMS) / 1e9
+            memory, disk = CALL + searched, searched + size * STORED / 1e9
         cells = [f"10^{power}", f"10^{power - 1}", setting, f"{memory:,.1f}", f"{disk:,.1f}", built, f"{asked:,.0f}", known]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def datasets(folder: Path, names: str) -> str:
+    """Return the share of the ten nearest that compressed vectors of all-MiniLM-L6-v2 find, for the dev questions of datasets."""
+    lines = ["", "| dataset | nodes | questions | bfloat16 | int8 |", "| --- " * 5 + "|"]
+    for name in names.split(","):
+        dataset, model = read_dataset(folder / name), minilm()
+        graph = CorpusGraph.from_nodes(dataset.nodes, dataset.edges, include_titles=dataset.include_titles)
+        vectors = cached_vectors(model, graph.contents())
+        questions = cached_vectors(model, [query.text for query in dataset.queries if query.split == "dev"])
+        exact = DenseIndex(vectors).search(questions, K)[1].tolist()
+        cells = [name, f"{len(graph):,}", f"{len(questions):,}"]
+        for precision in ("bfloat16", "int8"):
+            found = DenseIndex(vectors, precision=precision).search(questions, K)[1].tolist()
+            cells.append(f"{np.mean([len({*a} & {*b}) / K for a, b in zip(exact, found, strict=True)]):.3f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
@@ -197,6 +218,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--nodes", default=SIZES)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--data", type=Path, help="print what compressed vectors find on datasets in this folder, and nothing else")
+    parser.add_argument("--datasets", default="wiki-multihop,postgres-docs")
     parser.add_argument("--step", choices=("build", "ask"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -204,10 +227,13 @@ def main() -> None:
         torch.set_num_threads(1)
         print(json.dumps({"build": build, "ask": ask}[args.step](int(args.nodes), args.folder)))
         return
+    if args.data:
+        print(datasets(args.data, args.datasets))
+        return
     rows = {}
-    for size in map(int, args.nodes.split(",")):
+    for size in sorted(map(int, args.nodes.split(","))):
         rows[size] = measured(size)
-        print(size, {name: round(value, 2) for name, value in rows[size].items()}, flush=True)
+        print(size, {name: round(value, 3) for name, value in rows[size].items()}, flush=True)
     print(page(rows), sizing(rows))
     if args.page:
         args.page.parent.mkdir(parents=True, exist_ok=True)

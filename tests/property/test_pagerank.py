@@ -83,6 +83,17 @@ def test_power_iteration_equals_the_definition(case, tolerance):
         assert np.abs(row.numpy() - dense_solution(size, edges, weights, damping)).sum() < tolerance
 
 
+def test_a_query_that_is_done_stays_as_it_is_beside_others():
+    # A walk from an isolated node is done at once, one from a hub before one from the end of a chain.
+    graph = transition(60, chain(0, 40) + [(40, n) for n in range(41, 59)])
+    restart = torch.eye(60)[[59, 40, 0]]
+    for damping in (0.5, 0.95):
+        found = personalized_pagerank(graph, restart, damping=damping, tolerance=1e-8)
+        for row, alone in zip(found, restart, strict=True):
+            assert (row - personalized_pagerank(graph, alone[None], damping=damping, tolerance=1e-8)[0]).abs().max() < 1e-15
+        assert found[0, 59] == 1
+
+
 def test_hits_of_a_chain_are_those_of_the_walk():
     ids = [str(n) for n in range(12)]
     index = GraphIndex.from_texts(["one"] * 12, edges=list(zip(ids, ids[1:], strict=False)), vectors=np.eye(12), bm25=False)

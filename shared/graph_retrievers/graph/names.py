@@ -308,6 +308,8 @@ def name_types(graph: CorpusGraph) -> tuple[str, ...]:
     """
 
     def make() -> tuple[str, ...]:
+        if "" not in graph.texts:
+            return ()
         names, others = set[str](), set[str]()
         for kind, text, metadata in zip(graph.types, graph.texts, graph.metadata, strict=True):
             (names if not text and metadata.get(NAMED_BY_TEXTS) is True else others).add(kind)

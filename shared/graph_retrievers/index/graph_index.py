@@ -27,6 +27,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
 from graph_retrievers.graph.description import describe, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
+from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import Built, build, check_not_empty
 from graph_retrievers.index.change import change
 from graph_retrievers.index.scope import induced_graph
@@ -364,7 +365,7 @@ class GraphIndex:
         >>> len(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]]).prepare())
         2
         """
-        _ = self.graph.incidence
+        _ = self.graph.incidence, name_types(self.graph)
         for signal in self.signals.values():
             signal.prepare()
         return self
