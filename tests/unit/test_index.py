@@ -15,7 +15,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker
@@ -177,8 +176,6 @@ def test_search_operators_refuse_unknown_options():
         BM25Search(0)
     with pytest.raises(InvalidArgumentError, match="k must be"):
         VectorSearch(-3)
-    with pytest.raises(InvalidArgumentError, match="backend"):
-        BM25(TEXTS, backend="lucene")
     with pytest.raises(InvalidArgumentError, match="backend"):
         index(dense_backend="annoy")
 
