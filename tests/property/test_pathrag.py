@@ -112,3 +112,11 @@ def test_a_bound_keeps_middle_nodes_of_few_neighbours_and_says_so(monkeypatch, b
     found = run(index, [[0, 1]])
     assert found.notes == (("not all paths were looked at, as there are too many",),)
     assert {(0, 2, 1), (0, 4, 5, 1)} <= set(lists(found, 0)[0])
+
+
+def test_an_edge_of_which_one_end_is_read_is_walked_both_ways(monkeypatch):
+    # From the seed 1 to the seed 0 by way of the hub 3 and of 2; of the two, 2 alone is read.
+    index = index_of(20, [(0, 2), (2, 3), (3, 1), *((3, n) for n in range(4, 20))])
+    assert lists(run(index, [[1, 0]]), 0)[0] == [(1, 3, 2, 0)]
+    monkeypatch.setattr(pathrag, "_MOST_EDGES", 6)
+    assert lists(run(index, [[1, 0]]), 0)[0] == [(1, 3, 2, 0)]
