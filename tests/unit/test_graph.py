@@ -116,3 +116,8 @@ def test_metadata_are_copied():
     graph = CorpusGraph(["a"], [""], metadata=[given])
     given["year"] = 1991
     assert graph.metadata == [{"year": 1843}]
+
+
+def test_the_relation_of_an_edge_given_as_a_tuple_is_checked_as_that_of_an_edge():
+    with pytest.raises(InvalidArgumentError, match="relation of the edge from 'a' to 'b' is not valid Unicode"):
+        CorpusGraph(["a", "b"], ["", ""], edges=[("a", "b", "good"), ("a", "b", "\ud800")])
