@@ -230,6 +230,15 @@ def test_hubs_give_less_to_each_neighbour_when_damped():
     assert dict(zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)) == pytest.approx({0: 1, 1: 0.7, 2: 1})
 
 
+def test_nodes_whose_activations_differ_by_rounding_give_each_other_nothing():
+    batch = Queries.of(GraphIndex(CorpusGraph(["s", "t"], [""] * 2, edges=[("s", "t")])), ["question"])
+    spread = GatedPropagation(steps=1, gate="uniform")
+    for lower, expected in ((1 - 2e-7, 1.0), (0.9, 1.6)):
+        found = spread(batch, Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, lower]]), "Seeds"))
+        scores = dict(zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True))
+        assert scores == pytest.approx({0: 1.0, 1: expected}, abs=1e-5)
+
+
 def test_traversal_and_seed_filters():
     retriever = build_retriever("spreading", science(), backfill=False)
     hits = retriever.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "person"})
