@@ -89,7 +89,7 @@ def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_e
 def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_counts_twice_unless_names_lead(walk):
     notes = GraphIndex.from_texts([f"Otto Veld and Ada Holm met. {LONG}"] * 30, vectors=torch.ones(30, 2), edges=[("0", "1")])
     for made, weights in ((manual(), "1.0, 2.0"), (reference(), "1.0, 2.0"), (encyclopedia(), "1.0, 1.0"), (notes, "1.0, 1.0")):
-        assert not has(walk(made), "Fusion", "HybridSearch(k=100", f"weights=({weights})", "constant=5")
+        assert not has(walk(made), "Fusion", "HybridSearch(k=100", f"weights=({weights}), depth=100, constant=5")
         assert repr(walk(made, fuse=True)) == repr(walk(made))
     assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "weights=(1.0, 2.0)")
     for alone in (walk(index()), walk(entities()), walk(encyclopedia(), fuse=False)):
@@ -98,7 +98,7 @@ def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_count
 
 
 def test_lesegr_is_fused_where_nothing_trained_it():
-    assert not has(LeSeGR(manual()), "Fusion", "weights=(1.0, 1.0)")
+    assert not has(LeSeGR(manual()), "Fusion", "weights=(1.0, 1.0), depth=100, constant=5")
     published = LeSeGR.published(manual())
     trained = LeSeGR(manual(), model=LeSeGRModel(2))
     for alone in (LeSeGR(index()), LeSeGR(encyclopedia()), LeSeGR(manual(), fuse=False), trained, published):
