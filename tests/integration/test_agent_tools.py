@@ -84,6 +84,8 @@ def test_neighbors_by_relation_and_weight():
     edges = [Edge("a", "b", "x", 0.5), Edge("a", "c", "x", 2.0), Edge("c", "a", "y")]
     index = GraphIndex.from_texts(["a", "b", "c"], ids=["a", "b", "c"], edges=edges)
     made = GraphTools(BM25(index))
+    steps = [(edge["id"], edge["direction"]) for edge in made.neighbors("a").data["edges"]]
+    assert steps == [("c", "out"), ("c", "in"), ("b", "out")]
     assert [edge["id"] for edge in made.neighbors("a", relation="x").data["edges"]] == ["c", "b"]
     assert str(made.neighbors("a")).split("\n")[0] == "[a] has 3 edges (in all: 2 x, 1 y)."
     with pytest.raises(InvalidArgumentError, match="no edge of the relation 'z'; it has: 'x', 'y'"):
