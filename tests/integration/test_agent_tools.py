@@ -145,6 +145,8 @@ def test_tools_of_langchain():
     assert message.content.startswith("[loom] Loom") and message.artifact["hits"][0]["id"] == "loom"
     wrong = made["read"].invoke({**call, "name": "read", "args": {"ids": ["lom"]}})
     assert wrong.status == "error" and "Did you mean 'loom'" in wrong.content
+    none = made["search"].invoke({**call, "args": {"query": "loom", "k": 0}})
+    assert none.status == "error" and "k must be" in none.content
 
 
 def test_tools_of_llama_index():
