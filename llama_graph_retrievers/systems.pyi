@@ -316,6 +316,7 @@ class _LeSeGROptions(_Options, total=False):
     sparse: str
     direction: str
     context: int | None
+    fuse: bool | None
     first: Operator | None
 
 class _LeSeGRDefaults(_LeSeGROptions, _Building, total=False):
