@@ -22,6 +22,7 @@ from graph_retrievers.operators import (
     FeedbackSearch,
     GatedPropagation,
     HybridSearch,
+    MixedTraversal,
     PersonalizedPageRank,
     Pipeline,
     ReciprocalRankFusion,
@@ -114,6 +115,11 @@ def first_spreading_hybrid(index):
 # Walks are fused with a search now where names do not lead, and WalkFusion has other lists.
 FIRST = {name: partial(build_retriever, name, fuse=False) for name in ("fastinsight", "ppr", "spreading", "spreading-uniform")}
 FIRST |= {"walk-fusion": first_walk_fusion, "spreading-hybrid": first_spreading_hybrid}
+# Where no plan can be walked and no reranker chooses, MoR finds texts by vectors now, by BM25 then.
+FIRST |= {
+    name: partial(build_retriever, "mor", traversal=MixedTraversal(5, matches, 100, fill=False, matching="bm25"))
+    for name, matches in (("mor", 10), ("mor-structure", 0), ("mor-no-rerank", 10))
+}
 
 
 def numbers(hit):

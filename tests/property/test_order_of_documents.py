@@ -96,6 +96,7 @@ SETTINGS = {
     "path-reranking": {"weight": 1.0},
     # Fusion goes by ranks, and nodes of the same activation have different ones.
     "spreading-uniform": {"fuse": False},
+    "lesegr": {"fuse": False},
 }
 
 

@@ -7,8 +7,13 @@ import pytest
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.metrics import average_precision, capped_recall, hit, ndcg, recall, reciprocal_rank
 from graph_retrievers.evaluation.run_files import read_qrels, read_run, write_qrels, write_run
-from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
-from graph_retrievers.evaluation.topological import topological_credit
+from graph_retrievers.evaluation.ties import stark_metrics, tied_hits, tied_reciprocal_rank
+from graph_retrievers.evaluation.topological import (
+    miss_topological_recall,
+    topological_credit,
+    topological_recall,
+    uncertainty,
+)
 from graph_retrievers.graph import CorpusGraph
 
 # -- rankings ---------------------------------------------------------------------------------------------------
@@ -63,23 +68,22 @@ def worked_graph():
 
 def test_topological_recall_of_the_worked_graph():
     graph, retrieved, oracle = worked_graph(), ["1", "2"], ["1", "5", "7", "4"]
-    credit = topological_credit(graph, [retrieved], oracle)[0]
-    assert credit == pytest.approx([1, 1 / (1 + math.log(4)), 1 / (1 + 2 * math.log(4)), 0], abs=1e-12)
-    assert sum(credit) / 4 == pytest.approx(0.421032, abs=5e-7)
+    costs = uncertainty(graph, retrieved, oracle).tolist()
+    assert costs == pytest.approx([0, math.log(4), 2 * math.log(4), math.inf], abs=1e-12)
+    assert topological_recall(graph, retrieved, oracle) == pytest.approx(0.421032, abs=5e-7)
+    assert miss_topological_recall(graph, retrieved, oracle) == pytest.approx(0.421032 - 0.25, abs=5e-7)
     assert topological_credit(graph, [["1", "2"], [], ["unheard of"]], ["5"]) == [[pytest.approx(0.41906, abs=5e-6)], [0.0], [0.0]]
 
 
-def cost_between(graph, near, far):
-    return 1 / topological_credit(graph, [[near]], [far])[0][0] - 1
-
-
-def test_the_shortest_path_is_that_of_fewest_hops():
+def test_both_readings_of_the_shortest_path():
     leaves = [f"leaf{n}" for n in range(200)]
     ids = ["s", "hub", "a", "b", "t", *leaves]
     edges = [("s", "hub"), ("hub", "t"), ("s", "a"), ("a", "b"), ("b", "t"), *(("hub", leaf) for leaf in leaves)]
     graph = CorpusGraph(ids, ids, edges=edges)
-    # By a, b and c it costs 3.2958.
-    assert cost_between(graph, "s", "t") == pytest.approx(6.4118, abs=5e-5)
+    assert float(uncertainty(graph, ["s"], ["t"])) == pytest.approx(6.4118, abs=5e-5)
+    assert float(uncertainty(graph, ["s"], ["t"], reading="weighted")) == pytest.approx(3.2958, abs=5e-5)
+    with pytest.raises(InvalidArgumentError, match="reading"):
+        uncertainty(graph, ["s"], ["t"], reading="shortest")
 
 
 @pytest.mark.parametrize("names", [["cheap", "hub"], ["hub", "cheap"]])
@@ -89,16 +93,29 @@ def test_of_several_shortest_paths_the_cheapest_counts(names):
     graph = CorpusGraph(["s", *names, "t", *leaves], [""] * 24, edges=edges)
     # ln(1 + 2) at the start and ln(1 + 2) at "cheap", which lies before or after the hub; by the hub it is ln(1 + 22).
     for near, far in (("s", "t"), ("t", "s")):
-        assert cost_between(graph, near, far) == pytest.approx(2 * math.log(3))
+        assert float(uncertainty(graph, [near], [far])) == pytest.approx(2 * math.log(3))
     # From a leaf every path leads through the hub: to "t" by one hop more.
-    assert cost_between(graph, "leaf0", "t") == pytest.approx(math.log(2) + math.log(23))
+    assert float(uncertainty(graph, ["leaf0"], ["t"])) == pytest.approx(math.log(2) + math.log(23))
 
 
-def test_topological_credit_at_its_limits():
+def test_repeated_ids_count_once():
     graph = worked_graph()
-    assert topological_credit(graph, [[], ["4"], ["1", "1"]], ["1", "4"]) == [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    for function in (topological_recall, miss_topological_recall):
+        expected = function(graph, ["1", "2"], ["1", "5", "7", "4"])
+        assert function(graph, ["1", "2", "2", "1"], ["5", "1", "5", "7", "5", "4", "4", "1"]) == pytest.approx(expected)
+    assert topological_recall(graph, ["1"], ["1", "1", "4"]) == 0.5
+
+
+def test_topological_recall_at_its_limits():
+    graph = worked_graph()
+    assert topological_recall(graph, [], ["1", "5"]) == 0.0
+    assert topological_recall(graph, ["4"], ["1"]) == 0.0
+    assert topological_recall(graph, ["4"], ["4"]) == 1.0
+    assert miss_topological_recall(graph, ["4"], ["4"]) == 0.0
+    with pytest.raises(InvalidArgumentError, match="no oracle nodes"):
+        topological_recall(graph, ["1"], [])
     with pytest.raises(UnknownNodeError):
-        topological_credit(graph, [["1"]], ["8"])
+        topological_recall(graph, ["8"], ["1"])
 
 
 # -- ties -------------------------------------------------------------------------------------------------------
@@ -128,6 +145,25 @@ def test_mean_tied_reciprocal_rank():
         tied_hits(ids, scores[1:], ["b"])
     with pytest.raises(InvalidArgumentError, match="NaN"):
         tied_hits(["a"], [math.nan], ["a"])
+
+
+# -- STaRK ------------------------------------------------------------------------------------------------------
+
+
+def test_stark_ranks_negative_scores_above_what_was_not_retrieved():
+    nodes = [str(n) for n in range(30)]
+    found = stark_metrics({"0": -1.0, "1": -2.0, "2": -3.0}, ["0"], nodes)
+    assert found["hit@1"] == 1.0 and found["mrr"] == 1.0
+
+
+def test_stark_gives_a_missing_answer_a_place_among_the_rest():
+    nodes = [str(n) for n in range(30)]
+    found = stark_metrics({"0": 3.0, "1": 2.0, "2": 1.0}, ["4"], nodes)
+    assert found == {"hit@1": 0.0, "hit@5": 1.0, "recall@20": 1.0, "mrr": pytest.approx(0.2)}
+    many = stark_metrics({node: 1.0 for node in nodes[:20]}, ["25"], nodes)
+    assert many["recall@20"] == 0.0 and many["mrr"] == pytest.approx(1 / 26)
+    with pytest.raises(InvalidArgumentError, match="not a candidate"):
+        stark_metrics({"x": 1.0}, ["0"], nodes)
 
 
 # -- TREC files -------------------------------------------------------------------------------------------------

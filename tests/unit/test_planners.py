@@ -9,7 +9,7 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, Lang
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema
-from graph_retrievers.systems.mor.planner import LanguageModelPlanner, as_planner, planning_prompt
+from graph_retrievers.systems.mor.planner import CausalPlanner, LanguageModelPlanner, as_planner, planning_prompt
 from graph_retrievers.systems.mor.retriever import MoR
 from graph_retrievers.systems.mor.trained import TrainedPlanner, same_plan
 from tests.helpers import HashEmbedding
@@ -62,6 +62,29 @@ def test_any_function_is_a_planner(index):
     assert MoR(index, planner=lambda question: DIRECTED).retrieve("Ada Stone", 1)[0].id == "m0"
     with pytest.raises(InvalidArgumentError):
         as_planner("llama")
+
+
+def test_a_local_causal_model_writes_the_plan(index, tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    words = ["<unk>", "</s>", "films", "of", "Ada", "{", "}"]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>").save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=7, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64
+    )
+    LlamaForCausalLM(config).save_pretrained(tmp_path, safe_serialization=True)
+    planner = CausalPlanner(tmp_path, max_new_tokens=5, batch_size=2)
+    questions = ["films of Ada", "Ada", "of of of"]
+    texts = planner.plan(questions, index.graph)
+    assert len(texts) == 3 and all(isinstance(text, str) for text in texts)
+    # Greedy, and batched as it is alone.
+    assert texts == [planner.plan([question], index.graph)[0] for question in questions]
+    hits = MoR(index, planner=planner).retrieve("films of Ada")
+    assert "ext retrieval was used" in hits.notes[0]
 
 
 # -- the trained planner ----------------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import PathStep, PlanningGraph, ReasoningPath, check_plan
-from graph_retrievers.systems.mor.planner import LanguageModelPlanner, Planner, planning_prompt
+from graph_retrievers.systems.mor.planner import CausalPlanner, LanguageModelPlanner, Planner, planning_prompt
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.trained import TrainedPlanner
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 
 __all__ = [
+    "CausalPlanner",
     "LanguageModelPlanner",
     "MixedTraversal",
     "PathStep",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.arguments import called
+from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.loading import no_loading_bar
 from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema
 
-__all__ = ["EXAMPLES", "LanguageModelPlanner", "Planner", "as_planner", "planning_prompt"]
+__all__ = ["EXAMPLES", "CausalPlanner", "LanguageModelPlanner", "Planner", "as_planner", "planning_prompt"]
 
 EXAMPLES: tuple[tuple[str, Any], ...] = (
     (
@@ -105,6 +108,82 @@ class LanguageModelPlanner:
         prompts = [planning_prompt(query, schema, self.examples) for query in queries]
         plans = dict(complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers))
         return [plans[place] for place in range(len(prompts))]
+
+
+class CausalPlanner:
+    """Plans by a local Hugging Face causal language model, such as the paper's fine-tuned Llama.
+
+    Parameters
+    ----------
+    model : str or Path
+        Name on a hub, or a folder. It is loaded with the first question.
+    examples : sequence of (str, plan), optional
+        For a model that was not fine-tuned: the prompt of :func:`planning_prompt` with these examples. By default the question
+        alone is the prompt, for a model that was.
+    max_new_tokens : int, default 128
+        Of the plan, as published.
+    batch_size : int, default 8
+        Questions at a time.
+    device : str or torch.device, optional
+        Where the model runs; the CPU by default.
+
+    Notes
+    -----
+    Decoding is greedy, so that a question always gets the same plan; the published code samples at temperature 1.5. A chat
+    template of the tokenizer is used, without a system prompt. Weights are read from safetensors only; code of a model
+    repository is never run.
+    """
+
+    name = "causal-planner"
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        examples: Sequence[tuple[str, Any]] | None = None,
+        max_new_tokens: int = 128,
+        batch_size: int = 8,
+        device: Any = None,
+    ) -> None:
+        self._source, self.examples = str(model), examples
+        self.max_new_tokens, self.batch_size = max_new_tokens, batch_size
+        self.device = resolve_device(device)
+        self._loaded: tuple[Any, Any] | None = None
+
+    def _model(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False, padding_side="left")
+            if tokenizer.pad_token is None:
+                tokenizer.pad_token = tokenizer.eos_token
+            with no_loading_bar():
+                model = AutoModelForCausalLM.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
+            self._loaded = tokenizer, model.eval().to(self.device)
+        return self._loaded
+
+    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[str]:
+        """Return the text the model writes for each question."""
+        import torch
+
+        tokenizer, model = self._model()
+        schema = GraphSchema.of(graph)
+        prompts = [q if self.examples is None else planning_prompt(q, schema, self.examples) for q in queries]
+        chat = bool(getattr(tokenizer, "chat_template", None))
+        if chat:
+            turns = [[{"role": "user", "content": prompt}] for prompt in prompts]
+            prompts = [tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True) for turn in turns]
+        texts: list[str] = []
+        for start in range(0, len(prompts), self.batch_size):
+            # A chat template adds the special tokens itself.
+            part = prompts[start : start + self.batch_size]
+            batch = tokenizer(part, return_tensors="pt", padding=True, add_special_tokens=not chat).to(self.device)
+            inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
+            limits = {"max_new_tokens": self.max_new_tokens, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
+            with torch.inference_mode():
+                written = model.generate(**inputs, **limits)
+            texts += tokenizer.batch_decode(written[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        return texts
 
 
 class _CallablePlanner:
