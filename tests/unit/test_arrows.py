@@ -30,8 +30,8 @@ ROOMS = {
     "hits": {"errors", "graph", "signals", "search"},
     "retrievers": {"errors", "arguments", "graph", "signals", "construction", "index", "queries", "results", "search", "hits"},
     "systems": {
-        *("errors", "arguments", "cache", "graph", "signals", "learning", "datasets", "index", "queries", "results", "search"),
-        *("hits", "retrievers", "progress"),
+        *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "results"),
+        *("search", "hits", "retrievers", "progress"),
     },
     "operators": {"results", "search", "systems"},
     "stores": {
