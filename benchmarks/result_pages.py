@@ -87,6 +87,8 @@ LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [Every walk beside vector search](walks/README.md), with its defaults and alone: `benchmarks/walks.py`.
 
+[Embedding](embedding/README.md): texts a second beside sentence-transformers, and what bfloat16 costs: `benchmarks/embedding.py`.
+
 [WalkFusion](walk-fusion/README.md) list by list on five datasets, and with shuffled edges: `benchmarks/walk_fusion.py`.
 
 [G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: `benchmarks/grag.py`.
