@@ -30,7 +30,7 @@ def title_lines(text: str, alone: bool) -> int:
     The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
     and does not end like a sentence or a clause. What follows must set it off: an empty line, an underline, or a line that is
     set in, is an item of a list, or begins without a small letter although its first word would have had room on the line above.
-    `text` is the first paragraph; a single line that is `alone` in its text is no title.
+    `text` is the first paragraph; a single line that is the whole text (`alone`) does not count as a title.
 
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)

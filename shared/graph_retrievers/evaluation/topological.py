@@ -22,8 +22,8 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, reading: str = "hops", tar
     r"""Return the costs of the paths from all N nodes of the graph to M oracle nodes (rows), shape [M, N], float64.
 
     The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, with the first and without the oracle node. Paths
-    ignore the direction of edges; degrees count distinct neighbours. The cost is 0 for the oracle node itself, and infinity if
-    there is no path. The paper does not say how "shortest path" is measured: `reading` "hops" uses the path of fewest hops, and the
+    ignore the direction of edges; degrees count distinct neighbours. The cost is 0 for the oracle node itself, and infinity
+    without a path. The paper does not say how "shortest path" is measured: `reading` "hops" uses the path of fewest hops, and the
     cheapest of several such paths, "weighted" the cheapest path of any length. `targets`, shape [T], are rows whose costs are
     wanted; with "hops" the search stops when they are reached, and others may stay infinite.
     """

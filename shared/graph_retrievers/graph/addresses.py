@@ -51,7 +51,7 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
 
 
 def is_other_file(name: str) -> bool:
-    """Return whether a name in a wiki link is that of a file that is no page, such as a picture.
+    """Return whether a wiki link names a file other than a page, such as a picture.
 
     >>> is_other_file("loom.png"), is_other_file("Node.js and more"), is_other_file("2024-01-05")
     (True, False, False)

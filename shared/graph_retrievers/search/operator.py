@@ -130,7 +130,7 @@ class Operator(ABC):
         """Name the operator after its class where the class body does not; check its kind, and arguments by their annotations."""
         super().__init_subclass__(**kwargs)
         kind = getattr(cls, "kind", None)
-        # Where search is still to be written, a class is no operator yet; a property may tell the kind.
+        # A class that does not define search yet is only a base of operators; a property may tell the kind.
         if not isinstance(kind, OperatorKind | property) and (kind is not None or cls.search is not Operator.search):
             given = f"{cls.__name__} has " + ("no kind" if kind is None else f"the kind {shown(kind)}")
             told = " (see its place in the taxonomy: search by vectors, graph, model, or two of them)"

@@ -305,7 +305,7 @@ class Neighbors(Request):
     """The neighbours of nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node.
 
     A neighbour of two of the nodes is there twice, once for each owner; a node asked for may be among them. For each owner a
-    neighbour counts once, and a node is no neighbour of itself. With `parallel`, a neighbour counts once for each edge that joins
+    neighbour counts once, and a node is never its own neighbour. With `parallel`, a neighbour counts once for each edge that joins
     the two, and a node is its own for each edge from it to itself.
     """
 

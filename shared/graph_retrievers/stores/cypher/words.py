@@ -141,7 +141,7 @@ class CypherWords:
 
 
 def _query(words: Sequence[str]) -> str:
-    """Return words, each once, as a query of Lucene: any of them. In quotation marks they are no part of its syntax.
+    """Return a Lucene query for any of some words, each once, in quotation marks so that none is read as its syntax.
 
     >>> _query(["loom", "or", "loom"])
     '"loom" "or"'

@@ -43,7 +43,7 @@ class Limits:
 
 
 class Found(NamedTuple):
-    """The first results of a search: ids, ids with scores, or rows with scores, best first; `complete`: there are no more."""
+    """The first results of a search: ids, ids with scores, or rows with scores, best first; `complete` if these are all."""
 
     keys: list[Any]
     reach: int

@@ -115,7 +115,7 @@ class VectorStore(Protocol):
     """
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
-        """Return the ids of the k nearest of each vector, best first; fewer if there are no more."""
+        """Return the ids of the k nearest of each vector, best first, or of all if there are fewer than k."""
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the vectors of ids, each of shape [d]; ids without a vector are left out."""
@@ -141,7 +141,7 @@ class WordStore(Protocol):
         """Return what :func:`graph_retrievers.systems.traits.traits_of` told of the index when the store was filled."""
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
-        """Return the ids and scores, above 0, of the k best matches of each text, best first; fewer if there are no more."""
+        """Return the ids and scores, above 0, of the k best matches of each text, best first, or of all if fewer match."""
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return for each of some texts, with ids, the scores by id for each of its terms; ids without a term are left out."""

@@ -44,8 +44,8 @@ def maximal_paths(graph: MeaningGraph, root: str = ROOT) -> list[list[int]]:
     """Return the shortest paths from a concept that are not part of another: the nodes of each path, from the root on.
 
     G-RAG, section 3.2.1, "Path Identification". Relations are followed from source to target. If several nodes have the label
-    `root`, the first is the root; if none has, there are no paths. Of several shortest paths to a node, the one with the lowest
-    second-to-last node counts. Paths are ordered by their last nodes. (The paper leaves both orders open.)
+    `root`, the first is the root; without such a concept, no path is returned. Of several shortest paths to a node, the one with
+    the lowest second-to-last node counts. Paths are ordered by their last nodes. (The paper leaves both orders open.)
 
     >>> maximal_paths(MeaningGraph.of(["question", "loom", "card"], [(0, "mod", 1), (1, "read", 2)]))
     [[0, 1, 2]]
