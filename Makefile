@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test test-all lint results clean
+.PHONY: demo test test-all lint site results clean
 
 demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(VENV)/bin/python examples/demo.py
@@ -21,6 +21,10 @@ lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
+# The documentation as a site, in site/: links are checked, and nothing in it is fetched from elsewhere.
+site: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
 # The tables and pictures of the shared datasets: benchmarks/results (an hour or more on two cores).
 results: $(VENV)/.test
 	HF_HUB_OFFLINE=1 $(VENV)/bin/python benchmarks/results.py
@@ -35,6 +39,10 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) -e '.[test]'
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP_INSTALL) -e '.[docs]'
+	touch $@
 
 clean:
 	rm -rf $(VENV)

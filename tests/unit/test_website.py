@@ -1,0 +1,72 @@
+"""The hook that makes the site: links to what stands outside docs/, llms.txt, and faults that are found."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs")
+
+ROOT = Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("website", ROOT / "tools" / "website.py")
+website = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(website)
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "made"),
+    [
+        ("docs/evaluation.md", "../benchmarks/results/README.md", "results/README.md"),
+        ("docs/concepts.md", "saving.md#size", "saving.md#size"),
+        ("README.md", "docs/compose.md#inputs", "compose.md#inputs"),
+        ("README.md", "docs/images/idea.svg", "images/idea.svg"),
+        ("CONTRIBUTING.md", "CHANGELOG.md", "changelog.md"),
+        ("benchmarks/results/citations/README.md", "../walks/README.md", "../walks/README.md"),
+        ("docs/concepts.md", "../shared/graph_retrievers/cli.py", "../shared/graph_retrievers/cli.py"),
+        ("docs/concepts.md", "https://example.org/docs/saving.md", "https://example.org/docs/saving.md"),
+        ("docs/concepts.md", "#hits", "#hits"),
+    ],
+)
+def test_links_lead_to_the_same_page_in_the_site(page, link, made):
+    assert website.rewritten(f"See [it]({link}).", page) == f"See [it]({made})."
+
+
+def test_every_page_of_the_navigation_is_there_and_every_page_of_docs_is_in_it():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = set(re.findall(r"([\w/.-]+\.(?:md|ipynb))$", text, re.MULTILINE))
+    docs = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert docs <= listed <= docs | {target for _, target in website.outside()}
+
+
+def test_llms_txt_lists_the_pages_in_their_order():
+    pages = {"index.md": "# All\n\nText.\n\n| page | subject |\n| --- | --- |\n| [B](b.md) | of b |\n", "b.md": "# B\n\nText."}
+    pages["c.md"] = "# C `x`\n\n```python\nx = 1\n```\n\nOf [a loom](b.md): it weaves. More."
+    made = website.llms([{"First": ["index.md", {"Bee": "b.md"}]}, {"Then": [{"Cee": "c.md"}]}], pages, "name", "About it")
+    first, then = "- [All](index.md): Text.\n- [B](b.md): of b", "- [C `x`](c.md): Of a loom"
+    assert made == f"# name\n\n> About it\n\n## First\n\n{first}\n\n## Then\n\n{then}\n"
+
+
+def test_faults_of_a_site_are_found(tmp_path):
+    good = '<h2 id="x">X</h2><a href="#x"></a><a href="b.html#y">b</a><a href="https://example.org/">far</a><img src="a.svg">'
+    (tmp_path / "a.html").write_text(f"<html><body>{good}</body></html>")
+    (tmp_path / "b.html").write_text('<html><body><p id="y">b</p></body></html>')
+    (tmp_path / "a.svg").write_text("<svg/>")
+    (tmp_path / "a.css").write_text("p {background: url(a.svg)}")
+    assert list(website.faults(tmp_path)) == []
+    (tmp_path / "b.html").write_text(
+        '<html><head><script src="//cdn.example.org/x.js"></script><link rel="stylesheet" href="https://fonts.example.org/f">'
+        '<script type="module">const m = (await import("https://cdn.example.org/m.mjs")).default</script></head>'
+        '<body><a href="c.html">c</a><a href="a.html#z">z</a><img src="https://example.org/p.png"></body></html>'
+    )
+    (tmp_path / "a.css").write_text("@font-face {src: url('https://fonts.example.org/f.woff')}")
+    assert sorted(website.faults(tmp_path)) == [
+        "a.css fetches from elsewhere",
+        "a.html links to b.html#y, whose anchor is not there",
+        "b.html fetches //cdn.example.org/x.js",
+        "b.html fetches https://example.org/p.png",
+        "b.html fetches https://fonts.example.org/f",
+        "b.html fetches what a script imports",
+        "b.html links to a.html#z, whose anchor is not there",
+        "b.html links to c.html, which is not there",
+    ]
