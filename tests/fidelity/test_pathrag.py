@@ -66,6 +66,13 @@ def test_of_paths_through_the_same_nodes_the_most_reliable_counts():
     assert len({frozenset(path) for path in listed}) == len(listed) == 1
 
 
+def test_of_many_paths_that_differ_by_rounding_the_shortest_comes_first():
+    # One way of two steps and 19 of three, all of reliability 1 / 20; a mean of three such numbers is larger in its last bit.
+    ways = zip("ABCDEFGHIJKLMNOPQRS", "abcdefghijklmnopqrs", strict=True)
+    edges = ["Zy", "yz", *(step for one, other in ways for step in (f"Z{one}", one + other, f"{other}z"))]
+    assert chains(edges, "Zz", alpha=1.0, theta=0, paths=1) == pytest.approx({"Zyz": 0.05})
+
+
 def test_bad_options_are_refused():
     for options in ({"alpha": 1.5}, {"theta": -0.1}, {"paths": 0}, {"chains": "nodes"}):
         with pytest.raises(InvalidArgumentError, match=next(iter(options))):

@@ -98,6 +98,24 @@ def test_paths_lead_back_to_the_neighbour_that_gave_most_at_first_arrival():
     }
 
 
+def test_a_damped_hub_that_gives_less_is_not_the_parent():
+    # Over each of its edges, the hub gives 1 / 4 and the other seed 0.8 / 2.
+    edges = [("hub", "v"), ("hub", "x"), ("hub", "y"), ("hub", "z"), ("other", "v"), ("other", "w")]
+    graph = CorpusGraph(["hub", "other", "v", "w", "x", "y", "z"], [""] * 7, edges=edges)
+    seeds = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, 0.8]]), "Seeds")
+    queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
+    for exponent, parent in ((0, 0), (1, 1)):
+        ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=exponent)(queries, seeds)
+        assert [parent, 2] in ranking.trails[0].tolist()
+
+
+def test_seeds_without_a_positive_score_are_dropped():
+    graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("b", "c")])
+    seeds = Ranking.of(torch.tensor([[0, 1, 2]]), torch.tensor([[0.5, 0.0, -0.5]]), "Seeds")
+    ranking = GatedPropagation(gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
+    assert ranking.nodes.tolist() == [[0]] and ranking.touched.tolist() == [1]
+
+
 def chains_of(queries, ranking, **options):
     chains = ChainSearch(**options)(queries, ranking).chains
     pairs = zip(chains.nodes[0].tolist(), chains.scores[0].tolist(), strict=True)

@@ -77,6 +77,7 @@ PAIRS = [
     (Nearest(9, text="word3 word8"), Nearest(9, text="word4")),
     (Closest(9), Closest(7, exclude_types=("person",))),
     (Closest(9), Closest(9, "word3 word8")),
+    (Closest(9), Closest(5)),
     (Scores(NODES), Scores(NODES, "bm25")),
     (Scores(NODES), Scores(NODES[:3], text="word3 word8")),
     (TermScores(NODES), TermScores(NODES, "dense")),

@@ -16,6 +16,7 @@ from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import MMR
+from graph_retrievers.systems.gar import AdaptiveReranking
 from graph_retrievers.systems.registry import build_retriever
 
 NOISE = 4e-7
@@ -313,6 +314,17 @@ def test_adaptive_reranking_takes_equal_scores_in_the_order_of_rounds():
         hits = build_retriever("gar", index).retrieve("x", vector=[1.0, 0.0])
         assert [hit.id for hit in hits] == ["0", "1", "2", "3"]
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_nodes_of_a_batch_with_equal_scores_expand_by_id():
+    # 1 expands before 0, so that its neighbour 3 is the first that waits: the one that the budget leaves.
+    for scores in ([0.5, 0.5, 0.1, 0.1], [0.50000006, 0.5, 0.1, 0.1]):
+        relevance = dict(zip(["t0", "t1", "t2", "t3"], scores, strict=True))
+        model = lambda pairs, relevance=relevance: [relevance[text] for _, text in pairs]  # noqa: E731
+        edges, vectors = [("0", "2"), ("1", "3")], [[1.0], [1.0], [0.0], [0.0]]
+        index = GraphIndex.from_texts(list(relevance), vectors=vectors, edges=edges, relevance=model)
+        rerank = Pipeline(VectorSearch(2), AdaptiveReranking(budget=3, nodes_per_round=2))
+        assert rerank(Queries.of(index, ["x"], vectors=[[1.0]])).nodes.tolist() == [[0, 1, 3]]
 
 
 def test_ties_of_faiss_go_to_the_lower_row():

@@ -95,7 +95,7 @@ class _Traversal(Operator):
         self.max_depth = None if max_depth is None else positive("max_depth", max_depth, least=0)
 
     def _pool(self, question: Question, start: Candidates) -> _Pool:
-        return _Pool(question, start, min(self.select_k or question.k, question.size))
+        return _Pool(question, start, self.select_k or question.k)
 
     def _walked(self, pool: _Pool, places: np.ndarray) -> np.ndarray:
         """Return which nodes have their neighbours read: bool, of the shape of `places`."""
@@ -112,7 +112,7 @@ class _Traversal(Operator):
         parent = walked[near.owner[fresh][first]]
         pool.offered[nodes] = True
         cosines = yield Similarity(nodes)
-        by = best(cosines, self.adjacent_k, nodes)
+        by = best(cosines, self.adjacent_k)  # of equal ones those of the lowest rows, as rows ascend
         # A start node that a neighbour leads to takes one of the places, as in the original.
         by = by[~pool.found[nodes[by]]]
         return pool.add(nodes[by], parent[by]), cosines[by]

@@ -189,11 +189,11 @@ class EntityLinking(Operator):
             elif missing:
                 cosines = yield Similarity(near)
             nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
-        # Every node once, with its best score.
+        # Every node once, by row, with its best score.
         nodes, at = np.unique(nodes, return_inverse=True)
         best = np.zeros(len(nodes), np.float32)
         np.maximum.at(best, at, scores)
-        by = order(best, nodes)
+        by = order(best)
         nodes, best = nodes[by], falling(best[by])
         operators = (self.name, VectorSearch.name) if searches else (self.name,)
         return Candidates(nodes, best, nodes[:, None], (~np.isin(nodes, named)).astype(np.int64), operators)

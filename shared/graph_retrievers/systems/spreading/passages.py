@@ -73,6 +73,6 @@ class PassageGathering(Operator):
         nodes, sums = received(near, given, question.size)
         sums = sums * (yield from gates(self.gate, nodes))
         nodes, sums = nodes[sums > 0], sums[sums > 0]
-        by = order(sums, nodes)
+        by = order(sums)  # of equal ones that of the lower row, as rows ascend
         giver = places[largest_givers(near, given, nodes)]
         return reached(found, giver[by], nodes[by], sums[by], self.name)

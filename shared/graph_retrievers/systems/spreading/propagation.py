@@ -85,8 +85,9 @@ class GatedPropagation(Operator):
     Notes
     -----
     Reads the seeds and their scores from the ranking before it; seeds with a score of 0 or less are dropped. Returns all touched
-    nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour that gave most when
-    the node was first entered (ties: the lower row). ``Ranking.touched`` has the number of nodes that each query touched.
+    nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour that gave most over one
+    edge when the node was first entered (ties: the lower row). ``Ranking.touched`` has the number of nodes that each query
+    touched.
 
     A node without a vector (a row of zeros) has gate 0 and never receives; with the uniform gate every node may, as in the
     paper's ablation.
@@ -166,7 +167,7 @@ class GatedPropagation(Operator):
             level[nodes] += gain
             touched = np.sort(np.append(touched, new))
         question.touched = len(touched)
-        by = order(level[touched], touched)
+        by = order(level[touched])  # of equal ones that of the lower row, as rows ascend
         return found_by(self.name, found, touched[by], level[touched[by]], parent[touched[by]])
 
 

@@ -142,7 +142,7 @@ class PathSearch(Operator):
         first[ranked[(along[ranked] <= alone[ranked]) | (first[ranked] > np.arange(none))]] = none
         scores = (1 - self.share) * alone + self.share * np.maximum(alone, along)
 
-        by = best(scores, self.k or len(nodes), nodes)
+        by = best(scores, self.k or len(nodes))  # of equal ones those of the lowest rows, as rows ascend
         walked, stays = by[first[by] < none], by[first[by] == none]
         new = reached(found, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
         if (relation < -1).any() and len(walked):
