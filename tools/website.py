@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from latex2mathml.converter import convert
 from lxml import html
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
@@ -30,6 +31,7 @@ OUTSIDE = {
     "examples/notebooks": "notebooks",
 }
 KINDS = {".md", ".svg", ".png", ".ipynb"}
+EQUATION = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 IMPORT = re.compile(r"""import\b[^;]{0,80}?["'](https?:)?//""")
 # What a browser fetches by itself, and the attribute that says from where.
@@ -62,6 +64,17 @@ def rewritten(markdown: str, path: str) -> str:
         return f"]({posixpath.relpath(linked, here or '.')}{match[2] or ''})" if linked else match[0]
 
     return LINK.sub(replace, markdown)
+
+
+def mathml(tex: str, display: str = "inline") -> str:
+    """Return an equation as MathML, which browsers show without a script."""
+    made = convert(" ".join(tex.split()).replace(r"\arg\max", r"\operatorname{argmax}"), display=display)
+    return f'<div class="equation">{made}</div>' if display == "block" else made
+
+
+def with_equations(markdown: str) -> str:
+    """Return a page with its equations as MathML."""
+    return EQUATION.sub(lambda match: mathml(match[1], "block"), markdown)
 
 
 def parts(nav: list[Any], section: str = "") -> Iterator[tuple[str, str]]:
@@ -161,7 +174,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Write the links of a page anew, and keep it for llms.txt."""
     path = source(page)
     _pages[page.file.src_uri] = made = rewritten(cells(ROOT / path) if path.endswith(".ipynb") else markdown, path)
-    return made
+    return with_equations(made)
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:

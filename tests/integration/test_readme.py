@@ -15,7 +15,8 @@ from graph_retrievers import cli
 from graph_retrievers.signals import sentence_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # A fenced block, what may stand right above it ("<!-- not run: why -->"), and its language.
 BLOCK = re.compile(r"(<!-- not run: [^\n]+ -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -73,7 +74,11 @@ WITH_SERVER = ["databases.md", "new-retriever.md", "scale-out.md"]
 CODE = [page for page in PAGES if page.name not in WITH_SERVER and any(blocks(page))]
 
 
-@pytest.mark.parametrize("page", CODE, ids=lambda page: page.name)
+def name(page):
+    return page.relative_to(DOCS).as_posix() if page.is_relative_to(DOCS) else page.name
+
+
+@pytest.mark.parametrize("page", CODE, ids=name)
 def test_the_code_of_a_page_prints_what_the_page_says(page, capsys):
     run_page(page, capsys)
 
@@ -116,13 +121,13 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=name)
 def test_every_link_leads_to_a_file_and_a_heading(page):
     for target in LINK.findall(without_code(page)):
         if "://" in target:
             continue
-        name, _, anchor = target.partition("#")
-        file = page.parent / name if name else page
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
         assert file.exists(), f"{page.name}: {target}"
         assert not anchor or anchor in anchors(file), f"{page.name}: {target}"
 
@@ -145,7 +150,7 @@ def test_the_retriever_that_a_page_makes_first_merges_documents_of_several_quest
 
 def test_every_page_of_the_docs_is_in_the_table_of_contents():
     listed = {target for target in LINK.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))}
-    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= listed
+    assert {name(page) for page in DOCS.rglob("*.md")} - {"index.md"} <= listed
 
 
 def test_every_name_of_the_package_has_a_line_in_the_docs_and_no_other_has():
@@ -165,15 +170,15 @@ def test_the_readme_names_the_commands_that_are_run_to_check_a_checkout():
     assert all(f"`make {command}`" in readme for command in ("demo", "test"))
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name)
 def test_a_page_names_only_what_there_is(page):
     """What a page writes in backquotes exists: dotted names of the engine, paths of files, and names said to be in them."""
     from pydoc import locate
 
     text = page.read_text(encoding="utf-8")
-    for name in set(re.findall(r"`((?:langchain_|llama_)?graph_retrievers(?:\.\w+)+)(?:\([^`]*\))?`", text)):
-        assert locate(name) is not None, f"{page.name}: {name}"
+    for dotted in set(re.findall(r"`((?:langchain_|llama_)?graph_retrievers(?:\.\w+)+)(?:\([^`]*\))?`", text)):
+        assert locate(dotted) is not None, f"{page.name}: {dotted}"
     for path in set(re.findall(r"`((?:shared|tests|benchmarks|examples|docs)/[\w/.\-]+)`", text)):
         assert (ROOT / path).exists(), f"{page.name}: {path}"
-    for name, path in re.findall(r"`(\w+)` in `([\w/.]+\.py)`", text):
-        assert (ROOT / path).exists() and name in (ROOT / path).read_text(encoding="utf-8"), f"{page.name}: {name} in {path}"
+    for word, path in re.findall(r"`(\w+)` in `([\w/.]+\.py)`", text):
+        assert (ROOT / path).exists() and word in (ROOT / path).read_text(encoding="utf-8"), f"{page.name}: {word} in {path}"
