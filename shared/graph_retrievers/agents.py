@@ -160,7 +160,8 @@ class GraphTools:
             listed.append({"id": other.id, "title": other.title, **step, "text": beginning})
         if len(chosen) < len(wanted):
             lines.append(f"({len(wanted) - len(chosen):,} more; name a relation or a direction, or raise the limit.)")
-        return ToolAnswer("\n".join(lines), {"id": id, "edges": listed, "count": len(wanted)})
+        counts = dict(relations.most_common(self.max_items))
+        return ToolAnswer("\n".join(lines), {"id": id, "edges": listed, "count": len(wanted), "relations": counts})
 
     def explain(self, query: str, k: int = 5) -> ToolAnswer:
         """Say why a search found what it found: what found each document, its path, its rank without links, and the steps.

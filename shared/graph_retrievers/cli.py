@@ -1,4 +1,4 @@
-"""The command line: ``graph-retrievers index | inspect | search | evaluate | make-queries | fit | tune | taxonomy | mcp``."""
+"""The command line: ``graph-retrievers index | inspect | search | evaluate | make-queries | fit | tune | mcp | serve ...``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from graph_retrievers.commands import evaluate, fit, mcp, tune
+    from graph_retrievers.commands import evaluate, fit, mcp, serve, tune
 
     parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_commands(commands)
     tune.add_commands(commands)
     mcp.add_commands(commands)
+    serve.add_commands(commands)
     return parser
 
 

@@ -39,8 +39,12 @@ ROOMS = {
         "progress",
     },
     "agents": {"errors", "arguments", "graph", "hits", "retrievers"},
+    "serve": {"errors", "agents", "arguments", "graph", "hits", "index", "retrievers", "search", "systems"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems", "progress"},
-    "commands": {"errors", "agents", "graph", "signals", "datasets", "index", "search", "retrievers", "systems", "evaluation"},
+    "commands": {
+        *("errors", "arguments", "agents", "serve", "graph", "signals", "datasets", "index", "search", "retrievers", "systems"),
+        "evaluation",
+    },
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),
         "commands",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.graph.labels import label
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import networkx
 
 __all__ = ["Subgraph"]
+
+# What XML cannot hold.
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,34 @@ class Subgraph:
         for shared in self.names:
             made.add_edge(shared.near, shared.far, relation=shared.name, shared_name=True)
         return made
+
+    def to_node_link(self) -> dict[str, Any]:
+        """Return :meth:`to_networkx` as the lists ``nodes`` and ``edges`` of networkx's node-link form, which JSON can hold."""
+        import networkx
+
+        return networkx.node_link_data(self.to_networkx(), edges="edges")  # type: ignore[no-any-return]
+
+    def to_graphml(self) -> str:
+        """Return :meth:`to_networkx` as GraphML, which Gephi, yEd, Cytoscape and networkx read.
+
+        Nodes are n0, n1 and so on, and their ids an attribute; metadata are an attribute of JSON; characters that XML cannot hold
+        become U+FFFD.
+
+        Examples
+        --------
+        >>> import networkx
+        >>> text = Subgraph((Node("a", "", "Ada"), Node("b", "", "Babbage")), (Edge("a", "b", "knows"),)).to_graphml()
+        >>> networkx.parse_graphml(text).edges(data="relation")
+        OutMultiEdgeDataView([('n0', 'n1', 'knows')])
+        """
+        import networkx
+
+        graph = self.to_networkx()
+        plain = networkx.MultiDiGraph()
+        number = {node: f"n{place}" for place, node in enumerate(graph)}
+        plain.add_nodes_from((number[node], _flat({"id": node, **data})) for node, data in graph.nodes(data=True))
+        plain.add_edges_from((number[near], number[far], _flat(data)) for near, far, data in graph.edges(data=True))
+        return "\n".join(["<?xml version='1.0' encoding='utf-8'?>", *networkx.generate_graphml(plain)])
 
     def to_mermaid(self) -> str:
         """Return the subgraph as a Mermaid flowchart, which GitHub and many notebooks draw."""
@@ -133,6 +165,12 @@ class Subgraph:
         for out, table in zip(written, tables, strict=True):
             csv.writer(out, lineterminator="\n").writerows(table)
         return "\n".join(out.getvalue() for out in written).rstrip("\n")
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as GraphML has them: text, numbers and truth values."""
+    told = {name: json.dumps(value, default=str) if isinstance(value, (dict, list)) else value for name, value in values.items()}
+    return {name: _NO_XML.sub("\ufffd", value) if isinstance(value, str) else value for name, value in told.items()}
 
 
 def _mermaid(text: str) -> str:

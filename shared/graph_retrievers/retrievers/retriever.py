@@ -34,6 +34,7 @@ from graph_retrievers.search.limits import TimeLimit, limited
 from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.operator import Operator, OperatorKind, told_of
 from graph_retrievers.search.per_source import DEEPER, per_source
+from graph_retrievers.search.recording import recording
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "time_limited"]
@@ -383,7 +384,9 @@ class Retriever(BaseRetriever):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
         with time_limited(self):
-            return self._answered(call) if self._shared_calls is None else self._shared_calls(call, self._answered, self.index)
+            # A record has the steps of one call alone.
+            alone = self._shared_calls is None or recording()
+            return self._answered(call) if alone else self._shared_calls(call, self._answered, self.index)  # type: ignore[misc]
 
     def _answered(self, call: Call) -> list[Hits]:
         filters = dict(call.filters)

@@ -11,6 +11,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.search.candidates import MisfitError
 from graph_retrievers.search.checks import check_requests
 from graph_retrievers.search.limits import limit_over
+from graph_retrievers.search.recording import record
 from graph_retrievers.search.requests import Request
 
 __all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
@@ -203,6 +204,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                     seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
                     nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
                     trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
+                    record(trace[-1], [request for _, request in requests], found)
                 start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer

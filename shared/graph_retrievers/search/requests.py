@@ -59,12 +59,17 @@ class Request:
         (:func:`graph_retrievers.search.operator.kind_of`); "" for neither, such as texts.
     costly : bool
         Whether a call costs as much as one of a model: it waits until all questions of a batch ask for something costly.
+    tells : str
+        What the answer says of nodes, for those who watch a search (:mod:`graph_retrievers.search.recording`): "ranked",
+        ``(nodes, scores)``; "scores" of the request's `nodes`; "neighbors" of these, a :class:`Near`; "edges" at these, ``(owner,
+        edges, neighbors)``; "names", rows by name; "" for nothing.
     """
 
     verb: ClassVar[str] = ""
     shared: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[str] = ""
     costly: ClassVar[bool] = False
+    tells: ClassVar[str] = ""
 
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError; where an attribute of the answer is read, ``yield`` was forgotten."""
@@ -135,6 +140,7 @@ class Nearest(Request):
 
     verb = "nearest"
     reads = "signals"
+    tells = "ranked"
     k: int
     signal: str = "dense"
     returned: bool = False
@@ -162,6 +168,7 @@ class Closest(Request):
 
     verb = "closest"
     reads = "signals"
+    tells = "ranked"
     k: int
     text: str | None = None
     exclude_types: tuple[str, ...] = ()
@@ -197,6 +204,7 @@ class Mentions(Request):
 
     verb = "mentions"
     reads = "signals"
+    tells = "names"
     shared = ("fold",)
     fold: bool = True
 
@@ -207,6 +215,7 @@ class Similarity(Request):
 
     verb = "similarity"
     reads = "signals"
+    tells = "scores"
     nodes: np.ndarray
 
 
@@ -219,6 +228,7 @@ class Scores(Request):
 
     verb = "scores"
     reads = "signals"
+    tells = "scores"
     nodes: np.ndarray
     signal: str = "dense"
     text: str | None = None
@@ -279,6 +289,7 @@ class Relevance(Request):
 
     verb = "relevance"
     reads = "model"
+    tells = "scores"
     costly = True
     nodes: np.ndarray
     mix: np.ndarray | None = None
@@ -311,6 +322,7 @@ class Neighbors(Request):
 
     verb = "neighbors"
     reads = "graph"
+    tells = "neighbors"
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
@@ -333,6 +345,7 @@ class Steps(Request):
 
     verb = "steps"
     reads = "graph"
+    tells = "neighbors"
     nodes: np.ndarray
     type: str | None
     relation: str | None

@@ -257,6 +257,7 @@ class Walk(Request):
     """
 
     reads = "graph"
+    tells = "ranked"
     shared = ("graph", "damping", "elsewhere")
     graph: TransitionGraph
     nodes: np.ndarray

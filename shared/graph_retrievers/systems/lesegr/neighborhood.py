@@ -96,6 +96,7 @@ class Senders(Request):
     """The nodes with an edge to each of some nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node."""
 
     reads = "graph"
+    tells = "neighbors"
     nodes: np.ndarray
 
     @classmethod

@@ -240,6 +240,7 @@ class Entangled(Request):
     """
 
     reads = "model"
+    tells = "scores"
     costly = True
     shared = ("operator",)
     operator: LexicalSemanticSearch

@@ -62,6 +62,7 @@ class Relations(Request):
     """
 
     reads = "graph"
+    tells = "edges"
     nodes: np.ndarray
 
     @classmethod

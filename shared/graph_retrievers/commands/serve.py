@@ -1,0 +1,100 @@
+"""The command ``serve``: a page on which searches of an index are seen."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.commands.flags import in_flags, printable
+from graph_retrievers.commands.models import query_embedding
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = ["add_commands", "run_serve"]
+
+
+def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_serve`."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="see searches of an index on a local page",
+        description="Serve a page on which searches of a saved index are seen: hits of one retriever or of several side by side, "
+        "the search as a graph, step by step, texts and neighbours. On this machine alone. Needs the extra 'serve'.",
+    )
+    add = parser.add_argument
+    add("index", metavar="OUT", help="folder of the index")
+    add("--port", type=int, default=8800, metavar="PORT", help="port (default: 8800; 0 for any that is free)")
+    add("--host", default="127.0.0.1", metavar="NAME", help="address to listen at (default: 127.0.0.1, this machine alone)")
+    add("--expose", action="store_true", help="allow a --host that other machines reach; there is no password")
+    add("--open", action="store_true", help="open the page in the browser")
+    add("--time-limit", type=float, default=30.0, metavar="SECONDS", help="of one search (default: 30)")
+    add("--tuned", metavar="DIR", help="folder of what the tune command chose, which can be chosen too")
+    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder for re2, gar, fastinsight and path-reranking")
+    tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
+    add("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
+    add("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
+    add("--device", help="torch device, such as cuda (default: cpu)")
+    parser.set_defaults(run=run_serve)
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve until the process is stopped; return 0."""
+    try:
+        from uvicorn import Config, Server
+    except ImportError as error:
+        raise MissingDependencyError("The page needs the extra 'serve': pip install 'graph-retrievers[serve]'.") from error
+
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.serve.app import offered, search_app
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
+    from graph_retrievers.systems.tuned import load_retriever
+
+    listening = _listen(args.host, args.port, args.expose)
+    with listening:
+        reranker = args.reranker and CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
+        embedding = query_embedding(args, args.index)
+        index = GraphIndex.load(args.index, embedding=embedding, relevance=reranker, device=args.device, ready=True)
+        runs, needs = offered(index, time_limit=args.time_limit)
+        if args.tuned:
+            runs = {"tuned": load_retriever(index, args.tuned, time_limit=args.time_limit), **runs}
+        told = {name: in_flags(text, args) for name, text in needs.items()}
+        app = search_app(runs, title=Path(args.index).resolve().name, needs=told, hosts=[args.host])
+        host = f"[{args.host}]" if ":" in args.host else args.host
+        url = f"http://{host}:{listening.getsockname()[1]}/"
+        sys.stdout.write(printable(f"{len(index):,} nodes, {len(runs)} retrievers: {url} (Ctrl-C ends)\n"))
+        sys.stdout.flush()
+        if args.open:
+            webbrowser.open(url)
+        config = Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=3)
+        Server(config).run(sockets=[listening])
+    return 0
+
+
+def _listen(host: str, port: int, exposed: bool) -> socket.socket:
+    """Return a socket that listens; InvalidArgumentError if others would reach it and that was not asked for."""
+    positive("port", port, 65535, least=0)
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+    except (OSError, OverflowError, ValueError) as error:
+        raise InvalidArgumentError(f"--host {host!r} --port {port} is no address to listen at: {error}.") from error
+    if not local and not exposed:
+        raise InvalidArgumentError(
+            f"--host {host!r} can be reached by other machines, and the page has no password: whoever reaches it reads all "
+            "documents. Give --expose too if that is meant."
+        )
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(address)
+        made.listen()
+    except OSError as error:
+        made.close()
+        raise InvalidArgumentError(
+            f"--port {port} of {host} is not free ({error.strerror}); give another, or 0 for any."
+        ) from error
+    return made

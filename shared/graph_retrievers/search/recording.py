@@ -1,0 +1,95 @@
+"""What a search finds in each of its steps, kept for those who want to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graph_retrievers.search.requests import Instead, Request
+
+__all__ = ["Found", "record", "recorded", "recording"]
+
+
+class Found(NamedTuple):
+    """What one call of a backend found.
+
+    Attributes
+    ----------
+    asked : Asked
+        The call, as the trace has it (:class:`graph_retrievers.search.driver.Asked`).
+    nodes : ndarray, shape [n], int64
+        Node rows, in the order of the answer; none where the answer is not about nodes.
+    scores : ndarray, shape [n], or None
+        Their scores.
+    near : ndarray, shape [n], int64, or None
+        For neighbours: the node row whose neighbour each is.
+    """
+
+    asked: Any
+    nodes: np.ndarray
+    scores: np.ndarray | None = None
+    near: np.ndarray | None = None
+
+
+_RECORD: ContextVar[list[Found] | None] = ContextVar("record of the present search", default=None)
+_NONE = np.zeros(0, np.int64)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Found]]:
+    """Give a list to which the searches within, in this thread, add what each of their calls finds.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> retriever = BM25(GraphIndex.from_texts(["a loom", "a card"]), k=1)
+    >>> with recorded() as found:
+    ...     hits = retriever.retrieve("Which card?")
+    >>> found[0].asked.request.__name__, found[0].nodes.tolist()
+    ('Nearest', [1])
+    """
+    found: list[Found] = []
+    token = _RECORD.set(found)
+    try:
+        yield found
+    finally:
+        _RECORD.reset(token)
+
+
+def recording() -> bool:
+    """Return whether the searches of this thread are recorded."""
+    return _RECORD.get() is not None
+
+
+def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any]) -> None:
+    """Keep what a call has found, if somebody wants to see it."""
+    found = _RECORD.get()
+    if found is None:
+        return
+    told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
+    columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
+    # A column is that of all requests of the call, or of none.
+    nodes, scores, near = (np.concatenate(parts) if parts and len(parts) == len(told) else None for parts in columns)
+    found.append(Found(asked, _NONE if nodes is None else nodes, scores, near))
+
+
+def _told(request: Any, answer: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Return the nodes of an answer, their scores, and whose neighbours they are (:attr:`Request.tells`)."""
+    while isinstance(request, Instead):
+        request = request.request
+    if request.tells == "ranked":
+        return answer[0], answer[1], None
+    if request.tells == "scores":
+        return request.nodes, answer[0] if isinstance(answer, tuple) else answer, None
+    if request.tells == "neighbors":
+        near = answer if hasattr(answer, "owner") else answer[0]
+        return near.node, None, request.nodes[near.owner]
+    if request.tells == "edges":
+        return answer[2], None, request.nodes[answer[0]]
+    if request.tells == "names":
+        return np.array([row for _, rows in answer for row in rows], np.int64), None, None
+    return _NONE, None, None

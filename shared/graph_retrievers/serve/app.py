@@ -1,0 +1,348 @@
+"""The server of the page: searches, texts, neighbours and subgraphs of one index, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from graph_retrievers.agents import GraphTools
+from graph_retrievers.arguments import check_query, choice, positive
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, MissingDependencyError, TimeLimitError, shown
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.limits import in_thread
+from graph_retrievers.serve.page import FILES, page_file
+from graph_retrievers.serve.picture import MOST_NODES, named, picture, subgraph
+from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_names
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["MOST_HITS", "is_own", "offered", "search_app"]
+
+T = TypeVar("T")
+
+MOST_HITS = 100
+"""Hits of one search."""
+
+_MOST_CHARACTERS, _MOST_QUESTION, _MOST_NEIGHBORS = 20_000, 10_000, 500
+# Bytes of a request: that of an export has a number for each node that is drawn.
+_MOST_BYTES = 1 << 18
+# Searches at a time, the others wait; and how many may wait.
+_AT_A_TIME, _WAITING = max(1, min(4, os.cpu_count() or 1)), 32
+
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+
+
+def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, Retriever], dict[str, str]]:
+    """Return the retrievers that run on an index, by name, and what each of the others needs.
+
+    A retriever that lacks something and would fall back to another search is one of the others. Each is tried on a few nodes.
+
+    Examples
+    --------
+    >>> runs, needs = offered(GraphIndex.from_texts(["A loom.", "A card."]))
+    >>> list(runs), needs["vector"]
+    (['bm25', 'spreading-uniform'], 'This index has no vectors; build it with embedding= or vectors=. Signals it has: bm25.')
+    """
+    runs, needs = dict[str, Retriever](), dict[str, str]()
+    # Two nodes that an edge joins, and a question that names one, so that walks come to what they ask for.
+    graph = index.graph
+    ends = [int(graph.sources[0]), int(graph.targets[0])] if graph.has_edges else [0]
+    few = {"$id": {"$in": [graph.ids[row] for row in ends]}}
+    question = f"What is {named(graph, ends[0])['name']}?"
+    logger = logging.getLogger("graph_retrievers")
+    level = logger.level
+    # What a retriever falls back to is told on the page.
+    logger.setLevel(logging.ERROR)
+    try:
+        for name in retriever_names():
+            try:
+                made = build_retriever(name, index, time_limit=time_limit)
+                made.retrieve(question, 1, scope=few)
+                lacks = made.lacks()
+            except GraphRetrieverError as error:
+                needs[name] = str(error)
+                continue
+            if lacks:
+                needs[name] = f"It needs {' and '.join(lacks)}."
+            else:
+                runs[name] = made
+    finally:
+        logger.setLevel(level)
+    return runs, needs
+
+
+def search_app(
+    retrievers: Mapping[str, Retriever],
+    *,
+    title: str = "",
+    needs: Mapping[str, str] | None = None,
+    hosts: Sequence[str] = (),
+) -> Starlette:
+    """Return the application of the page, for any ASGI server.
+
+    Parameters
+    ----------
+    retrievers : mapping of str to Retriever
+        What can be chosen, by name, all on one index. Give them a ``time_limit``: the page has none of its own.
+    title : str, default ""
+        What the index is called.
+    needs : mapping of str to str, optional
+        What cannot be chosen, by name, and what it needs.
+    hosts : sequence of str, default ()
+        Names by which the server is asked, beside ``localhost`` and any IP address. Requests for other names are refused: a page of
+        another site could let its name lead here (DNS rebinding).
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no retriever, or they are on several indexes.
+    MissingDependencyError
+        Without the extra ``serve``.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ImportError as error:
+        raise MissingDependencyError("The page needs the extra 'serve': pip install 'graph-retrievers[serve]'.") from error
+    if not retrievers or len({id(each.index) for each in retrievers.values()}) != 1:
+        raise InvalidArgumentError("Expected one retriever or more, all on one index.")
+    pages = _Page(retrievers, title, needs or {})
+    routes = [Route("/" if name == "page.html" else f"/{name}", _file(name), methods=["GET"]) for name in FILES]
+    routes.append(Route("/api/index", _answered(pages.index), methods=["GET"]))
+    for name, answer in (("search", pages.search), ("read", pages.read), ("neighbors", pages.neighbors), ("export", pages.export)):
+        routes.append(Route(f"/api/{name}", _answered(answer), methods=["POST"]))
+    app = Starlette(routes=routes)
+    app.add_middleware(_Guard, hosts=tuple(hosts))  # type: ignore[arg-type]
+    return app
+
+
+class _Page:
+    """What the page asks for; each answer is JSON-plain."""
+
+    def __init__(self, retrievers: Mapping[str, Retriever], title: str, needs: Mapping[str, str]) -> None:
+        self.retrievers, self.title, self.needs = dict(retrievers), title, dict(needs)
+        first = next(iter(self.retrievers.values()))
+        self.tools = GraphTools(first, max_characters=_MOST_CHARACTERS, max_items=_MOST_NEIGHBORS)
+        self.graph = first.index.graph
+        best = default_retriever(first.index)
+        self.best = best if best in self.retrievers else next(iter(self.retrievers))
+        self._room, self._waiting = asyncio.Semaphore(_AT_A_TIME), 0
+
+    async def index(self, request: Request) -> Any:
+        return {
+            "title": self.title,
+            "nodes": len(self.graph),
+            "edges": self.graph.num_edges,
+            "retrievers": list(self.retrievers),
+            "needs": self.needs,
+            "best": self.best,
+            "most_hits": MOST_HITS,
+        }
+
+    async def search(self, request: Request) -> Any:
+        asked = await _body(request, "question", "retriever", "k")
+        question = asked["question"]
+        check_query(question, 0)
+        if len(question) > _MOST_QUESTION:
+            raise InvalidArgumentError(f"The question has {len(question):,} characters; expected at most {_MOST_QUESTION:,}.")
+        retriever = self.retrievers[choice("retriever", asked.get("retriever", self.best), self.retrievers)]
+        k = positive("k", asked.get("k", 10), MOST_HITS)
+        if self._waiting >= _WAITING:
+            raise _RefusedError(503, f"{self._waiting} searches are waiting; ask again in a moment.")
+        self._waiting += 1
+        try:
+            await self._room.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await _unless_gone(request, in_thread(picture, retriever, question, k))
+        finally:
+            self._room.release()
+
+    async def read(self, request: Request) -> Any:
+        asked = await _body(request, "row", "start")
+        row = self._row(asked["row"])
+        start = positive("start", asked.get("start", 0), least=0)
+        (read,) = (await in_thread(self.tools.read, [self.graph.ids[row]], start)).data["nodes"]
+        return named(self.graph, row) | {"text": read["text"], "next": read["next"], "length": len(self.graph.texts[row])}
+
+    async def neighbors(self, request: Request) -> Any:
+        asked = await _body(request, "row", "relation", "direction", "limit")
+        row = self._row(asked["row"])
+        limit = positive("limit", asked.get("limit", 20), _MOST_NEIGHBORS)
+        relation, direction = asked.get("relation"), asked.get("direction", "both")
+        if relation is not None and not isinstance(relation, str):
+            raise InvalidArgumentError(f"relation is {shown(relation)}; expected text, or null for any relation.")
+        found = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
+        edges = [
+            named(self.graph, self.graph.row(edge["id"])) | {name: edge[name] for name in ("relation", "direction", "weight")}
+            for edge in found["edges"]
+        ]
+        return {"row": row, "edges": edges, "count": found["count"], "relations": found["relations"]}
+
+    async def export(self, request: Request) -> Any:
+        asked = await _body(request, "rows", "format")
+        kind, rows = choice("format", asked.get("format", "json"), ("json", "graphml")), asked["rows"]
+        if not isinstance(rows, list) or not 0 < len(rows) <= MOST_NODES:
+            given = f"{len(rows):,} rows" if isinstance(rows, list) else shown(rows)
+            raise InvalidArgumentError(f"rows are {given}; expected a list of 1 to {MOST_NODES:,} rows of nodes.")
+        part = await in_thread(subgraph, self.graph, list(dict.fromkeys(map(self._row, rows))))
+        return await in_thread(part.to_graphml if kind == "graphml" else part.to_node_link)
+
+    def _row(self, row: Any) -> int:
+        if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < len(self.graph):
+            raise InvalidArgumentError(f"The row of a node is {shown(row)}; expected a number from 0 to {len(self.graph) - 1:,}.")
+        return row
+
+
+class _RefusedError(GraphRetrieverError):
+    """A request that is not answered; `status` is that of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def _body(request: Request, needed: str, *others: str) -> dict[str, Any]:
+    """Return the JSON object of a request, which has one name that is needed, and others that may be there."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # Forms of other sites cannot send this type without being asked for it.
+        raise _RefusedError(415, f"The content type is {shown(kind)}; expected 'application/json'.")
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > _MOST_BYTES:
+            raise _RefusedError(413, f"The request has more than {_MOST_BYTES:,} bytes; send less.")
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"The request is not JSON: {error}") from error
+    known = (needed, *others)
+    if not isinstance(found, dict) or needed not in found or not found.keys() <= set(known):
+        raise InvalidArgumentError(
+            f"Expected an object with {needed!r} and perhaps {', '.join(map(repr, others))}; got {shown(found)}."
+        )
+    return found
+
+
+async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Return what a search returns; it is cancelled if nobody waits for it any more."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=0.5)
+            if not task.done() and await request.is_disconnected():
+                raise _RefusedError(499, "Nobody waits for this search any more.")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def _answered(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+    """Return a handler that answers with JSON, and says what is wrong where a request is."""
+    from starlette.responses import Response
+
+    async def handle(request: Request) -> Response:
+        status = 200
+        try:
+            found = await answer(request)
+        except GraphRetrieverError as error:
+            status = getattr(error, "status", 504 if isinstance(error, TimeLimitError) else 400)
+            found = {"error": str(error)}
+        except Exception as error:
+            # A broken model must not end the page; the log has the rest.
+            logging.getLogger(__name__).exception("%s failed", request.url.path)
+            status, found = 500, {"error": f"The search failed: {type(error).__name__}: {error}"[:2000]}
+        if isinstance(found, str):
+            return Response(found.encode("utf-8", "replace"), status, media_type="application/xml")
+        # Texts may hold half of a surrogate pair, which only ASCII can tell.
+        return Response(await in_thread(_json, found), status, media_type="application/json")
+
+    return handle
+
+
+def _json(found: Any) -> bytes:
+    return json.dumps(found, default=str).encode()
+
+
+def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
+    from starlette.responses import Response
+
+    content = page_file(name).encode()
+
+    async def handle(request: Request) -> Response:
+        return Response(content, headers={"content-type": FILES[name]})
+
+    return handle
+
+
+def is_own(host: str, names: Iterable[str] = ()) -> bool:
+    """Return whether a host, with or without a port, is an address, this machine, or one of some names.
+
+    Examples
+    --------
+    >>> is_own("127.0.0.1:8800"), is_own("[::1]:8800"), is_own("localhost"), is_own("evil.example:8800")
+    (True, True, True, False)
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost" or name in {each.lower() for each in names}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class _Guard:
+    """Refuses requests for other hosts and of other origins, and adds headers to every answer."""
+
+    def __init__(self, app: Any, hosts: Sequence[str]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def secured(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *((n.encode(), v.encode()) for n, v in _HEADERS.items())]
+            await send(message)
+
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host, origin = headers.get(b"host", ""), headers.get(b"origin")
+        wrong = ""
+        if not is_own(host, self.hosts):
+            wrong = f"The host is {shown(host)}; ask by 'localhost' or an IP address, or start the server with --host NAME."
+        elif origin is not None and origin.partition("://")[2] != host:
+            wrong = f"The origin is {shown(origin)}; only the page of this server may ask."
+        if wrong:
+            from starlette.responses import Response
+
+            refused = Response(_json({"error": wrong}), 403, media_type="application/json")
+            await refused(scope, receive, secured)
+        else:
+            await self.app(scope, receive, secured)

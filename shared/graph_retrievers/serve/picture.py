@@ -1,0 +1,239 @@
+"""A search as plain values, for those who draw it: its hits, what it found in each step, and the nodes and edges it went over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.labels import label
+from graph_retrievers.graph.subgraph import Subgraph
+from graph_retrievers.hits import Hit, Hits
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.recording import Found, recorded
+
+__all__ = ["MOST_NODES", "named", "picture", "subgraph"]
+
+MOST_NODES = 5000
+"""Nodes that are drawn of one search."""
+
+_MOST_EDGES = 2 * MOST_NODES
+# Up to so many nodes, the edges among them that the search did not walk are drawn too.
+_FEW_NODES = 300
+# What of a call is listed: its best nodes.
+_LISTED = 200
+_NAME, _SNIPPET = 200, 320
+
+# What a request asks for, in words; others are told by their names.
+_ASKED = {
+    "Nearest": "the best nodes of a search",
+    "Closest": "the nodes most like the question",
+    "Entities": "the entities of the question",
+    "Mentions": "the names in the question",
+    "Mentioned": "the names in the question",
+    "Titled": "nodes by their names",
+    "ByTitle": "nodes by their names",
+    "Similarity": "how alike question and nodes are",
+    "Scores": "scores of nodes",
+    "TermScores": "scores of nodes by words",
+    "Relevance": "the relevance model's scores",
+    "Neighbors": "neighbours",
+    "Steps": "neighbours by one relation",
+    "Senders": "neighbours",
+    "Relations": "edges",
+    "Links": "edges among the nodes",
+    "Weights": "weights of the edges among the nodes",
+    "Degree": "how many neighbours nodes have",
+    "Vectors": "vectors of nodes",
+    "Texts": "texts",
+    "Contents": "texts",
+    "Pairs": "scores of nodes",
+    "Walk": "where a random walk comes by most",
+    "Extraction": "the keywords of the question",
+    "Planning": "a plan for the question",
+    "Entangled": "the network's scores",
+    "NetworkScores": "the network's scores",
+    "EntityMatches": "the entities most like those of the question",
+    "SentenceSimilarity": "how alike question and sentences are",
+    "Completion": "an answer of the language model",
+}
+
+
+def picture(retriever: Retriever, question: str, k: int | None = None, *, most: int = MOST_NODES) -> dict[str, Any]:
+    """Search, and return what is needed to draw the search, as JSON-plain values; nodes are told by their rows.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        On an index in memory.
+    question : str
+    k : int, optional
+        Hits; by default as many as the retriever returns.
+    most : int, default 5000
+        Nodes that are drawn: hits and the nodes on their paths first, then what was found, in the order of the steps.
+
+    Returns
+    -------
+    dict
+        ``question``, ``retriever``, ``seconds``, ``notes``; ``hits``; ``rounds``: for each step its calls, with what was asked and
+        the best of what was found, each ``[row, score or None, row whose neighbour it is or None]``; ``nodes``, each with the step
+        that found it first; ``edges``, each with the step that walked it first, or None; ``left_out``, the number of nodes that
+        were found beyond `most`. Names and texts are cut.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the retriever is none on an index in memory.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> index = GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"], edges=[("0", "1", "reads")])
+    >>> drawn = picture(BM25(index, k=1), "Which loom?")
+    >>> drawn["hits"][0]["name"], drawn["rounds"][0]["calls"][0]["asked"], [node["name"] for node in drawn["nodes"]]
+    ('Loom', 'the best nodes of a search', ['Loom'])
+    """
+    if not isinstance(retriever, Retriever) or type(retriever.index.graph) is not CorpusGraph:
+        raise InvalidArgumentError(
+            f"Expected a Retriever on a GraphIndex, whose search can be drawn, got {type(retriever).__name__}."
+        )
+    graph, most = retriever.index.graph, positive("most", most)
+    start = perf_counter()
+    with recorded() as found:
+        hits = retriever.retrieve(question, k)
+    seconds = perf_counter() - start
+    rows, first = _drawn(graph, hits, found, most)
+    drawn = set(rows)
+    every = {row for call in found for row in np.unique(call.nodes).tolist()}
+    return {
+        "question": question,
+        "retriever": retriever.name,
+        "seconds": seconds,
+        "notes": list(hits.notes),
+        "hits": [_hit(graph, hit) for hit in hits],
+        "rounds": _rounds(found, drawn),
+        "nodes": [named(graph, row) | {"step": first.get(row)} for row in rows],
+        "edges": _edges(graph, rows, hits, found),
+        "left_out": len(every - drawn),
+    }
+
+
+def named(graph: CorpusGraph, row: int) -> dict[str, Any]:
+    """Return the row, id, name and type of a node, cut."""
+    node, title, kind = graph.ids[row], graph.titles[row], graph.types[row]
+    # A few words of the text name a node without a title, if its id is random.
+    name = label(node[:_NAME], title[:_NAME], graph.texts[row][:_NAME])
+    return {"row": row, "id": node[:_NAME], "name": name, "type": kind[:_NAME]}
+
+
+def _drawn(graph: CorpusGraph, hits: Hits, found: Sequence[Found], most: int) -> tuple[list[int], dict[int, int]]:
+    """Return the nodes that are drawn, the most important first, and the step that found each first."""
+    first: dict[int, int] = {}
+    for call in found:
+        for row in call.nodes.tolist():
+            first.setdefault(row, call.asked.step)
+    answer = [graph.row(node) for hit in hits for node in hit.path.nodes]
+    return list(dict.fromkeys([*answer, *first]))[:most], first
+
+
+def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
+    told = hit.to_dict()
+    rows = [graph.row(node) for node in hit.path.nodes]
+    own = named(graph, rows[-1]) if hit.kind == "node" else {"row": None, "id": "", "name": hit.path.text[:_NAME], "type": ""}
+    return {
+        **own,
+        **{name: told[name] for name in ("operator", "kind")},
+        "score": _number(hit.score),
+        "similarity": None if hit.similarity is None else _number(hit.similarity),
+        "path": hit.path.text[: 4 * _NAME] if len(rows) > 1 else "",
+        "rows": rows,
+        "why": hit.explain()[: 8 * _NAME],
+        "text": hit.text[:_SNIPPET],
+    }
+
+
+def _rounds(found: Sequence[Found], drawn: set[int]) -> list[dict[str, Any]]:
+    """Return the calls of each step."""
+    rounds: dict[int, list[dict[str, Any]]] = {}
+    for call in found:
+        asked, scores = call.asked, call.scores
+        # A stable order: the best first, neighbours as they were found.
+        order = np.arange(len(call.nodes)) if scores is None else np.argsort(-np.asarray(scores, np.float64), kind="stable")
+        kept = [place for place in order.tolist() if int(call.nodes[place]) in drawn][:_LISTED]
+        listed = [
+            [
+                int(call.nodes[place]),
+                None if scores is None else _number(scores[place]),
+                None if call.near is None else int(call.near[place]),
+            ]
+            for place in kept
+        ]
+        rounds.setdefault(asked.step, []).append(
+            {
+                "operator": ", ".join(asked.operators),
+                "asked": _ASKED.get(asked.request.__name__, asked.request.__name__),
+                "about": asked.nodes,
+                "seconds": asked.seconds,
+                "count": len(np.unique(call.nodes)),
+                "found": listed,
+            }
+        )
+    return [{"step": step, "calls": calls} for step, calls in rounds.items()]
+
+
+def _number(score: Any) -> float | None:
+    return float(f"{float(score):.6g}") if isfinite(score) else None
+
+
+def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, found: Sequence[Found]) -> list[dict[str, Any]]:
+    """Return the edges that are drawn: those on paths of hits, those walked, and of few nodes all others among them."""
+    drawn: dict[tuple[int, int, str], dict[str, Any]] = {}
+    held = set(rows)
+
+    def draw(source: int, target: int, relation: str, **more: Any) -> None:
+        if source in held and target in held and (len(drawn) < _MOST_EDGES or (source, target, relation) in drawn):
+            plain = {"source": source, "target": target, "relation": relation[:_NAME], "step": None, "path": False, "edge": True}
+            told = drawn.setdefault((source, target, relation), plain)
+            told |= {name: value for name, value in more.items() if told[name] in (None, False) or name == "edge"}
+
+    for hit in hits:
+        for near, far, relation in hit.path.triples():
+            draw(graph.row(near), graph.row(far), relation, path=True)
+        for shared in hit.path.names():
+            draw(graph.row(shared.near), graph.row(shared.far), shared.name, path=True, edge=False)
+    walked: dict[tuple[int, int], int] = {}
+    for call in found:
+        if call.near is not None:
+            for pair in zip(call.near.tolist(), call.nodes.tolist(), strict=True):
+                if len(walked) < _MOST_EDGES and pair[::-1] not in walked and held.issuperset(pair):
+                    walked.setdefault(pair, call.asked.step)
+    ends = torch.tensor(list(walked), dtype=torch.int64, device=graph.device).reshape(-1, 2)
+    joined = graph.steps_between(ends[:, 0], ends[:, 1])[0].tolist()
+    steps = [(row, step) for row, step in zip(joined, walked.values(), strict=True) if row >= 0]
+    for (source, target, relation), (_, step) in zip(_ends(graph, [row for row, _ in steps]), steps, strict=True):
+        draw(source, target, relation, step=step)
+    if len(rows) <= _FEW_NODES:
+        for source, target, relation in _ends(graph, graph.edges_within(rows)[:_MOST_EDGES]):
+            draw(source, target, relation)
+    return list(drawn.values())
+
+
+def _ends(graph: CorpusGraph, rows: Sequence[int]) -> Iterable[tuple[int, int, str]]:
+    """Yield source, target and relation of relationship rows."""
+    place = torch.tensor(rows, dtype=torch.int64, device=graph.device)
+    for source, target, relation in zip(
+        *(column[place].tolist() for column in (graph.sources, graph.targets, graph.relations)), strict=True
+    ):
+        yield source, target, graph.relation_names[relation]
+
+
+def subgraph(graph: CorpusGraph, rows: Sequence[int]) -> Subgraph:
+    """Return some nodes, and the edges among them."""
+    return Subgraph(tuple(graph.node(row).shown() for row in rows), tuple(graph.edges(graph.edges_within(rows))))
