@@ -1,4 +1,4 @@
-"""The hook of mkdocs.yml: pages from outside docs/, llms.txt, and checks of the site that was built.
+"""The hook of mkdocs.yml: pages from outside docs/, the API reference, llms.txt, and checks of the site that was built.
 
 Pages link to each other as they do in the repository, so that they can be read there too. What they link to outside docs/ (the
 README, the results, the example pages) becomes a part of the site, and links to it are written anew.
@@ -10,10 +10,12 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import griffe
 from latex2mathml.converter import convert
 from lxml import html
 from mkdocs.exceptions import PluginError
@@ -30,6 +32,28 @@ OUTSIDE = {
     "examples/handbook": "examples/handbook",
     "examples/notebooks": "notebooks",
 }
+# The pages of the API reference: their heading, and the modules or names that they tell of. A name is on the first that has it.
+ENGINE = "graph_retrievers."
+API = {
+    "index": ("Index and nodes", ["GraphIndex", "IndexStore", "Node", "Edge", "graph.CorpusGraph", "graph.Subgraph", "datasets"]),
+    "hits": ("Hits", ["Hit", "Hits", "hits.NodePath"]),
+    "operators": ("Operators", ["operators"]),
+    "requests": ("Requests of an operator", ["search.requests", "search.candidates"]),
+    "construction": ("Pages, edges, knowledge", ["construction", "construction.knowledge", "construction.knowledge_readers"]),
+    "models": (
+        "Signals and models",
+        ["minilm", "SentenceEncoder", "CrossEncoder", "LanguageModelRelevance", "signals.signal", "signals.sparse_encoders"]
+        + ["signals.embedding.Embedding", "signals.relevance.RelevanceModel", "signals.language.LanguageModel"],
+    ),
+    "stores": ("Databases and stores", ["stores.cypher", "stores.remote", "stores.qdrant"]),
+    "agents": ("Tools of an agent", ["agents"]),
+    "errors": ("Errors", ["errors"]),
+    "retrievers": ("Retrievers", [""]),
+    "langchain": ("LangChain", ["langchain_graph_retrievers"]),
+    "llama-index": ("LlamaIndex", ["llama_graph_retrievers"]),
+}
+# Classes of the frameworks whose methods are told of.
+WHOLE = {"GraphRetriever", "EngineRetriever", "IndexRetriever", "SpreadingActivationPGRetriever"}
 KINDS = {".md", ".svg", ".png", ".ipynb"}
 EQUATION = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -77,6 +101,85 @@ def with_equations(markdown: str) -> str:
     return EQUATION.sub(lambda match: mathml(match[1], "block"), markdown)
 
 
+def inline(text: str) -> str:
+    """Return a docstring with its equations as MathML, and its roles as links to what they name."""
+
+    def block(match: re.Match[str]) -> str:
+        indent = match[1]
+        return f"{indent}{mathml(match[2], 'block')}\n"
+
+    def role(match: re.Match[str]) -> str:
+        target = match[2]
+        shown = target.rpartition(".")[2] if match[1] else target
+        return f"[`{shown}`][{target}]" if target in documented() else f"`{shown}`"
+
+    text = re.sub(r"^( *)\.\. math::[ \n]*((?:.+\n?)(?:\1 +.+\n?|\n(?=\1    +\S))*)", block, text, flags=re.MULTILINE)
+    text = re.sub(r":math:`([^`]+)`", lambda match: mathml(match[1]), text)
+    return re.sub(r":\w+:`(~?)([^`]+)`", role, text)
+
+
+class Docstrings(griffe.Extension):
+    """Docstrings as the site shows them."""
+
+    def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Write the markup of a docstring anew."""
+        if obj.docstring is not None:
+            obj.docstring.value = inline(obj.docstring.value)
+
+
+@cache
+def packages() -> griffe.ModulesCollection:
+    """Return the packages as they are written; nothing is imported."""
+    loader = griffe.GriffeLoader(search_paths=[ROOT / "shared", ROOT])
+    for package in ("graph_retrievers", "langchain_graph_retrievers", "llama_graph_retrievers"):
+        loader.load(package)
+    loader.resolve_aliases()
+    return loader.modules_collection
+
+
+def found_at(name: str) -> griffe.Object:
+    """Return the object of a full name."""
+    return packages()[name]
+
+
+@cache
+def documented() -> set[str]:
+    """Return the names that the API reference tells of, those of the modules where they are written included."""
+    names = {name for page in API for name in told_of(page)}
+    return names | {found_at(name).canonical_path for name in names}
+
+
+def exported(names: list[str]) -> Iterator[str]:
+    """Yield the full names of what modules export, in their order, and of names that are no modules."""
+    for name in names:
+        full = name if name.endswith("graph_retrievers") and name else (ENGINE + name).rstrip(".")
+        found = found_at(full)
+        if not found.is_module:
+            yield full
+            continue
+        own = [key for key, member in found.members.items() if not key.startswith("_") and not member.is_alias and member.is_class]
+        yield from (f"{full}.{key}" for key in (map(str, found.exports) if found.exports else own))
+
+
+@cache
+def told_of(page: str) -> list[str]:
+    """Return the full names that a page of the API reference tells of: classes and functions, without those of an earlier page."""
+    earlier = {found_at(name).canonical_path for other in list(API)[: list(API).index(page)] for name in told_of(other)}
+    names = [name for name in dict.fromkeys(exported(API[page][1])) if not found_at(name).is_attribute]
+    return [name for name in names if found_at(name).canonical_path not in earlier]
+
+
+def reference(page: str) -> str:
+    """Return a page of the API reference in Markdown."""
+    lines = [f"# {API[page][0]}", ""]
+    for name in told_of(page):
+        lines += [f"::: {name}", ""]
+        # A named class has the fields of the engine's, which its signature lists.
+        if re.match(r"(langchain|llama)_graph_retrievers\.\w+Retriever$", name) and name.rpartition(".")[2] not in WHOLE:
+            lines[-1:] = ["    options:", "      members: []", ""]
+    return "\n".join(lines)
+
+
 def parts(nav: list[Any], section: str = "") -> Iterator[tuple[str, str]]:
     """Yield the pages of the navigation of mkdocs.yml in its order, each with the section that it is in."""
     for item in nav:
@@ -103,7 +206,8 @@ def llms(nav: list[Any], pages: dict[str, str], name: str, about: str) -> str:
         if section != last:
             lines += ["", f"## {section}", ""]
         title, first = summary(pages[page])
-        lines.append(f"- [{title}]({page}): {told.get(page, first)}")
+        about = told.get(page, first)
+        lines.append(f"- [{title}]({page}): {about}" if about else f"- [{title}]({page.replace('.md', '.html')})")
         last = section
     return "\n".join(lines) + "\n"
 
@@ -161,6 +265,8 @@ def on_files(files: Any, config: Any) -> Any:
             files.append(File(target, folder, config.site_dir, config.use_directory_urls))
         else:
             files.append(File.generated(config, target, abs_src_path=str(ROOT / path)))
+    for page in API:
+        files.append(File.generated(config, f"api/{page}.md", content=reference(page)))
     return files
 
 
@@ -196,7 +302,7 @@ def on_post_build(config: Any) -> None:
     site = Path(config.site_dir)
     (site / "llms.txt").write_text(llms(config.nav, _pages, config.site_name, config.site_description), encoding="utf-8")
     for name, markdown in _pages.items():
-        if name.endswith(".md"):
+        if name.endswith(".md") and not name.startswith("api/"):
             (site / name).write_text(markdown, encoding="utf-8")
     wrong = sorted(set(faults(site)))
     if wrong:

@@ -36,7 +36,8 @@ def test_every_page_of_the_navigation_is_there_and_every_page_of_docs_is_in_it()
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = set(re.findall(r"([\w/.-]+\.(?:md|ipynb))$", text, re.MULTILINE))
     docs = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert docs <= listed <= docs | {target for _, target in website.outside()}
+    made = {f"api/{page}.md" for page in website.API}
+    assert docs | made <= listed <= docs | made | {target for _, target in website.outside()}
 
 
 def test_llms_txt_lists_the_pages_in_their_order():
@@ -70,3 +71,26 @@ def test_faults_of_a_site_are_found(tmp_path):
         "b.html links to a.html#z, whose anchor is not there",
         "b.html links to c.html, which is not there",
     ]
+
+
+def test_the_api_reference_tells_of_every_public_name_once():
+    import graph_retrievers
+
+    told = [website.found_at(name).canonical_path for page in website.API for name in website.told_of(page)]
+    assert len(told) == len(set(told))
+    public = {name: website.found_at(f"graph_retrievers.{name}").canonical_path for name in graph_retrievers.__all__}
+    assert {name for name, path in public.items() if path not in told} == set()
+    assert "graph_retrievers.search.operator.Pipeline" in told and "langchain_graph_retrievers.systems.PPRRetriever" in told
+
+
+def test_docstrings_lose_the_markup_of_sphinx():
+    text = "See :class:`~graph_retrievers.PPR` and :func:`nothing.known`, :math:`a_b`."
+    made = website.inline(f"{text}\n\n    .. math::\n        x = 1,\n        y = 2\n\n    More.\n")
+    assert "[`PPR`][graph_retrievers.PPR] and `nothing.known`" in made and "<msub><mi>a</mi><mi>b</mi></msub>" in made
+    assert ".. math" not in made and made.count('<div class="equation">') == 1 and made.endswith("\n    More.\n")
+    assert "<mn>1</mn>" in made and "<mn>2</mn>" in made
+
+
+def test_equations_of_a_page_are_mathml():
+    made = website.with_equations("Before\n\n```math\nS = \\frac{a}{b}\n```\n\n```python\nx = 1\n```\n")
+    assert "<mfrac>" in made and "```math" not in made and "```python" in made
