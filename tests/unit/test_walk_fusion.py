@@ -271,7 +271,7 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
         ({"edges": [("2", "3", "next")]}, "form links: no node has a title; few documents are linked"),
         (
             {"metadatas": [{"source": f"{n // 5}.txt"} for n in range(50)], "edges": [(f"{n}", f"{n + 1}") for n in (0, 5, 10)]},
-            "form pieces: most nodes are pieces of a document without a title; few documents are linked",
+            "form pieces: most nodes are pieces of a document without a title of their own; few documents are linked",
         ),
         (
             {
@@ -279,7 +279,7 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
                 "titles": [f"{n // 5}.txt" for n in range(50)],
                 "edges": [("0", "1")],
             },
-            "form pieces: most nodes are pieces of a document without a title; few documents are linked",
+            "form pieces: most nodes are pieces of a document without a title of their own; few documents are linked",
         ),
     ],
     ids=["one title", "one edge", "pieces", "pieces with the name of their file"],
@@ -382,8 +382,8 @@ def test_the_default_is_what_measured_best_for_the_signals():
     assert default_retriever(GraphIndex.from_nodes(NODES)) == "bm25"
 
 
-def cut_pages(seed, titles=False, edges=True):
-    """Pages of eight pieces without titles, of which neighbours are alike, and links between pages."""
+def cut_pages(seed, titles="", edges=True):
+    """Pages of eight pieces, of which neighbours are alike, and links between pages; `titles` has the section of each piece."""
     draw = np.random.default_rng(seed)
     words = "loom card thread mill engine weaver cloth pattern hole lever".split()
     nodes, made = [], []
@@ -391,7 +391,7 @@ def cut_pages(seed, titles=False, edges=True):
         own = list(draw.choice(words, 4, replace=False))
         for piece in range(8):
             text = " ".join([*own, *draw.choice(words, 2)])
-            title = f"{page} {piece}" if titles else ""
+            title = f"{page} {titles[piece]}" if titles else ""
             nodes.append(Node(f"{page}:{piece}", text, title, metadata={"source": f"{page}.md"}))
             made += [(f"{page}:{piece - 1}", f"{page}:{piece}", "next")] if piece else []
     made += [(*map(str, draw.choice([node.id for node in nodes], 2, replace=False)), "links") for _ in range(30)]
@@ -413,8 +413,11 @@ def test_pieces_give_a_page_no_more_hits_than_search_gives_it(seed):
     assert [hit.id for hit in walked.retrieve_batch(["a mill", question])[1]] == [hit.id for hit in hits]
 
 
-def test_pieces_have_a_form_only_where_they_are_untitled_and_joined():
-    assert WalkFusion(cut_pages(0, titles=True)).form != "pieces"
+def test_pieces_have_a_form_only_where_they_have_no_title_of_their_own_and_are_joined():
+    assert WalkFusion(cut_pages(0, titles="abcdefgh")).form != "pieces"
+    # Half of them, and more, share a title with another piece of their section.
+    assert WalkFusion(cut_pages(0, titles="aabbcdef")).form != "pieces"
+    assert WalkFusion(cut_pages(0, titles="aabbccde")).form == "pieces"
     assert WalkFusion(cut_pages(0, edges=False)).form != "pieces"
     assert WalkFusion(cut_pages(0), form="links").form == "links"
     lone = GraphIndex.from_texts(["a loom of wood", "a card of paper"], edges=[("0", "1")], embedding=HashEmbedding())

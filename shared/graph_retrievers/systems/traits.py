@@ -69,19 +69,15 @@ def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
 def holds_pieces(graph: CorpusGraph) -> bool:
     """Return whether the nodes are pieces of documents, cut without regard to sections.
 
-    Most have neither a title nor a document of their own: so are the chunks of LangChain's ``RecursiveCharacterTextSplitter`` and
-    of LlamaIndex' ``SentenceSplitter``. A title that all nodes of a document have, such as the name of a file, is not their own.
+    Most have no title of their own in their document: none at all, as the chunks of LangChain's ``RecursiveCharacterTextSplitter``
+    and of LlamaIndex' ``SentenceSplitter``, or one that others of the document have too, as the parts of a long section.
     The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds.
     """
 
     def make() -> bool:
         columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
-        counts = Counter(sources := [node_source(*column) for column in columns])
-        alike = Counter(zip(sources, graph.titles, strict=True))
-        pieces = sum(
-            held for (source, title), held in alike.items() if counts[source] > 1 and (not title or held == counts[source])
-        )
-        return 2 * pieces > len(sources)
+        alike = Counter(zip((node_source(*column) for column in columns), graph.titles, strict=True))
+        return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
 
     return bool(graph.cache.get("holds pieces", make))
 

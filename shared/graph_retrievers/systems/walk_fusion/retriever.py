@@ -190,7 +190,7 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
             return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"
         lacks = "no embedding model to compare relations with; "
     if graph.has_edges and holds_pieces(graph):
-        return "pieces", lacks + "most nodes are pieces of a document without a title"
+        return "pieces", lacks + "most nodes are pieces of a document without a title of their own"
     if not names_identify(index):
         return "links", lacks + ("titles do not identify most nodes" if titles_told(graph) else "no node has a title")
     # Rounded down: what is below 15 % is not told as that.
