@@ -13,6 +13,7 @@ from langchain_core.callbacks import (
     CallbackManager,
     CallbackManagerForRetrieverRun,
 )
+from langchain_core.callbacks.manager import ahandle_event, handle_event
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
@@ -213,28 +214,44 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         common["vectors"] = None if vector is None else [vector] * count
         return common, {name: [value] * count for name, value in inputs.items()}
 
-    def _documents(self, queries: list[str], provenance: bool | None = None, **options: Any) -> list[list[Document]]:
+    def _found(self, queries: list[str], **options: Any) -> list[Hits]:
         common, inputs = self._arguments(len(queries), **options)
-        return self._translated(self._engine().retrieve_batch(queries, **common, **inputs), provenance)
+        return self._engine().retrieve_batch(queries, **common, **inputs)
 
-    async def _adocuments(self, queries: list[str], provenance: bool | None = None, **options: Any) -> list[list[Document]]:
+    async def _afound(self, queries: list[str], **options: Any) -> list[Hits]:
         retrieve = awaited(self._engine())
         if retrieve is None:
-            return await in_thread(self._documents, queries, provenance, **options)
+            return await in_thread(self._found, queries, **options)
         common, inputs = self._arguments(len(queries), **options)
-        return self._translated(await retrieve(queries, **common, **inputs), provenance)
+        return await retrieve(queries, **common, **inputs)
+
+    def _documents(
+        self, queries: list[str], runs: Sequence[Any] = (), provenance: bool | None = None, **options: Any
+    ) -> list[list[Document]]:
+        results = self._found(queries, **options)
+        for run in runs:
+            handle_event(*_told(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
+        return self._translated(results, provenance)
+
+    async def _adocuments(
+        self, queries: list[str], runs: Sequence[Any] = (), provenance: bool | None = None, **options: Any
+    ) -> list[list[Document]]:
+        results = await self._afound(queries, **options)
+        for run in runs:
+            await ahandle_event(*_told(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
+        return self._translated(results, provenance)
 
     def _translated(self, results: list[Hits], provenance: bool | None) -> list[list[Document]]:
         wanted = self.provenance if provenance is None else provenance
         return [to_documents(hits, provenance=wanted) for hits in results]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any) -> list[Document]:
-        return self._documents([query], **options)[0]
+        return self._documents([query], [run_manager], **options)[0]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return (await self._adocuments([query], **options))[0]
+        return (await self._adocuments([query], [run_manager], **options))[0]
 
     def batch(
         self,
@@ -255,7 +272,7 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         found: list[Any] = []
         try:
             if good:
-                found = self._documents(good, **kwargs)
+                found = self._documents(good, _good(runs, bad), **kwargs)
         except Exception as error:
             found = [error] * len(good)
             if return_exceptions and len(good) > 1:
@@ -281,7 +298,7 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         found: list[Any] = []
         try:
             if good:
-                found = await self._adocuments(good, **kwargs)
+                found = await self._adocuments(good, _good(runs, bad), **kwargs)
         except Exception as error:
             found = [error] * len(good)
             if return_exceptions and len(good) > 1:
@@ -346,6 +363,18 @@ def _merged(bad: Sequence[Exception | None], found: Sequence[Any]) -> list[Any]:
     """Return the outcome of each query: its error, or the next of those found."""
     rest = iter(found)
     return [error if error is not None else next(rest) for error in bad]
+
+
+def _good(runs: Sequence[Any], bad: Sequence[Exception | None]) -> list[Any]:
+    """Return the runs of queries without an error."""
+    return [run for run, error in zip(runs, bad, strict=True) if error is None]
+
+
+def _told(run: Any, results: Sequence[Hits]) -> tuple[Any, ...]:
+    """Return the event that tells the callbacks of a run what was asked in each step of its search."""
+    steps = results[0].trace.records() if run.handlers and results else []
+    data = {"questions": len(results), "hits": sum(map(len, results)), "steps": steps}
+    return run.handlers, "on_custom_event", "ignore_custom_event", "graph_retrievers.search", data
 
 
 def _ended(runs: Iterable[Any], outcomes: Sequence[Any]) -> list[Any]:

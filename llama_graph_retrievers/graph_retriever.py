@@ -13,6 +13,7 @@ from llama_index.core import VectorStoreIndex, instrumentation
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.base import BaseIndex
+from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
@@ -40,9 +41,31 @@ from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
 from llama_graph_retrievers.stores import index_nodes, tell_lost_edges
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
-__all__ = ["GraphRetriever", "engine_knobs"]
+__all__ = ["GraphRetriever", "GraphSearchEvent", "engine_knobs"]
 
 dispatcher = instrumentation.get_dispatcher(__name__)
+
+
+class GraphSearchEvent(BaseEvent):
+    """What a search asked in each of its steps, for one question or for a batch.
+
+    Attributes
+    ----------
+    questions, hits : int
+    steps : list of dict
+        A dictionary for each call of a backend, with its step, what was asked for (`request`), the `operators` that asked, how
+        many `questions` and `nodes`, and the `seconds`: :meth:`graph_retrievers.search.driver.Trace.records`.
+    """
+
+    questions: int
+    hits: int
+    steps: list[dict[str, Any]]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that handlers know the event by."""
+        return "GraphSearchEvent"
+
 
 # Vectors whose lengths differ from 1 by less are unit vectors.
 _UNIT = 1e-3
@@ -415,6 +438,7 @@ class GraphRetriever(BaseRetriever):
             results = self.engine.retrieve_batch(texts, self._similarity_top_k, **self._filter(gone) | options)
             known, missing = self._originals(results)
             if missing <= gone:
+                dispatcher.event(_searched(results))
                 return self._nodes(results, known, missing)
             gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
@@ -429,6 +453,7 @@ class GraphRetriever(BaseRetriever):
             results = await ask(texts, self._similarity_top_k, **self._filter(gone) | options)
             known, missing = await asyncio.to_thread(self._originals, results)
             if missing <= gone:
+                dispatcher.event(_searched(results))
                 return self._nodes(results, known, missing)
             gone, attempt = gone | await asyncio.to_thread(self._gone, missing, attempt), attempt + 1
 
@@ -495,6 +520,11 @@ class GraphRetriever(BaseRetriever):
 def engine_knobs(kind: type) -> dict[str, Knob]:
     """Return the keywords of an engine retriever's class by name, without `k`, which LlamaIndex calls `similarity_top_k`."""
     return {knob.name: knob for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name != "k"}
+
+
+def _searched(results: Sequence[Hits]) -> GraphSearchEvent:
+    steps = results[0].trace.records() if results else []
+    return GraphSearchEvent(questions=len(results), hits=sum(map(len, results)), steps=steps)
 
 
 def _started(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:

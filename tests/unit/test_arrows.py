@@ -26,9 +26,13 @@ ROOMS = {
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "results": {"errors"},
-    "search": {"errors", "arguments", "graph", "signals", "index", "queries", "results"},
+    "tracing": {"errors"},
+    "search": {"errors", "arguments", "graph", "signals", "index", "queries", "results", "tracing"},
     "hits": {"errors", "graph", "signals", "search"},
-    "retrievers": {"errors", "arguments", "graph", "signals", "construction", "index", "queries", "results", "search", "hits"},
+    "retrievers": {
+        *("errors", "arguments", "graph", "signals", "construction", "index", "queries", "results", "search", "hits"),
+        "tracing",
+    },
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "results"),
         *("search", "hits", "retrievers", "progress"),

@@ -13,6 +13,7 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.search.limits import in_thread
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.tracing import answered, retrieving
 
 __all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol", "awaited"]
 
@@ -147,7 +148,7 @@ class BaseRetriever(ABC):
             If the vector is not [d], or holds NaN or infinity.
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
-        return self.search(self._one(query, k, vector, **filters, **inputs))[0]
+        return self._told(self._one(query, k, vector, **filters, **inputs))[0]
 
     def retrieve_batch(
         self,
@@ -183,7 +184,7 @@ class BaseRetriever(ABC):
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         parts = _by_scope(self._call(queries, k, vectors, **filters, **inputs))
-        return _in_order((places, self.search(call)) for places, call in parts)
+        return _in_order((places, self._told(call)) for places, call in parts)
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` does with the same arguments, without blocking the event loop.
@@ -195,6 +196,13 @@ class BaseRetriever(ABC):
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
         """Return what :meth:`retrieve_batch` does with the same arguments, as :meth:`aretrieve` does."""
         return await in_thread(self.retrieve_batch, queries, k, **arguments)
+
+    def _told(self, call: Call) -> list[Hits]:
+        """Return what :meth:`search` returns, told to OpenTelemetry."""
+        with retrieving(self.name, call.queries, call.k) as span:
+            results = self.search(call)
+            answered(span, results)
+            return results
 
     def _one(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
         vectors = None if vector is None else vector.unsqueeze(0) if hasattr(vector, "unsqueeze") else [vector]
@@ -235,14 +243,20 @@ class AsyncRetriever(BaseRetriever):
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` does, without blocking the event loop."""
 
+    async def _atold(self, call: Call) -> list[Hits]:
+        with retrieving(self.name, call.queries, call.k) as span:
+            results = await self.asearch(call)
+            answered(span, results)
+            return results
+
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` does with the same arguments, without blocking the event loop."""
-        return (await self.asearch(self._one(query, k, **arguments)))[0]
+        return (await self._atold(self._one(query, k, **arguments)))[0]
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
         """Return what :meth:`retrieve_batch` does with the same arguments, without blocking the event loop."""
         parts = _by_scope(self._call(queries, k, **arguments))
-        return _in_order([(places, await self.asearch(call)) for places, call in parts])
+        return _in_order([(places, await self._atold(call)) for places, call in parts])
 
 
 def awaited(retriever: Any) -> Callable[..., Awaitable[list[Hits]]] | None:

@@ -13,6 +13,7 @@ from graph_retrievers.search.checks import check_requests
 from graph_retrievers.search.limits import limit_over
 from graph_retrievers.search.recording import record
 from graph_retrievers.search.requests import Request
+from graph_retrievers.tracing import asking, tell
 
 __all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
 
@@ -99,6 +100,10 @@ class Trace(list[Asked]):
        1  VectorSearch  Nearest            1      5    2.00
        2  GAR           Neighbors          1      5    0.14
     """
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each call, with the name of the request, as callbacks and JSON take it."""
+        return [{**asked._asdict(), "request": asked.request.__name__, "operators": list(asked.operators)} for asked in self]
 
     def __str__(self) -> str:
         """Return a table, a line for each call."""
@@ -195,17 +200,19 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                 calls.setdefault(request.key(), []).append((number, slot))
         for group in calls.values():
             requests, told = [(now[number][0].place, now[number][1][slot]) for number, slot in group], len(trace or ())
-            found = type(requests[0][1]).together(backend, requests)
-            if trace is not None:
-                if len(trace) > told:
-                    # A search of its own has told what it asked; the calls behind it are a later step.
-                    step = trace[-1].step + 1
-                else:
-                    seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
-                    nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
-                    trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
-                    record(trace[-1], [request for _, request in requests], found)
-                start = perf_counter()
+            with asking(requests[0][1].asked.__name__) as span:
+                found = type(requests[0][1]).together(backend, requests)
+                if trace is not None:
+                    if len(trace) > told:
+                        # A search of its own has told what it asked; the calls behind it are a later step.
+                        step = trace[-1].step + 1
+                    else:
+                        seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
+                        nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
+                        trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
+                        tell(span, trace[-1])
+                        record(trace[-1], [request for _, request in requests], found)
+                    start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer
         for number, (task, _, alone) in enumerate(now):

@@ -1,0 +1,122 @@
+"""Spans of OpenTelemetry: one for each call of a retriever, and within it one for each call of a backend (extra ``trace``).
+
+Nothing is made, and OpenTelemetry is not imported, until :func:`instrument` is called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from graph_retrievers.errors import MissingDependencyError
+
+__all__ = ["answered", "asking", "instrument", "retrieving", "tell", "uninstrument"]
+
+_TRACER: Any = None
+_CONTENT = False
+_OFF = nullcontext()
+
+
+def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
+    """Let every retriever of this process tell OpenTelemetry what it does.
+
+    Names follow the semantic conventions for generative AI. The span of a call of a retriever is ``retrieval WalkFusion``, with
+    ``gen_ai.operation.name`` (``retrieval``), ``gen_ai.retrieval.top_k`` and, counted, ``graph_retrievers.questions``, ``.hits``,
+    ``.steps`` and ``.notes``. Within it, the span of a call of a backend is ``ask Neighbors``, with ``graph_retrievers.step``,
+    ``.operators``, ``.questions`` and ``.nodes``. A call that fails has ``error.type`` and the status ERROR.
+
+    Parameters
+    ----------
+    tracer_provider : opentelemetry.trace.TracerProvider, optional
+        By default the one of the process.
+    content : bool, default False
+        Also tell questions (``gen_ai.retrieval.query.text``), ids and scores of hits (``gen_ai.retrieval.documents``, JSON) and
+        messages of errors. Never texts of documents.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without the package opentelemetry-api.
+
+    Examples
+    --------
+    >>> from opentelemetry.sdk.trace import TracerProvider
+    >>> from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    >>> from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> spans, provider = InMemorySpanExporter(), TracerProvider()
+    >>> provider.add_span_processor(SimpleSpanProcessor(spans))
+    >>> instrument(provider)
+    >>> hits = BM25(GraphIndex.from_texts(["a loom", "a card"]), k=1).retrieve("Which card?")
+    >>> [span.name for span in spans.get_finished_spans()]
+    ['ask Nearest', 'retrieval BM25']
+    >>> uninstrument()
+    """
+    try:
+        from opentelemetry import trace
+    except ImportError as error:
+        raise MissingDependencyError("Tracing needs OpenTelemetry: pip install 'graph-retrievers[trace]'.") from error
+    from graph_retrievers import __version__
+
+    global _TRACER, _CONTENT
+    _TRACER = trace.get_tracer("graph_retrievers", __version__, tracer_provider)
+    _CONTENT = content
+
+
+def uninstrument() -> None:
+    """Tell OpenTelemetry nothing more."""
+    global _TRACER
+    _TRACER = None
+
+
+def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextManager[Any]:
+    """Return the span of a call of a retriever, to be left with :func:`answered`; None within it if nothing is told."""
+    if _TRACER is None:
+        return _OFF
+    attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.top_k": k, "graph_retrievers.questions": len(queries)}
+    if _CONTENT and len(queries) == 1:
+        attributes["gen_ai.retrieval.query.text"] = queries[0]
+    return _span(f"retrieval {name}", attributes)
+
+
+def answered(span: Any, results: Sequence[Any]) -> None:
+    """Tell in the span of a call what was found."""
+    if span is None or not span.is_recording():
+        return
+    trace = results[0].trace if results else ()
+    span.set_attribute("graph_retrievers.hits", sum(map(len, results)))
+    span.set_attribute("graph_retrievers.steps", trace[-1].step if trace else 0)
+    span.set_attribute("graph_retrievers.notes", sum(len(hits.notes) for hits in results))
+    if _CONTENT and len(results) == 1:
+        documents = [{"id": hit.id, "score": hit.score} for hit in results[0]]
+        span.set_attribute("gen_ai.retrieval.documents", json.dumps(documents))
+
+
+def asking(request: str) -> AbstractContextManager[Any]:
+    """Return the span of a call of a backend; None within it if nothing is told."""
+    return _OFF if _TRACER is None else _span(f"ask {request}", {})
+
+
+def tell(span: Any, call: Any) -> None:
+    """Tell in the span of a call of a backend what the trace has of it."""
+    if span is not None and span.is_recording():
+        for name in ("step", "operators", "questions", "nodes"):
+            span.set_attribute(f"graph_retrievers.{name}", getattr(call, name))
+
+
+@contextmanager
+def _span(name: str, attributes: dict[str, Any]) -> Iterator[Any]:
+    from opentelemetry.trace import Status, StatusCode
+
+    # Messages of errors name what was given, such as a question.
+    with _TRACER.start_as_current_span(
+        name, attributes=attributes, record_exception=_CONTENT, set_status_on_exception=False
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:
+            span.set_attribute("error.type", type(error).__qualname__)
+            span.set_status(Status(StatusCode.ERROR, str(error) if _CONTENT else None))
+            raise
