@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers import __version__
@@ -110,7 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--per-source", type=int, metavar="N", help=limit)
     search.add_argument("--source-field", metavar="FIELD", help="metadata field that says from which document a node is")
     search.add_argument("--explain", action="store_true", help="say below each hit why it is there, and what the search asked")
-    search.add_argument("--json", action="store_true", help="print JSON")
+    form = search.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    page = "write the search as a page to look at, which needs no server: hits, and the search as a graph, step by step"
+    form.add_argument("--html", metavar="FILE", help=page)
     search.set_defaults(run=_search)
 
     what = "say what an index holds"
@@ -249,6 +253,12 @@ def _search(args: argparse.Namespace) -> None:
     else:
         retriever = build_retriever(args.retriever, index, published=args.published, **limits)
     tell_unused_relevance(retriever)
+    if args.html:
+        from graph_retrievers.serve import search_page
+
+        Path(args.html).write_text(search_page(retriever, args.question, args.k), encoding="utf-8")
+        print(printable(f"{args.html}: the search by {retriever.name}, a page for any browser"))
+        return
     hits = retriever.retrieve(args.question, args.k)
     if args.json:
         listed = [hit.to_dict() for hit in hits]

@@ -397,6 +397,20 @@ def test_a_port_that_is_taken_is_told(tmp_path, capsys):
     assert "is not free" in capsys.readouterr().err
 
 
+def test_a_search_of_the_command_line_is_written_as_a_page(tmp_path, capsys):
+    small().save(tmp_path / "films")
+    file = tmp_path / "one.html"
+    ask = ["search", str(tmp_path / "films"), "The music of MirrorMask", "--retriever", "spreading-uniform", "-k", "2"]
+    assert main([*ask, "--html", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: the search by spreading-uniform, a page for any browser\n"
+    drawn = json.loads(re.search(r'id="data">(.*?)</script>', file.read_text(encoding="utf-8"))[1])["picture"]
+    found = build_retriever("spreading-uniform", small()).retrieve("The music of MirrorMask", 2)
+    assert [hit["id"] for hit in drawn["hits"]] == [hit.id for hit in found]
+    assert main([*ask, "--html", str(tmp_path / "no" / "folder.html")]) == 2
+    with pytest.raises(SystemExit):
+        main([*ask, "--html", str(file), "--json"])
+
+
 @pytest.mark.process
 def test_the_command_serves_until_it_is_stopped(tmp_path):
     small().save(tmp_path / "films")

@@ -52,6 +52,7 @@ ROOMS = {
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),
         "commands",
+        "serve",
     },
 }
 FOREIGN = {"langchain", "langchain_core", "llama_index", "langchain_graph_retrievers", "llama_graph_retrievers"}

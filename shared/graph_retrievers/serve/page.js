@@ -58,7 +58,7 @@ function showIndex() {
   const needs = Object.entries(index.needs);
   if (needs.length) {
     byId("needs").hidden = false;
-    byId("needs").firstElementChild.textContent = `${one(needs.length, "retriever")} more need what this index does not have`;
+    byId("needs").firstElementChild.textContent = `${one(needs.length, "more retriever")} ${needs.length === 1 ? "needs" : "need"} what this index does not have`;
     byId("needs").lastElementChild.append(...needs.flatMap(([name, what]) => [make("dt", { text: name }), make("dd", { text: what })]));
   }
   byId("k").max = index.most_hits;
@@ -198,7 +198,8 @@ function layout(picture) {
   const order = [...tree];
   for (let at = 0; at < order.length; at++) order.push(...(children.get(order[at]) || []));
   for (const row of order.reverse()) {
-    weight.set(row, Math.max(1, Math.min(60, (children.get(row) || []).reduce((sum, child) => sum + weight.get(child), 0))));
+    // Below its share, so that a node with many leaves behind it leaves room for others.
+    weight.set(row, Math.max(1, (children.get(row) || []).reduce((sum, child) => sum + weight.get(child), 0) ** 0.6));
   }
   const at = new Map();
   let level = [], radius = 150;
@@ -215,7 +216,7 @@ function layout(picture) {
     const deep = Math.max(1, Math.ceil((level.length * 20) / (2 * Math.PI * radius)));
     level.forEach(({ row, angle }, n) => {
       const far = radius + (n % deep) * 22;
-      at.set(row, { x: far * Math.cos(angle), y: far * Math.sin(angle), side: Math.abs(Math.sin(angle)) < 0.35 ? "" : Math.cos(angle) < 0 ? "left" : "right" });
+      at.set(row, { x: far * Math.cos(angle), y: far * Math.sin(angle), side: Math.abs(Math.sin(angle)) < 0.35 && children.has(row) ? "" : Math.cos(angle) < 0 ? "left" : "right" });
     });
     radius += (deep - 1) * 22 + 65;
     const next = [];
@@ -241,15 +242,15 @@ function colours() {
 function looks() {
   const c = colours(), font = getComputedStyle(document.body).fontFamily;
   return [
-    { selector: "node", style: { width: 6, height: 6, "background-color": c.pale, "border-width": 0, label: "data(name)", color: c.ink,
-      "font-family": font, "font-size": 4, "min-zoomed-font-size": 9, "text-valign": "bottom", "text-margin-y": 2, "text-wrap": "ellipsis",
-      "text-max-width": 60, "text-outline-color": c.paper, "text-outline-width": 0.6, "overlay-opacity": 0 } },
+    { selector: "node", style: { width: 6, height: 6, "background-color": c.pale, "border-width": 0, "overlay-opacity": 0 } },
+    { selector: "node.called", style: { label: "data(name)", color: c.ink, "font-family": font, "font-size": 4, "min-zoomed-font-size": 9, "text-valign": "bottom", "text-margin-y": 2, "text-wrap": "ellipsis",
+      "text-max-width": 60, "text-outline-color": c.paper, "text-outline-width": 0.6 } },
     { selector: "node.path", style: { width: 14, height: 14, "background-color": c.paper, "border-width": 3, "border-color": c.path, "z-index": 3 } },
     { selector: "node.hit", style: { width: 20, height: 20, "background-color": c.accent, "border-width": 0, "z-index": 4 } },
     { selector: "node.left", style: { "text-halign": "left", "text-valign": "center", "text-margin-x": -4, "text-margin-y": 0 } },
     { selector: "node.right", style: { "text-halign": "right", "text-valign": "center", "text-margin-x": 4, "text-margin-y": 0 } },
     { selector: "node.added", style: { width: 12, height: 12, "background-color": c.quiet } },
-    { selector: "node.question", style: { width: 30, height: 30, "background-color": c.ink, label: "?", color: c.paper, "font-size": 18, "font-weight": 700,
+    { selector: "node.question", style: { "font-family": font, width: 30, height: 30, "background-color": c.ink, label: "?", color: c.paper, "font-size": 18, "font-weight": 700,
       "text-valign": "center", "text-margin-y": 0, "text-outline-width": 0, "min-zoomed-font-size": 1, "z-index": 5 } },
     { selector: "edge", style: { width: 1, "line-color": c.pale, opacity: 0.45, "curve-style": "haystack", "overlay-opacity": 0 } },
     { selector: "edge.walked", style: { width: 1.4, opacity: 0.9 } },
@@ -277,7 +278,7 @@ function draw(name) {
   const nodes = picture.nodes.map((node) => ({
     group: "nodes", position: at.get(node.row),
     data: { id: `n${node.row}`, row: node.row, step: node.step, name: (hits.has(node.row) ? `${hits.get(node.row)} ` : "") + visible(cut(node.name, 40)) },
-    classes: (hits.has(node.row) ? "hit named " : paths.has(node.row) ? "path named " : "") + (paths.has(node.row) ? at.get(node.row).side || "" : ""),
+    classes: (few || paths.has(node.row) ? "called " : "") + (hits.has(node.row) ? "hit named " : paths.has(node.row) ? "path named " : "") + (paths.has(node.row) ? at.get(node.row).side || "" : ""),
   }));
   const edges = picture.edges.map((edge, n) => ({
     group: "edges", data: { id: `e${n}`, source: `n${edge.source}`, target: `n${edge.target}`, step: edge.step, relation: visible(cut(edge.relation, 30)) },
@@ -294,7 +295,7 @@ function draw(name) {
     pixelRatio: few ? "auto" : 1,
   });
   cy.batch(() => cy.add([...middle, ...nodes, ...asked, ...edges]));
-  cy.fit(undefined, 26);
+  fit();
   cy.on("tap", "node[row]", (event) => { light([event.target.data("row")]); read(event.target.data("row"), null); });
   cy.on("mouseover", "node[row]", (event) => { byId("graph").title = event.target.data("name"); });
   cy.on("mouseout", "node", () => { byId("graph").title = ""; });
@@ -307,6 +308,18 @@ function draw(name) {
   go(picture.rounds.length + 1);
   tab("steps");
   document.body.dataset.drawn = picture.nodes.length;
+}
+
+// As cy.fit() does, which measures every name first.
+function fit() {
+  const box = byId("graph"), wide = box.clientWidth, high = box.clientHeight;
+  let [left, right, top, bottom] = [0, 0, 0, 0];
+  cy.nodes().forEach((node) => {
+    const { x, y } = node.position();
+    left = Math.min(left, x); right = Math.max(right, x); top = Math.min(top, y); bottom = Math.max(bottom, y);
+  });
+  const level = Math.min(3, Math.max(wide - 90, 90) / Math.max(right - left, 1), Math.max(high - 60, 60) / Math.max(bottom - top, 1));
+  cy.viewport({ zoom: level, pan: { x: wide / 2 - (level * (left + right)) / 2, y: high / 2 - (level * (top + bottom)) / 2 } });
 }
 
 function labels() {
@@ -432,10 +445,10 @@ byId("place").addEventListener("input", () => { stop(); go(Number(byId("place").
 const zoom = (factor) => cy.zoom({ level: cy.zoom() * factor, renderedPosition: { x: byId("graph").clientWidth / 2, y: byId("graph").clientHeight / 2 } });
 byId("nearer").addEventListener("click", () => zoom(1.4));
 byId("farther").addEventListener("click", () => zoom(1 / 1.4));
-byId("whole").addEventListener("click", () => cy.fit(undefined, 26));
+byId("whole").addEventListener("click", () => fit());
 byId("graph").addEventListener("keydown", (event) => {
   const act = { ArrowLeft: () => cy.panBy({ x: 40, y: 0 }), ArrowRight: () => cy.panBy({ x: -40, y: 0 }), ArrowUp: () => cy.panBy({ x: 0, y: 40 }),
-    ArrowDown: () => cy.panBy({ x: 0, y: -40 }), "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), 0: () => cy.fit(undefined, 26) }[event.key];
+    ArrowDown: () => cy.panBy({ x: 0, y: -40 }), "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), 0: () => fit() }[event.key];
   if (act && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); act(); }
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (cy) { cy.style(looks()); labels(); } });
@@ -488,6 +501,7 @@ async function read(row, hit) {
     hit && make("p", { class: "why", text: hit.why + (hit.similarity === null ? "" : `\ncosine with the question: ${number(hit.similarity)}`) }),
     text, more, around,
   ].filter(Boolean));
+  byId("document").dataset.row = row;
   byId("document").scrollTop = 0;
   if (narrow.matches) byId("side").scrollIntoView({ behavior: still.matches ? "auto" : "smooth" });
   if (given) drawnNeighbors(row, around); else await neighbors(row, around, { direction: "both", relation: null, limit: 20 });
@@ -541,12 +555,12 @@ function drawNeighbors(row, edges) {
     && edges.findIndex((other) => other.row === edge.row) === n);
   const added = cy.collection();
   cy.batch(() => {
-    if (own.empty()) added.merge(cy.add({ group: "nodes", data: { id: `n${row}`, row, name: visible(cut(byId("document").firstElementChild.textContent, 40)) }, position: from, classes: "added named" }));
+    if (own.empty()) added.merge(cy.add({ group: "nodes", data: { id: `n${row}`, row, name: visible(cut(byId("document").firstElementChild.textContent, 40)) }, position: from, classes: "added called named" }));
     fresh.forEach((edge, n) => {
       const room = 12, ring = Math.floor(n / room), wide = Math.min(fresh.length, room);
       const angle = away + (wide > 1 ? ((n % room) / (wide - 1) - 0.5) * 2.4 : 0), far = 70 + 34 * ring;
       added.merge(cy.add({ group: "nodes", data: { id: `n${edge.row}`, row: edge.row, name: visible(cut(edge.name, 40)) },
-        position: { x: from.x + far * Math.cos(angle), y: from.y + far * Math.sin(angle) }, classes: "added named" }));
+        position: { x: from.x + far * Math.cos(angle), y: from.y + far * Math.sin(angle) }, classes: "added called named" }));
     });
     edges.forEach((edge) => {
       const [source, target] = edge.direction === "out" ? [row, edge.row] : [edge.row, row], id = `a${source}-${target}-${edge.relation}`;
