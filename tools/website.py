@@ -59,7 +59,7 @@ EQUATION = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 IMPORT = re.compile(r"""import\b[^;]{0,80}?["'](https?:)?//""")
 # What a browser fetches by itself, and the attribute that says from where.
-FETCHED = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "use": "href"}
+FETCHED = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "srcset", "use": "href"}
 
 
 def outside() -> Iterator[tuple[str, str]]:
@@ -232,7 +232,7 @@ def faults(site: Path) -> Iterator[str]:
             source = element.get(FETCHED[element.tag]) or ""
             if urlsplit(source).netloc or (element.tag == "script" and IMPORT.search(element.text or "")):
                 yield f"{here} fetches {source or 'what a script imports'}"
-        for target in tree.xpath("//a/@href | //img/@src | //script/@src | //link/@href"):
+        for target in tree.xpath("//a/@href | //img/@src | //script/@src | //link/@href | //source/@srcset"):
             found = local(file, target, site)
             if found is None:
                 continue
