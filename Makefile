@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test test-all lint site results clean
+.PHONY: demo test test-all lint site packages results clean
 
 demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(VENV)/bin/python examples/demo.py
@@ -24,6 +24,11 @@ lint: $(VENV)/.test
 # The documentation as a site, in site/: links are checked, and nothing in it is fetched from elsewhere.
 site: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
+# Sdists and wheels in dist/, tried in new environments.
+packages: $(VENV)/.demo
+	$(PIP_INSTALL) build twine
+	$(VENV)/bin/python tools/packages.py
 
 # The tables and pictures of the shared datasets: benchmarks/results (an hour or more on two cores).
 results: $(VENV)/.test

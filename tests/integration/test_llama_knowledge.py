@@ -82,7 +82,7 @@ def ids(nodes):
 
 
 def test_every_class_is_exported_and_has_its_author():
-    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[2] / "packages/llama-index-retrievers-graph/pyproject.toml").read_text(encoding="utf-8")
     authors = tomllib.loads(text)["tool"]["llamahub"]["class_authors"]
     classes = {name: value for name, value in vars(package).items() if isinstance(value, type)}
     ours = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from graph_retrievers.errors import GraphRetrieverError
+from graph_retrievers.errors import GraphRetrieverError, MissingDependencyError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
@@ -30,13 +30,18 @@ def print_taxonomy(args: argparse.Namespace) -> None:
             rows.append((name, "-", " ".join(str(made).split())))
     _print_table(rows)
     print()
-    kinds, asked = dict[str, OperatorKind](), dict[str, list[str]]()
-    for _, made in chain(retrievers, _retrievers(_knowledge())):
+    kinds, asked, lacking = dict[str, OperatorKind](), dict[str, list[str]](), dict[str, str]()
+    for name, made in chain(retrievers, _retrievers(_knowledge())):
         if not isinstance(made, Retriever):
             continue
         kinds |= {part.name: part.kind for part in made.operator.parts()}
         plan: dict[str, Any] = {"plan": _PLAN} if "plan" in made.operator.reads else {}
-        for call in made.retrieve("What did Ada Holm write of?", **plan).trace:
+        try:
+            trace = made.retrieve("What did Ada Holm write of?", **plan).trace
+        except MissingDependencyError as error:
+            lacking[name] = str(error)
+            continue
+        for call in trace:
             for operator in call.operators:
                 asked.setdefault(operator, []).append(call.request.__name__)
     order = [member.value for member in OperatorKind]
@@ -45,6 +50,8 @@ def print_taxonomy(args: argparse.Namespace) -> None:
     print()
     for member in OperatorKind:
         print(f"{member.value:<6} {member.name.lower().replace('_', ' ')}")
+    for name, why in lacking.items():
+        print(f"\n{name} was not run: {why}")
 
 
 # On other graphs, some retrievers have fewer lists, or others.
