@@ -76,7 +76,7 @@ def try_installed(folder: Path, place: Path) -> None:
     """Install as users do, by the names for the frameworks, and run the demo and the command."""
     programs = environment(sys.executable, place / "env")
     wheels = [wheel(folder, name) for name in NAMES]
-    pip = (programs / "python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    pip = (programs / "python", "-m", "pip", "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt")
     run(*pip, f"{wheels[0]}[offline]", *wheels[1:])
     shutil.copytree(ROOT / "examples", place / "examples")
     where = run(programs / "python", "-c", "import graph_retrievers; print(graph_retrievers.__file__)", cwd=place)

@@ -9,9 +9,10 @@ import pytest
 
 from graph_retrievers import __version__
 from graph_retrievers.cli import main
-from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.errors import MissingDependencyError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals import concept_parser
 from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
@@ -285,6 +286,14 @@ class TestTaxonomy:
         assert asked["STeX"] == ["O_vgs", "Neighbors, Degree, Scores"] and asked["Rerank"] == ["O_m", "Relevance"]
         assert "-" not in {requests for _, requests in asked.values()}
         assert [line.split()[0] for line in lines[-5:]] == ["O_vs", "O_gs", "O_m", "O_vgs", "O_gm"]
+
+    def test_one_that_needs_a_missing_package_is_named_and_the_others_are_asked(self, capsys, monkeypatch):
+        def missing():
+            raise MissingDependencyError("The parser is not installed.")
+
+        monkeypatch.setattr(concept_parser, "_tools", missing)
+        status, out, _ = run(capsys, "taxonomy")
+        assert status == 0 and out.endswith("\n\ng-rag was not run: The parser is not installed.\n")
 
 
 class TestErrors:

@@ -1,4 +1,4 @@
-"""What this package imports is declared, and constraints.txt has the versions the tests ran with, wider where others need it."""
+"""What this package imports is declared, the names for the frameworks install it, and constraints.txt has the versions the tests ran with, wider where others need it."""
 
 import ast
 import sys
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import graph_retrievers
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = {
@@ -88,3 +90,12 @@ def test_every_python_from_3_11_finds_a_soupsieve():
 def test_all_others_are_one_version():
     loose = [name for name, specifier in CONSTRAINTS.items() if [part.operator for part in specifier] != ["=="]]
     assert loose == ["pandas", "soupsieve"] and "torch" in CONSTRAINTS
+
+
+@pytest.mark.parametrize("name", ["langchain-graph-retrievers", "llama-index-retrievers-graph"])
+def test_the_names_for_frameworks_install_this_version_with_their_extra(name):
+    other = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
+    (needed,) = map(Requirement, other["dependencies"])
+    assert other["name"] == name and other["version"] == PROJECT["version"] == graph_retrievers.__version__
+    assert needed.name == PROJECT["name"] and needed.extras <= set(EXTRAS) and f"=={PROJECT['version']}" == str(needed.specifier)
+    assert needed.extras == {"llama-index" if "llama" in name else "langchain"}
