@@ -82,8 +82,8 @@ def ids(nodes):
 
 
 def test_every_class_is_exported_and_has_its_author():
-    text = (Path(__file__).resolve().parents[2] / "packages/llama-index-retrievers-graph/pyproject.toml").read_text(encoding="utf-8")
-    authors = tomllib.loads(text)["tool"]["llamahub"]["class_authors"]
+    project = Path(__file__).resolve().parents[2] / "packages/llama-index-retrievers-graph/pyproject.toml"
+    authors = tomllib.loads(project.read_text(encoding="utf-8"))["tool"]["llamahub"]["class_authors"]
     classes = {name: value for name, value in vars(package).items() if isinstance(value, type)}
     ours = {
         name for name, cls in classes.items() if issubclass(cls, (BaseRetriever, BaseNodePostprocessor, BasePydanticVectorStore))

@@ -1,4 +1,4 @@
-"""What this package imports is declared, the names for the frameworks install it, and constraints.txt has the versions the tests ran with, wider where others need it."""
+"""Imports are declared, the names for the frameworks install this version, and constraints.txt has what the tests ran with."""
 
 import ast
 import sys
