@@ -90,9 +90,10 @@ def try_installed(folder: Path, place: Path) -> None:
 
 def try_other(minor: int, folder: Path, place: Path) -> None:
     """Compile and import the wheel with another Python, without what it depends on."""
-    python = shutil.which(f"python3.{minor}")
-    # A shim of a version manager may stand for a Python that is not chosen.
-    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+    # The one that comes first on the path may be a shim of pyenv for a Python that is not chosen.
+    places = [shutil.which(f"python3.{minor}"), *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python")]
+    found = (path for path in places if path and not subprocess.run([path, "-c", ""], capture_output=True).returncode)
+    if (python := next(found, None)) is None:
         print(f"Python 3.{minor}: not at hand")
         return
     programs = environment(python, place / f"env{minor}")
