@@ -199,8 +199,11 @@ def summary(markdown: str) -> tuple[str, str]:
 
 
 def llms(nav: list[Any], pages: dict[str, str], name: str, about: str) -> str:
-    """Return llms.txt: the pages of the navigation with what index.md says of them, as https://llmstxt.org describes."""
-    told = dict(re.findall(r"^\| \[[^]]+\]\(([^)]+)\) \| (.+) \|$", pages["index.md"], re.MULTILINE))
+    """Return llms.txt: the pages of the navigation with what the tables of index pages say, as https://llmstxt.org describes."""
+    told = {}
+    for index in filter(lambda page: posixpath.basename(page) == "index.md", pages):
+        for page, subject in re.findall(r"^\| \[[^]]+\]\(([^)]+)\) \|.*?([^|]+) \|$", pages[index], re.MULTILINE):
+            told.setdefault(posixpath.join(posixpath.dirname(index), page), subject.strip())
     lines, last = [f"# {name}", "", f"> {about}"], ""
     for section, page in parts(nav):
         if section != last:

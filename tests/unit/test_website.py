@@ -43,8 +43,11 @@ def test_every_page_of_the_navigation_is_there_and_every_page_of_docs_is_in_it()
 def test_llms_txt_lists_the_pages_in_their_order():
     pages = {"index.md": "# All\n\nText.\n\n| page | subject |\n| --- | --- |\n| [B](b.md) | of b |\n", "b.md": "# B\n\nText."}
     pages["c.md"] = "# C `x`\n\n```python\nx = 1\n```\n\nOf [a loom](b.md): it weaves. More."
-    made = website.llms([{"First": ["index.md", {"Bee": "b.md"}]}, {"Then": [{"Cee": "c.md"}]}], pages, "name", "About it")
-    first, then = "- [All](index.md): Text.\n- [B](b.md): of b", "- [C `x`](c.md): Of a loom"
+    pages["d/index.md"] = "# D\n\n| page | name | idea |\n| --- | --- | --- |\n| [E](e.md) | `e` | an idea |\n"
+    pages["d/e.md"] = "# E\n\n`e`: x"
+    nav = [{"First": ["index.md", {"Bee": "b.md"}]}, {"Then": [{"Cee": "c.md"}, {"More": [{"Eee": "d/e.md"}]}]}]
+    made = website.llms(nav, pages, "name", "About it")
+    first, then = "- [All](index.md): Text.\n- [B](b.md): of b", "- [C `x`](c.md): Of a loom\n- [E](d/e.md): an idea"
     assert made == f"# name\n\n> About it\n\n## First\n\n{first}\n\n## Then\n\n{then}\n"
 
 
