@@ -236,7 +236,7 @@ def picture(title: str, panels: list[tuple[str, str]]) -> str:
     )
     height = HEIGHT + (36 if used else 0)
     room = len(used) * 160 + (104 if used[-1][0] == "shared" else 12) if used else 0
-    frame = f'<rect class="card" x="0" y="{HEIGHT + 8}" width="{room}" height="28" rx="8" stroke="none"/>' if used else ""
+    frame = f'<rect class="card" x=".5" y="{HEIGHT + 7.5}" width="{room}" height="28" rx="8"/>' if used else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-labelledby="title description"><title id="title">{escape(title)}</title><desc id="description">{escape(told)}</desc>'
