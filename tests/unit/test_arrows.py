@@ -44,6 +44,7 @@ ROOMS = {
     },
     "agents": {"errors", "arguments", "graph", "hits", "retrievers"},
     "serve": {"errors", "agents", "arguments", "graph", "hits", "index", "retrievers", "search", "systems"},
+    "testing": {"errors", "graph", "hits", "index", "retrievers", "search", "signals", "stores", "systems"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems", "progress"},
     "commands": {
         *("errors", "arguments", "agents", "serve", "graph", "signals", "datasets", "index", "search", "retrievers", "systems"),

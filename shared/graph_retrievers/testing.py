@@ -1,0 +1,314 @@
+"""Checks that a retriever, an operator, a model or a store of your own must pass: call them in your tests.
+
+Each raises AssertionError, which says what was asked, what came and what was expected, and returns None otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.hits import Hits
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.operator import Operator, kind_of
+from graph_retrievers.signals.embedding import as_embedding, embed_queries, embed_texts
+from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.stores.remote import GraphStore, RemoteIndex, RemoteRetriever, VectorStore, WordStore
+from graph_retrievers.systems.registry import retriever_class
+
+__all__ = ["check_embedding", "check_operator", "check_relevance", "check_retriever", "check_stores"]
+
+# A product of a larger matrix may add in another order.
+_ROUNDING = 1e-5
+_TEXTS = ("A loom weaves cloth.", "Punched cards drive a loom.", "", "A mill grinds corn.", "A loom weaves cloth.")
+# Systems that ask a graph and vectors for all that stores are asked for, without what the whole graph would tell.
+_ALONE = {"fuse": False}
+_SYSTEMS: dict[str, dict[str, Any]] = {
+    **{"vector": {}, "gar": {}, "fastinsight": _ALONE, "eager": _ALONE, "mmr": _ALONE, "scored": _ALONE},
+    **{"spreading": {**_ALONE, "hub_exponent": 0.5}, "walk-fusion": {"form": "links", "bridges": 0}},
+}
+
+
+def check_retriever(
+    retriever: RetrieverProtocol, queries: Sequence[str], *, k: int = 5, inputs: Mapping[str, Sequence[Any]] | None = None
+) -> None:
+    """Check what holds for every retriever of this package.
+
+    A batch gives what its queries give one by one, twice the same, from several threads and over ``aretrieve``; hits are at most k
+    nodes, none twice, best first, with finite scores; a filter lets nothing else through; an empty query is refused.
+
+    Parameters
+    ----------
+    retriever : RetrieverProtocol
+    queries : sequence of str, length B
+        Two or more, for which the retriever finds something.
+    k : int, default 5
+    inputs : mapping of str to sequence of length B, optional
+        What else the retriever reads (its ``inputs``), one value a query.
+
+    Raises
+    ------
+    AssertionError
+        If one of these does not hold.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> check_retriever(BM25(GraphIndex.from_texts(["a loom", "a card"])), ["Which loom?", "Which card?"])
+    """
+    given = dict(inputs or {})
+    _expect(len(queries) > 1, f"check_retriever needs two queries or more, got {len(queries)}")
+
+    def one(place: int) -> Hits:
+        return retriever.retrieve(queries[place], k, **{name: values[place] for name, values in given.items()})
+
+    # The first query once more, at the end of the batch.
+    again = {name: [*values, values[0]] for name, values in given.items()}
+    *together, repeated = retriever.retrieve_batch([*queries, queries[0]], k, **again)
+    alone = [one(place) for place in range(len(queries))]
+    _expect(any(map(len, together)), "no query found anything; give queries that the retriever answers")
+    for query, hits in zip(queries, together, strict=True):
+        _check_hits(hits, k, query)
+    for place, query in enumerate(queries):
+        _same(together[place], alone[place], f"{query!r} in a batch, and alone")
+    _same(repeated, together[0], f"{queries[0]!r} twice in one batch")
+    with ThreadPoolExecutor(4) as pool:
+        places = [*range(len(queries))] * 3
+        for place, hits in zip(places, pool.map(one, places), strict=True):
+            _same(hits, alone[place], f"{queries[place]!r} from several threads, and alone")
+    ask = getattr(retriever, "aretrieve_batch", None)
+    if ask is not None:
+        for place, hits in enumerate(asyncio.run(ask(list(queries), k, **given))):
+            _same(hits, together[place], f"{queries[place]!r} of aretrieve_batch, and of retrieve_batch")
+    _check_filters(retriever, queries, k, given, together)
+    _expect(list(retriever.retrieve_batch([], k, **{name: [] for name in given})) == [], "a batch of no queries has hits")
+    for empty in ("", "  "):
+        try:
+            retriever.retrieve(empty, k)
+        except InvalidArgumentError:
+            continue
+        _expect(False, f"the query {empty!r} is not refused; expected InvalidArgumentError")
+
+
+def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str], *, k: int = 5) -> None:
+    """Check an operator as a retriever (:func:`check_retriever`), within a scope, and the kind that it declares.
+
+    Within a scope it is to find what it finds on an index of the scope's nodes alone. What it asks is to be of its
+    `kind` (:func:`graph_retrievers.search.operator.kind_of`).
+
+    Parameters
+    ----------
+    operator : Operator
+        One that starts a search, or a composition whose first operator does.
+    index : GraphIndex
+        Of four nodes or more.
+    queries : sequence of str, length B
+    k : int, default 5
+
+    Raises
+    ------
+    AssertionError
+        If one of these does not hold.
+
+    Examples
+    --------
+    >>> from graph_retrievers.operators import BM25Search
+    >>> texts = ["a loom", "a card", "a mill", "a loom of wood"]
+    >>> check_operator(BM25Search(), GraphIndex.from_texts(texts), ["Which loom?", "Which card?"])
+    """
+    retriever = Retriever(index, operator, backfill=False)
+    check_retriever(retriever, queries, k=k)
+    trace = retriever.retrieve(queries[0], k).trace
+    for part in operator.parts():
+        seen = kind_of(type(trace)(asked for asked in trace if part.name in asked.operators))
+        _expect(seen in (None, part.kind), f"{part.name} declares the kind {part.kind.value}, and asks as {seen and seen.value}")
+    ids = index.graph.ids[::2]
+    scope = {"$id": {"$in": ids}}
+    own = Retriever(index.within(scope), operator, backfill=False)
+    for query in queries:
+        inside, expected = retriever.retrieve(query, k, scope=scope), own.retrieve(query, k)
+        _expect({hit.id for hit in inside} <= set(ids), f"{query!r} within a scope finds nodes that are not in it")
+        _same(inside, expected, f"{query!r} within a scope, and on the index of its nodes")
+
+
+def check_embedding(embedding: Any, texts: Sequence[str] = _TEXTS) -> None:
+    """Check an embedding model: shapes, finite numbers, the same vector for the same text, whatever it is embedded with.
+
+    Parameters
+    ----------
+    embedding : Embedding, callable, or a model of LangChain, LlamaIndex or sentence-transformers
+    texts : sequence of str
+        Two or more; an empty text, and one that is there twice, are among those by default.
+
+    Raises
+    ------
+    AssertionError
+        If one of these does not hold.
+
+    Examples
+    --------
+    >>> check_embedding(lambda texts: [[1.0, float(len(text))] for text in texts])
+    """
+    model, given = as_embedding(embedding), list(texts)
+    vectors = embed_texts(model, given)
+    _expect(vectors.ndim == 2 and len(vectors) == len(given), f"{len(given)} texts have vectors of shape {tuple(vectors.shape)}")
+    _expect(bool(vectors.isfinite().all()), "vectors of texts hold NaN or infinity")
+    backwards = embed_texts(model, given[::-1]).flip(0)
+    worst = float((vectors - backwards).abs().max())
+    _expect(worst < 1e-3, f"a text has another vector in another order of texts: entries differ by {worst:.2g}")
+    for place, text in enumerate(given):
+        alone = embed_texts(model, [text])[0]
+        worst = float((alone - vectors[place]).abs().max())
+        _expect(worst < 1e-3, f"{text!r} has another vector among others than alone: entries differ by {worst:.2g}")
+    queries = embed_queries(model, [text for text in given if text.strip()], vectors.shape[1])
+    _expect(bool(queries.isfinite().all()), "vectors of queries hold NaN or infinity")
+
+
+def check_relevance(relevance: Any, query: str = "Which loom?", texts: Sequence[str] = _TEXTS) -> None:
+    """Check a relevance model: a finite score a text, and the same for the same pair, unless it judges lists.
+
+    Parameters
+    ----------
+    relevance : RelevanceModel, or what :class:`~graph_retrievers.index.GraphIndex` takes as `relevance`
+    query : str
+    texts : sequence of str
+        Two or more.
+
+    Raises
+    ------
+    AssertionError
+        If one of these does not hold.
+
+    Examples
+    --------
+    >>> check_relevance(lambda pairs: [float(len(text)) for _, text in pairs])
+    """
+    model, given = as_relevance_model(relevance), list(texts)
+    ((latents, _),) = model.encode_lists([(query, given)])
+    scores = model.score(latents)
+    _expect(scores.shape == (len(given),), f"{len(given)} texts have scores of shape {tuple(scores.shape)}")
+    _expect(bool(scores.isfinite().all()), "scores hold NaN or infinity")
+    if model.listwise:
+        return
+    for place, text in enumerate(given):
+        alone = float(model.score(model.encode([query], [text]))[0])
+        _expect(
+            abs(alone - float(scores[place])) < 1e-3,
+            f"{text!r} scores {alone:.6g} alone and {float(scores[place]):.6g} among others; set listwise if that is meant",
+        )
+
+
+def check_stores(
+    index: GraphIndex,
+    graph: GraphStore,
+    vectors: VectorStore,
+    queries: Sequence[str],
+    *,
+    words: WordStore | None = None,
+    k: int = 5,
+) -> None:
+    """Check stores that hold the nodes, edges, vectors and words of an index: retrievers on them find what they find on the index.
+
+    Without `words`, BM25 is that of the index, so that only `graph` and `vectors` are checked; with it, scores may differ, as
+    analysers do, and only its contract is checked: ids that exist, best first, no more than were asked for.
+
+    Parameters
+    ----------
+    index : GraphIndex
+        In memory, with vectors, an embedding model and BM25.
+    graph : GraphStore
+    vectors : VectorStore
+    queries : sequence of str, length B
+    words : WordStore, optional
+    k : int, default 5
+
+    Raises
+    ------
+    AssertionError
+        If a retriever finds something else.
+    """
+    ids = set(index.graph.ids)
+    _check_graph(graph, index.graph)
+    found = vectors.search(embed_queries(index.embedding, list(queries)).numpy(), k)
+    for query, names in zip(queries, found, strict=True):
+        _expect(
+            len(set(names)) == len(list(names)) == min(k, len(ids)), f"the vector store has {len(list(names))} nodes for {query!r}"
+        )
+        _expect(
+            set(names) <= ids,
+            f"the vector store has nodes that the graph does not have, such as {min(set(names) - ids, default='')!r}",
+        )
+    held = vectors.vectors(sorted(ids))
+    _expect(set(held) == ids, f"the vector store has no vector of {sorted(ids - set(held))[:3]}")
+    if words is not None:
+        for query, pairs in zip(queries, words.search(list(queries), k), strict=True):
+            scores = [score for _, score in pairs]
+            _expect(
+                len(pairs) <= k and {name for name, _ in pairs} <= ids, f"the word store has other nodes for {query!r}, or too many"
+            )
+            _expect(scores == sorted(scores, reverse=True), f"the word store's scores for {query!r} do not fall: {scores}")
+    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=index.embedding, relevance=index.relevance)
+    for system, options in _SYSTEMS.items():
+        kind, settings = retriever_class(system)
+        settings |= options
+        here = kind(index, k=k, **settings).retrieve_batch(list(queries))
+        there = RemoteRetriever(remote, kind, k=k, **settings).retrieve_batch(list(queries))
+        for query, ours, theirs in zip(queries, here, there, strict=True):
+            _same(theirs, ours, f"{system} for {query!r} on the stores, and on the index", notes=False)
+
+
+def _check_graph(store: GraphStore, graph: CorpusGraph) -> None:
+    count, _ = store.sample(1)
+    _expect(count == len(graph), f"the graph store has {count} nodes, and the index {len(graph)}")
+    page = store.read(texts=list(graph.ids), limit=10 * (len(graph) + graph.num_edges))
+    held = {node.id: node for node in page.nodes}
+    for row, name in enumerate(graph.ids):
+        _expect(name in held, f"the graph store does not find the node {name!r}")
+        found, expected = (held[name].text, held[name].title), (graph.texts[row], graph.titles[row])
+        _expect(found == expected, f"the graph store has {found!r} as text and title of {name!r}, and the index {expected!r}")
+
+
+def _check_hits(hits: Hits, k: int, query: str) -> None:
+    nodes = [hit for hit in hits if hit.kind == "node"]
+    ids, scores = [hit.id for hit in nodes], [hit.score for hit in nodes]
+    _expect(len(ids) <= k, f"{query!r} has {len(ids)} nodes, and k={k}")
+    _expect(len(set(ids)) == len(ids), f"{query!r} has a node twice: {ids}")
+    _expect(bool(np.isfinite(scores).all()), f"{query!r} has scores that are not finite: {scores}")
+    _expect(scores == sorted(scores, reverse=True), f"{query!r} has scores that do not fall: {scores}")
+
+
+def _check_filters(
+    retriever: RetrieverProtocol, queries: Sequence[str], k: int, given: dict[str, Any], found: Sequence[Hits]
+) -> None:
+    none = retriever.retrieve_batch(list(queries), k, filter={"$id": "no node has this id"}, **given)
+    _expect(not any(map(len, none)), "a filter that lets nothing through gives hits")
+    ids = sorted({hit.id for hits in found for hit in hits})[::2]
+    for query, hits in zip(queries, retriever.retrieve_batch(list(queries), k, filter={"$id": {"$in": ids}}, **given), strict=True):
+        others = {hit.id for hit in hits} - set(ids)
+        _expect(not others, f"{query!r} finds {sorted(others)}, which the filter does not let through")
+
+
+def _same(ours: Hits, theirs: Hits, what: str, notes: bool = True) -> None:
+    """Compare hits in all that must not depend on company, and scores up to rounding."""
+    ids, others = ([hit.id for hit in hits] for hits in (ours, theirs))
+    _expect(ids == others, f"{what}: {ids} and {others}")
+    for mine, other in zip(ours, theirs, strict=True):
+        told, wanted = ((hit.operator, hit.kind, str(hit.path), hit.text, dict(hit.ranks)) for hit in (mine, other))
+        _expect(told == wanted, f"{what}: {told} and {wanted} of {mine.id!r}")
+        close = abs(mine.score - other.score) <= _ROUNDING * max(1.0, abs(other.score))
+        _expect(close, f"{what}: the scores {mine.score!r} and {other.score!r} of {mine.id!r}")
+    if notes:
+        _expect(tuple(ours.notes) == tuple(theirs.notes), f"{what}: the notes {ours.notes} and {theirs.notes}")
+
+
+def _expect(holds: bool, told: str) -> None:
+    if not holds:
+        raise AssertionError(told)
