@@ -29,11 +29,10 @@ __all__ = ["check_embedding", "check_operator", "check_relevance", "check_retrie
 # A product of a larger matrix may add in another order.
 _ROUNDING = 1e-5
 _TEXTS = ("A loom weaves cloth.", "Punched cards drive a loom.", "", "A mill grinds corn.", "A loom weaves cloth.")
-# Systems that ask a graph and vectors for all that stores are asked for, without what the whole graph would tell.
-_ALONE = {"fuse": False}
+# Systems that ask a graph and vectors for what stores are asked for, without what the whole graph would tell.
 _SYSTEMS: dict[str, dict[str, Any]] = {
-    **{"vector": {}, "gar": {}, "fastinsight": _ALONE, "eager": _ALONE, "mmr": _ALONE, "scored": _ALONE},
-    **{"spreading": {**_ALONE, "hub_exponent": 0.5}, "walk-fusion": {"form": "links", "bridges": 0}},
+    **{"vector": {}, "gar": {}, "walk-fusion": {"form": "links", "bridges": 0}},
+    **dict.fromkeys(("fastinsight", "eager", "mmr", "scored"), {"fuse": False}),
 }
 
 
