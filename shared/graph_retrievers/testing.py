@@ -233,10 +233,14 @@ def check_stores(
     ------
     AssertionError
         If a retriever finds something else.
+    InvalidArgumentError
+        If the index has no embedding model.
     """
+    if (model := index.embedding) is None:
+        raise InvalidArgumentError("The index has no embedding model to embed the queries with; build it with embedding=.")
     ids = set(index.graph.ids)
     _check_graph(graph, index.graph)
-    found = vectors.search(embed_queries(index.embedding, list(queries)).numpy(), k)
+    found = vectors.search(embed_queries(model, list(queries)).numpy(), k)
     for query, names in zip(queries, found, strict=True):
         _expect(
             len(set(names)) == len(list(names)) == min(k, len(ids)), f"the vector store has {len(list(names))} nodes for {query!r}"
@@ -254,7 +258,7 @@ def check_stores(
                 len(pairs) <= k and {name for name, _ in pairs} <= ids, f"the word store has other nodes for {query!r}, or too many"
             )
             _expect(scores == sorted(scores, reverse=True), f"the word store's scores for {query!r} do not fall: {scores}")
-    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=index.embedding, relevance=index.relevance)
+    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=model, relevance=index.relevance)
     for system, options in _SYSTEMS.items():
         kind, settings = retriever_class(system)
         settings |= options
