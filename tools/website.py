@@ -210,7 +210,9 @@ def llms(nav: list[Any], pages: dict[str, str], name: str, about: str) -> str:
             lines += ["", f"## {section}", ""]
         title, first = summary(pages[page])
         about = told.get(page, first)
-        lines.append(f"- [{title}]({page}): {about}" if about else f"- [{title}]({page.replace('.md', '.html')})")
+        # A notebook, and a page without a sentence, is not there as Markdown.
+        file = page if about and page.endswith(".md") else str(Path(page).with_suffix(".html"))
+        lines.append(f"- [{title}]({file}): {about}" if about else f"- [{title}]({file})")
         last = section
     return "\n".join(lines) + "\n"
 

@@ -47,6 +47,9 @@ def test_llms_txt_lists_the_pages_in_their_order():
     pages["d/e.md"] = "# E\n\n`e`: x"
     nav = [{"First": ["index.md", {"Bee": "b.md"}]}, {"Then": [{"Cee": "c.md"}, {"More": [{"Eee": "d/e.md"}]}]}]
     made = website.llms(nav, pages, "name", "About it")
+    pages["d.ipynb"] = "# D\n\nA notebook."
+    notebook = website.llms(["index.md", "d.ipynb"], pages, "name", "About it")
+    assert notebook.endswith("- [D](d.html): A notebook.\n")
     first, then = "- [All](index.md): Text.\n- [B](b.md): of b", "- [C `x`](c.md): Of a loom\n- [E](d/e.md): an idea"
     assert made == f"# name\n\n> About it\n\n## First\n\n{first}\n\n## Then\n\n{then}\n"
 
