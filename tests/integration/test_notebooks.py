@@ -62,6 +62,25 @@ def test_a_cell_that_fails_ends_a_run(tmp_path):
         notebooks.run(path)
 
 
+def test_what_differs_from_run_to_run_is_not_kept():
+    output = nbformat.v4.new_output
+    outputs = [
+        output("stream", name=name, text=text) for name, text in (("stdout", "a\n"), ("stderr", "warned"), ("stdout", "b\n"))
+    ]
+    shown = {"image/png": "", "text/plain": "<Figure>"}
+    outputs.append(output("execute_result", data=shown, metadata={"time": 1}, execution_count=3))
+    cell = nbformat.v4.new_code_cell("1", outputs=outputs, execution_count=3, metadata={"execution": {"started": "now"}})
+    made = notebooks.plain(nbformat.v4.new_notebook(cells=[cell], metadata={"machine": "this"}))
+    nbformat.validate(made)
+    assert made.metadata == notebooks.METADATA
+    kept = made.cells[0]
+    assert (kept.id, kept.metadata, kept.execution_count) == ("cell-0", {}, None)
+    assert [each.get("text") or each for each in kept.outputs] == [
+        "a\nb\n",
+        {"output_type": "execute_result", "data": {"image/png": ""}, "metadata": {}, "execution_count": None},
+    ]
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_notebook_is_small_and_says_nothing_of_the_machine(path):
     text = path.read_text(encoding="utf-8")
