@@ -10,15 +10,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+from datetime import date
 from pathlib import Path
 
 import networkx
 import pytest
 from starlette.testclient import TestClient
 
-from graph_retrievers import BM25, GraphIndex, Node, SpreadingActivation, build_retriever
+from graph_retrievers import BM25, Edge, GraphIndex, Hits, Node, SpreadingActivation, build_retriever
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.search.recording import recorded
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
@@ -82,7 +84,9 @@ def test_a_search_tells_round_by_round_what_was_asked_and_found():
         ("MirrorMask", "music by", "Iain Ballamy"): (first, True),
         ("Coraline", "drawn by", "Dave McKean"): (second, False),
     }
-    assert {names[node["row"]]: node["step"] for node in drawn["nodes"]}["Coraline"] == second
+    # The step that found each first: the walk comes back to the film.
+    steps = {names[node["row"]]: node["step"] for node in drawn["nodes"]}
+    assert steps == {"MirrorMask": told[0][0], "Dave McKean": first, "Iain Ballamy": first, "Coraline": second}
     assert [hit["path"] for hit in drawn["hits"]] == [
         hit.path.text if len(hit.path.nodes) > 1 else ""
         for hit in spreading(index).retrieve("Who wrote the music of MirrorMask?", 3)
@@ -103,6 +107,9 @@ def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name)
     pairs = {frozenset((edge["source"], edge["target"])) for edge in drawn["edges"]}
     assert all(frozenset((row, near)) in pairs for row, _, near in found if near is not None and row != near)
     json.dumps(drawn, allow_nan=False)
+    # Of few nodes that are drawn, the hits and their paths are the first.
+    answer = {row for hit in drawn["hits"] for row in hit["rows"]}
+    assert {node["row"] for node in picture(retriever, question, 5, most=len(answer))["nodes"]} == answer
 
 
 def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first():
@@ -118,9 +125,13 @@ def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first():
 def test_a_record_holds_the_steps_of_its_own_call_alone():
     index = small()
     retriever = BM25(index, share_batches=True, backfill=False)
+    shared = []
+    retriever._shared_calls = lambda *call: shared.append(call) or [Hits()]
     with recorded() as found:
         retriever.retrieve("fantasy film")
+    assert not shared, "it would share a batch with the questions of others"
     retriever.retrieve("book")
+    assert len(shared) == 1
     assert [call.asked.request.__name__ for call in found] == ["Nearest"]
     assert found[0].nodes.tolist()[0] == 0 and found[0].scores[0] > 0
 
@@ -165,6 +176,24 @@ def test_a_subgraph_is_exported_as_node_link_json_and_graphml(client):
     graph = networkx.parse_graphml(answer.text)
     assert answer.headers["content-type"].startswith("application/xml")
     assert {data["title"] for _, data in graph.nodes(data=True)} == {"MirrorMask", "Dave McKean", "Coraline"}
+
+
+def test_what_json_cannot_hold_is_exported_as_plain_values():
+    metadata = {"year": float("nan"), "when": [date(2005, 1, 2), float("inf")], "deep": {"a": (1, None, True)}}
+    part = Subgraph((Node("a", "x\x00y", "Ada", metadata=metadata), Node("a\x00", "")), (Edge("a", "a\x00", "r"),))
+    plain = json.loads(json.dumps(part.to_node_link(), allow_nan=False))
+    assert plain["nodes"][0]["metadata"] == {"year": None, "when": ["2005-01-02", None], "deep": {"a": [1, None, True]}}
+    # XML has no NUL; nodes whose ids differ in one stay two.
+    graph = networkx.parse_graphml(part.to_graphml())
+    assert graph.order() == 2 and graph.nodes["n0"]["text"] == "x\ufffdy"
+    assert json.loads(graph.nodes["n0"]["metadata"]) == plain["nodes"][0]["metadata"]
+
+
+def test_an_export_has_a_bound(client, monkeypatch):
+    monkeypatch.setattr(server, "_MOST_TEXT", 40)
+    assert client.post("/api/export", json={"rows": [0]}).status_code == 200
+    answer = client.post("/api/export", json={"rows": [0, 1]})
+    assert answer.status_code == 400 and "56 characters of text; expected at most 40" in answer.json()["error"]
 
 
 def test_long_texts_are_read_in_parts(monkeypatch):

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.graph.corpus_graph import Edge, Node
@@ -79,10 +80,13 @@ class Subgraph:
         return made
 
     def to_node_link(self) -> dict[str, Any]:
-        """Return :meth:`to_networkx` as the lists ``nodes`` and ``edges`` of networkx's node-link form, which JSON can hold."""
+        """Return :meth:`to_networkx` as the lists ``nodes`` and ``edges`` of networkx's node-link form, as plain values.
+
+        What JSON does not have becomes text, and NaN and infinity None.
+        """
         import networkx
 
-        return networkx.node_link_data(self.to_networkx(), edges="edges")  # type: ignore[no-any-return]
+        return _plain(networkx.node_link_data(self.to_networkx(), edges="edges"))  # type: ignore[no-any-return]
 
     def to_graphml(self) -> str:
         """Return :meth:`to_networkx` as GraphML, which Gephi, yEd, Cytoscape and networkx read.
@@ -167,9 +171,19 @@ class Subgraph:
         return "\n".join(out.getvalue() for out in written).rstrip("\n")
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if value is None or isinstance(value, (str, int)) else str(value)
+
+
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Return values as GraphML has them: text, numbers and truth values."""
-    told = {name: json.dumps(value, default=str) if isinstance(value, (dict, list)) else value for name, value in values.items()}
+    told = {name: json.dumps(_plain(value)) if isinstance(value, (dict, list)) else value for name, value in values.items()}
     return {name: _NO_XML.sub("\ufffd", value) if isinstance(value, str) else value for name, value in told.items()}
 
 

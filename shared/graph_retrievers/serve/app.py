@@ -34,6 +34,8 @@ MOST_HITS = 100
 """Hits of one search."""
 
 _MOST_CHARACTERS, _MOST_QUESTION, _MOST_NEIGHBORS = 20_000, 10_000, 500
+# Characters of relations' names that can be chosen, and of all texts of an export.
+_MOST_NAME, _MOST_TEXT = 200, 50_000_000
 # Bytes of a request: that of an export has a number for each node that is drawn.
 _MOST_BYTES = 1 << 18
 # Searches at a time, the others wait; and how many may wait.
@@ -193,10 +195,12 @@ class _Page:
             raise InvalidArgumentError(f"relation is {shown(relation)}; expected text, or null for any relation.")
         found = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
         edges = [
-            named(self.graph, self.graph.row(edge["id"])) | {name: edge[name] for name in ("relation", "direction", "weight")}
+            named(self.graph, self.graph.row(edge["id"]))
+            | {"relation": edge["relation"][:_MOST_NAME], "direction": edge["direction"], "weight": edge["weight"]}
             for edge in found["edges"]
         ]
-        return {"row": row, "edges": edges, "count": found["count"], "relations": found["relations"]}
+        relations = {name: count for name, count in found["relations"].items() if len(name) <= _MOST_NAME}
+        return {"row": row, "edges": edges, "count": found["count"], "relations": relations}
 
     async def export(self, request: Request) -> Any:
         asked = await _body(request, "rows", "format")
@@ -204,7 +208,12 @@ class _Page:
         if not isinstance(rows, list) or not 0 < len(rows) <= MOST_NODES:
             given = f"{len(rows):,} rows" if isinstance(rows, list) else shown(rows)
             raise InvalidArgumentError(f"rows are {given}; expected a list of 1 to {MOST_NODES:,} rows of nodes.")
-        part = await in_thread(subgraph, self.graph, list(dict.fromkeys(map(self._row, rows))))
+        chosen = list(dict.fromkeys(map(self._row, rows)))
+        if (size := sum(len(self.graph.texts[row]) for row in chosen)) > _MOST_TEXT:
+            raise InvalidArgumentError(
+                f"The nodes have {size:,} characters of text; expected at most {_MOST_TEXT:,}. Export fewer."
+            )
+        part = await in_thread(subgraph, self.graph, chosen)
         return await in_thread(part.to_graphml if kind == "graphml" else part.to_node_link)
 
     def _row(self, row: Any) -> int:
@@ -281,7 +290,7 @@ def _answered(answer: Callable[[Request], Awaitable[Any]]) -> Callable[[Request]
 
 
 def _json(found: Any) -> bytes:
-    return json.dumps(found, default=str).encode()
+    return json.dumps(found, allow_nan=False).encode()
 
 
 def _file(name: str) -> Callable[[Request], Awaitable[Response]]:

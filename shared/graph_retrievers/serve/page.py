@@ -59,7 +59,7 @@ def search_page(retriever: Retriever, question: str, k: int | None = None) -> st
     data = {
         "picture": drawn,
         "texts": {row: graph.texts[row][:_TEXT] for row in rows},
-        "exports": {"json": json.dumps(part.to_node_link(), default=str), "graphml": part.to_graphml()},
+        "exports": {"json": json.dumps(part.to_node_link()), "graphml": part.to_graphml()},
     }
     styles, scripts = [page_file("page.css")], [page_file("cytoscape.min.js"), page_file("page.js")]
     allowed = {"script-src": scripts, "style-src": styles}
@@ -93,5 +93,5 @@ def _hash(content: str) -> str:
 
 def _plain(data: Any) -> str:
     """Return JSON that can stand in a page: ASCII, without a character that begins a tag, a comment or an entity."""
-    text = json.dumps(data, default=str)
+    text = json.dumps(data, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
