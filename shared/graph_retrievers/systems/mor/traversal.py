@@ -15,6 +15,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of
 from graph_retrievers.search.driver import Search, Together
+from graph_retrievers.search.fusion import fused, reciprocal_rank_parts
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import ByTitle, Nearest, Request, Scores, Steps
@@ -53,7 +54,7 @@ class MixedTraversal(Operator):
         Nodes to return.
     fill : bool, default True
         Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill); without a plan,
-        the nodes are then those whose vectors are the most similar, as no reranker chooses among those that BM25 finds.
+        the nodes are then those of hybrid search, as no reranker chooses among those that BM25 finds.
     structure : bool, default True
         False takes no step: text matches of the last layer, and the fill (the paper's ablation).
     exact_titles : bool, default True
@@ -189,15 +190,19 @@ class MixedTraversal(Operator):
         reached = reached.taken(np.flatnonzero(question.returned(reached.nodes)))
         # Section 4.1: text fills up what the plan finds, and takes its place where it cannot be walked.
         signal, room = matching_signal(question, self.matching), self.candidates - len(reached)
-        if room > 0 and (self.fill or not paths):
-            if not (self.fill or self.matching) and "dense" in question.signals:
-                # What orders the nodes finds more of them, if no reranker chooses among them.
-                signal = "dense"
-            ends = tuple(dict.fromkeys(path.steps[-1].type for path in paths)) or tuple(schema.targets)
-            filler, _ = yield Nearest(self.candidates + len(reached), signal, returned=True, types=ends)
-            filler = filler[places_of(reached.nodes, filler) < 0][:room]
-            reached = concatenated([reached, Candidates.seeds(filler, np.zeros(len(filler)), self.name)])
-        scores = yield Scores(reached.nodes, "dense" if "dense" in question.signals else signal)
+        ends = tuple(dict.fromkeys(path.steps[-1].type for path in paths)) or tuple(schema.targets)
+        both = tuple(Nearest(self.candidates, name, returned=True, types=ends) for name in ("dense", "bm25"))
+        if not (paths or self.fill or self.matching) and {"dense", "bm25"} <= set(question.signals):
+            # No reranker chooses among what text finds: both signals order it, as in hybrid search.
+            lists = [Candidates.seeds(*answer, self.name) for answer in (yield both)]
+            reached = fused(lists, [reciprocal_rank_parts(part, 60) for part in lists])
+            scores = reached.scores
+        else:
+            if room > 0 and (self.fill or not paths):
+                filler, _ = yield Nearest(self.candidates + len(reached), signal, returned=True, types=ends)
+                filler = filler[places_of(reached.nodes, filler) < 0][:room]
+                reached = concatenated([reached, Candidates.seeds(filler, np.zeros(len(filler)), self.name)])
+            scores = yield Scores(reached.nodes, "dense" if "dense" in question.signals else signal)
         by = best(scores, self.candidates, reached.nodes)
         result = reached.taken(by)
         return replace(
