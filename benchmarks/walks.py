@@ -37,10 +37,11 @@ SENTENCES = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubm
 K = 10
 PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
 cross-encoder, so that `fastinsight` ranks by the vectors. In brackets: alone (`fuse=False`), where the default is fused with a
-search. Recall is not capped. "p" is the p-value of a paired randomisation test of the default against vector search, told where the
-default is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so that it finds what hybrid search does. Left out is what needs a checkpoint, facts
-or a relevance model; without these `gar` and `hipporag` find what vector search does. LinearRAG, which embeds each name and each
-sentence, was not run on metaqa, which has neither. Defaults were chosen on questions of train and dev."""
+search. Recall is not capped. "p" is the p-value of a paired randomisation test of the default against vector search, told where
+the default is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so that it finds what hybrid search
+does. Left out is what needs a checkpoint, facts or a relevance model; without these `gar` and `hipporag` find what vector
+search does. LinearRAG, which embeds each name and each sentence, was not run on metaqa, which has neither. Defaults were chosen
+on questions of train and dev."""
 
 
 def recalls(retriever: Retriever, dataset: Dataset, split: str) -> list[float]:
