@@ -194,7 +194,7 @@ class MixedTraversal(Operator):
         both = tuple(Nearest(self.candidates, name, returned=True, types=ends) for name in ("dense", "bm25"))
         if not (paths or self.fill or self.matching) and {"dense", "bm25"} <= set(question.signals):
             # No reranker chooses among what text finds: both signals order it, as in hybrid search.
-            lists = [Candidates.seeds(*answer, self.name) for answer in (yield both)]
+            lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in (yield both)]
             reached = fused(lists, [reciprocal_rank_parts(part, 60) for part in lists])
             scores = reached.scores
         else:
