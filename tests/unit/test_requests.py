@@ -38,7 +38,7 @@ REQUESTS = [
     *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
     *(kind(NODES) for kind in (Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
     *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
-    *(ByTitle(("TITLE 3", " title 7", ""), kind) for kind in ("film", "person")),
+    *(ByTitle(("TITLE 1", " title 16", "Title 3", "title 17", ""), kind) for kind in ("film", "person")),
     *(Closest(9, exclude_types=types) for types in ((), ("film", "place"))),
     *(Nearest(9, signal, types=types) for signal in ("dense", "bm25") for types in ((), ("film", "place"))),
     *(Nearest(9, "bm25", text="word3 word8", among=among, returned=True) for among in ("start", "name", "walk", "return")),
@@ -66,6 +66,7 @@ def test_each_request_is_answered_as_in_memory(request_, given):
     assert backend.pages.graph_trips <= trips + 1
 
 
+MIX = np.full((len(NODES), len(NODES)), 1 / len(NODES), np.float32)
 OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text in pairs])
 PAIRS = [
     *((kind(NODES, parallel=True), kind(NODES)) for kind in (Links, Neighbors, Degree)),
@@ -82,6 +83,7 @@ PAIRS = [
     (Scores(NODES), Scores(NODES[:3], text="word3 word8")),
     (TermScores(NODES), TermScores(NODES, "dense")),
     (Relevance(NODES), Relevance(NODES, model=OTHER_RELEVANCE)),
+    (Relevance(NODES, MIX, 0.2), Relevance(NODES, MIX, 0.8)),
     (Relevance(NODES), Relevance(NODES, texts=["word1"] * len(NODES))),
     (Instead(Nearest(9), "word3"), Instead(Nearest(9), "word4")),
     (Instead(Nearest(9, returned=True), "word3"), Instead(Nearest(9, returned=True), "word3", returned=True)),

@@ -362,7 +362,8 @@ def test_searches_keep_to_what_may_start_and_what_may_be_returned():
 
 def test_the_closest_nodes_are_those_that_may_start_whatever_the_lengths_of_vectors():
     vectors = [[3.0, 0.0], [0.0, 0.1], [1.0, 1.0], [0.0, 0.0], [-2.0, 0.0], [0.2, 0.1]]
-    for scale in (1, 1 / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)):
+    units = 1 / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+    for scale in (1, units, 1.05 * units):
         index = GraphIndex.from_texts([f"text {row}" for row in range(6)], vectors=np.array(vectors) * scale)
         queries = Queries.of(index, ["one"], vectors=[[2.0, 0.0]], seed_filter={"$id": {"$nin": ["0", "2"]}})
         nodes, cosines = Memory(queries).closest([(0, Closest(6))])[0]
