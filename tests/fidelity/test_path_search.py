@@ -145,6 +145,14 @@ class Store(Signal):
         return self
 
 
+def test_a_seed_that_helps_by_rounding_alone_leads_nowhere():
+    # The similarities of 0 and 1 differ in their last bit.
+    for vectors in ([[1.0000001], [1.0], [0.5]], [[1.0], [1.0000001], [0.5]]):
+        index = GraphIndex.from_texts(["a", "b", "c"], vectors=vectors, edges=[("0", "1"), ("0", "2"), ("1", "2")], bm25=False)
+        hits = Retriever(index, Pipeline(VectorSearch(2), PathSearch(seeds=2)), backfill=False).retrieve("?", vector=[1.0])
+        assert [hit.path.text for hit in hits] == ["0", "1", "0 -> 2"]
+
+
 def test_a_signal_that_gives_scores_only_counts_as_the_better_of_two():
     graph = CorpusGraph(["0", "1"], ["kismet loom", "lund loom"], edges=[("0", "1")])
     store = Store(BM25(graph.contents()))

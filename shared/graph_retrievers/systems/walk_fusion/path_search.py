@@ -19,6 +19,9 @@ from graph_retrievers.systems.walk_fusion.bridges import bridges
 
 __all__ = ["PathSearch"]
 
+# Scores that differ by less than this share are equal: the rest is rounding, of similarities in single precision.
+_EQUAL = 1e-6
+
 
 class PathSearch(Operator):
     r"""Score each candidate alone and as the end of a path from one of the best nodes found so far.
@@ -136,10 +139,10 @@ class PathSearch(Operator):
         along = np.zeros(len(nodes))
         np.maximum.at(along, end, together)
         # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
-        helps, none = together == along[end], len(found)
+        helps, none = together >= (1 - _EQUAL) * along[end], len(found)
         first = np.full(len(nodes), none)
         np.minimum.at(first, end[helps], place[helps])
-        first[ranked[(along[ranked] <= alone[ranked]) | (first[ranked] > np.arange(none))]] = none
+        first[ranked[(along[ranked] <= (1 + _EQUAL) * alone[ranked]) | (first[ranked] > np.arange(none))]] = none
         scores = (1 - self.share) * alone + self.share * np.maximum(alone, along)
 
         by = best(scores, self.k or len(nodes))  # of equal ones those of the lowest rows, as rows ascend
