@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from plain import Kept
 
 from graph_retrievers.datasets import Query, read_dataset
 from graph_retrievers.evaluation.cache import cached_vectors
@@ -23,6 +24,8 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.tuning import Trial, candidates, choices, choose
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems.linear_rag.retriever import LinearRAG
+from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 from graph_retrievers.systems.registry import build_retriever
 
 # The form that is better on each, and the other one.
@@ -108,11 +111,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--draws", type=int, default=10, help="draws of 40 questions without replacement, from train and dev")
     options = parser.parse_args()
-    embedding, found, draws = minilm(), list[dict[Any, Any]](), list[str]()
+    embedding, found, draws = Kept(minilm()), list[dict[Any, Any]](), list[str]()
     for name in options.only.split(","):
         dataset = read_dataset(options.folder / name)
         graph = dataset.graph()
-        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
+        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding.model, graph.contents()))
+        tri = tri_graph(graph, LinearRAG(index, fuse=False).operator.extractor, "passage")
+        embedding.keep([*tri.names, *tri.sentences])
         scores = Scores(index, [query for query in dataset.queries if query.split != "test" and query.gold][:_MOST])
         better, worse = BETTER[name]
         generator, size, kept = np.random.default_rng(0), len(scores.queries), 0
