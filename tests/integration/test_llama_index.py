@@ -530,8 +530,8 @@ def test_callbacks_and_instrumentation_see_the_retrieval():
         nodes = retriever.retrieve(QUESTION)
     start, end = handler.get_event_pairs(CBEventType.RETRIEVE)[0]
     assert start.payload["query_str"] == QUESTION and end.payload["nodes"] == nodes
-    assert [e.class_name() for e in events] == ["RetrievalStartEvent", "RetrievalEndEvent"]
-    assert events[1].nodes == nodes
+    assert [e.class_name() for e in events] == ["RetrievalStartEvent", "GraphSearchEvent", "RetrievalEndEvent"]
+    assert events[2].nodes == nodes
 
 
 def test_instrumentation_sees_each_query_of_a_batch():

@@ -98,8 +98,8 @@ class Subgraph:
         --------
         >>> import networkx
         >>> text = Subgraph((Node("a", "", "Ada"), Node("b", "", "Babbage")), (Edge("a", "b", "knows"),)).to_graphml()
-        >>> networkx.parse_graphml(text).edges(data="relation")
-        OutMultiEdgeDataView([('n0', 'n1', 'knows')])
+        >>> list(networkx.parse_graphml(text).edges(data="relation"))
+        [('n0', 'n1', 'knows')]
         """
         import networkx
 
