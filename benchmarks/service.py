@@ -5,7 +5,7 @@
 Starts examples/service/app.py on a free port of 127.0.0.1 with two tenants. Each update writes five documents of a tenant in one
 change, so that an answer with documents of two updates would be of an index that never was. Prints a JSON object: answers, those
 that failed, that mixed updates, that had documents of the other tenant or of an update that was not begun, seconds of an answer,
-and the memory of all workers (proportional set size) at the first and the last update. Needs fastapi, uvicorn, prometheus-client
+and the memory of all workers (proportional set size) after each update. Needs fastapi, uvicorn, prometheus-client
 and httpx.
 """
 
@@ -138,7 +138,7 @@ async def run(clients: int, seconds: float, updates: int, address: str, process:
         **load.wrong,
         "median seconds": round(median(load.seconds), 3),
         "seconds of 95 %": round(quantiles(load.seconds, n=20)[-1], 3),
-        "memory in MB": [round(held[0] / 2**20), round(held[-1] / 2**20)],
+        "memory in MB": [round(each / 2**20) for each in held],
     }
 
 
@@ -153,9 +153,8 @@ def served(clients: int, seconds: float, workers: int, updates: int, documents: 
         environment = {"INDEX": f"{folder}/index", "TOKENS": str(tokens), "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         free.close()
         command = [sys.executable, "-m", "uvicorn", "app:app", "--app-dir", SERVICE, "--port", port, "--workers", workers]
-        process = subprocess.Popen(
-            [*map(str, command), "--log-level", "warning"], env=os.environ | environment | {"HF_HUB_OFFLINE": "1"}
-        )
+        command += ["--timeout-keep-alive", 75, "--log-level", "warning"]
+        process = subprocess.Popen([*map(str, command)], env=os.environ | environment | {"HF_HUB_OFFLINE": "1"})
         try:
             return asyncio.run(run(clients, seconds, updates, f"http://127.0.0.1:{port}", process.pid, documents))
         finally:

@@ -1,6 +1,6 @@
 """A search service for several tenants, over one index that changes while it serves.
 
-    INDEX=folder TOKENS=tokens.json uvicorn app:app --workers 4
+    INDEX=folder TOKENS=tokens.json uvicorn app:app --workers 4 --timeout-keep-alive 75
 
 Every worker maps the index of the folder into its memory, so that they share it. A worker that gets documents writes them to the
 folder; the others take them over within a second. An answer comes from one state of the index, and a tenant sees its own documents.
