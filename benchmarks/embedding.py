@@ -4,7 +4,8 @@
 
 Rounds are interleaved. Texts are embedded as `index` does, tokenised each time; each row is a process, so that no two have the
 same threads. `--before` is the folder `shared` of an earlier checkout. `--recall` embeds all texts and the questions of a split in
-float32 and in the default precision, and compares rankings; it takes minutes.
+float32 and in the default precision, and compares rankings; it takes minutes. `--peak` compares the arithmetic of the encoder
+with that of bare matrix products of its shapes, by time of the processor in one thread.
 """
 
 from __future__ import annotations
@@ -91,6 +92,43 @@ def compared(names: list[str], texts: list[str], rounds: int, threads: int, befo
         print(f"| {name} | {rates[0]:.1f} | {rates[1]:.1f} | {sooner:.2f} | {between} | {cosine:.6f} |", flush=True)
 
 
+def peak(name: str, texts: list[str]) -> None:
+    """Print billions of operations a second of the encoder in bfloat16, and of matrix products of its shapes."""
+    import torch
+
+    from graph_retrievers import minilm
+
+    torch.set_num_threads(1)
+    encoder, width, layers, limit = minilm(dtype="bfloat16"), 384, 6, 256
+    encoder.embed_documents(texts[:2])
+    lengths = [len(row) for row in encoder._ready().tokenizer(texts, truncation=True, max_length=limit)["input_ids"]]
+    linear, attention = (sum(layers * part for part in parts) for parts in _operations(lengths, width))
+
+    def rate(operations: float, run: Callable[[], Any]) -> float:
+        spent = []
+        for _ in range(5):
+            start = time.process_time()
+            run()
+            spent.append(time.process_time() - start)
+        return operations / min(spent) / 1e9
+
+    def product(inner: int, outer: int) -> float:
+        rows, weight = torch.randn(2048, inner).bfloat16(), torch.randn(outer, inner).bfloat16()
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        return rate(2 * 2048 * weight.numel(), lambda: torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], ""))
+
+    with torch.inference_mode():
+        bare = min(product(*shape) for shape in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)))
+    reached = rate(linear + attention, lambda: encoder.embed_documents(texts))
+    share = f"attention {attention / (linear + attention):.0%} of its operations"
+    print(f"{name}: encoder {reached:.0f}, matrix products {bare:.0f} billion operations a second; {share}")
+
+
+def _operations(lengths: list[int], width: int) -> tuple[list[int], list[int]]:
+    """Return the operations of a layer for each text: linear layers, attention."""
+    return [24 * length * width**2 for length in lengths], [4 * length**2 * width for length in lengths]
+
+
 def recall(name: str, split: str) -> None:
     """Print Recall@10 of retrievers with vectors of float32 and of the default precision, and the least cosine of all texts."""
     from graph_retrievers import GraphIndex, build_retriever, minilm
@@ -126,6 +164,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--before", default="", metavar="DIR")
     parser.add_argument("--recall", metavar="SPLIT")
+    parser.add_argument("--peak", action="store_true")
     options = parser.parse_args()
     from graph_retrievers.datasets import read_dataset
 
@@ -138,6 +177,9 @@ def main() -> None:
             continue
         texts = read_dataset(SHARED / "data" / name).graph().contents()
         texts = random.Random(1).sample(texts, min(options.texts, len(texts)))
+        if options.peak:
+            peak(name, texts)
+            continue
         print(f"\n{name}, {len(texts)} texts, {options.threads} threads, {options.rounds} rounds\n")
         compared(names, texts, options.rounds, options.threads, options.before)
 
