@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
+from heapq import nlargest
 from inspect import Signature, signature
+from os.path import commonprefix
 from typing import Any, Literal, get_type_hints
 
 from graph_retrievers.arguments import choice, positive
@@ -22,6 +24,10 @@ __all__ = ["GraphTools", "ToolAnswer"]
 _DIRECTIONS = ("both", "out", "in")
 # Characters of a neighbour's text, which says whether to read it.
 _BEGINNING = 160
+# Characters of a title and of the name of a relation.
+_NAME = 200
+# Ids that one that does not exist is compared with: those that begin like it.
+_COMPARED = 2000
 _UNNAMED = "without a relation"
 
 
@@ -118,7 +124,7 @@ class GraphTools:
             lines += [_name(node), _indented(text)]
             if rest > 0:
                 lines.append(f"    ({rest:,} characters more: read([{node.id!r}], start={end}))")
-            listed.append({"id": node.id, "title": node.title, "text": text, "next": end if rest > 0 else None})
+            listed.append({"id": node.id, "title": node.title[:_NAME], "text": text, "next": end if rest > 0 else None})
         if len(dict.fromkeys(ids)) > len(nodes):
             lines.append(f"Note: only the first {len(nodes)} ids were read.")
         return ToolAnswer("\n".join(lines), {"nodes": listed})
@@ -144,23 +150,26 @@ class GraphTools:
         wanted = _edges_of(graph, graph.row(id))
         relations = Counter(name for _, name, _, _ in wanted)
         if relation is not None and relation not in relations:
-            has = ", ".join(map(repr, relations)) or "no edges"
+            most = [repr(name[:_NAME]) for name, _ in relations.most_common(self.max_items)]
+            has = ", ".join(most + ["..."] * (len(relations) > len(most))) or "no edges"
             raise InvalidArgumentError(f"{shown(id)} has no edge of the relation {shown(relation)}; it has: {has}.")
         wanted = [
             edge for edge in wanted if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")
         ]
         chosen = wanted[: min(positive("limit", limit), self.max_items)]
-        lines, listed = [f"{_name(node)} has {len(wanted):,} edge{'s' * (len(wanted) != 1)}{_counted(relations, relation)}."], []
+        count = f"{len(wanted):,} edge{'s' * (len(wanted) != 1)}"
+        lines, listed = [f"{_name(node)} has {count}{self._counted(relations, relation)}."], []
         for far, name, forward, weight in chosen:
             other = graph.node(far)
             beginning = " ".join(other.text[: 4 * _BEGINNING].split())[:_BEGINNING]
-            arrow = str(NodePath(("", ""), (name,), (forward,))).strip()
+            arrow = str(NodePath(("", ""), (_short(name),), (forward,))).strip()
             lines.append(f"{arrow} {_name(other)}{': ' if beginning else ''}{beginning}{' ...' * (len(beginning) == _BEGINNING)}")
-            step = {"relation": name, "direction": "out" if forward else "in", "weight": weight}
-            listed.append({"id": other.id, "title": other.title, **step, "text": beginning})
+            step = {"relation": name[:_NAME], "direction": "out" if forward else "in", "weight": weight}
+            listed.append({"id": other.id, "title": other.title[:_NAME], **step, "text": beginning})
         if len(chosen) < len(wanted):
             lines.append(f"({len(wanted) - len(chosen):,} more; name a relation or a direction, or raise the limit.)")
-        counts = dict(relations.most_common(self.max_items))
+        # A name that is cut could not be asked for.
+        counts = {name: count for name, count in relations.most_common(self.max_items) if len(name) <= _NAME}
         return ToolAnswer("\n".join(lines), {"id": id, "edges": listed, "count": len(wanted), "relations": counts})
 
     def explain(self, query: str, k: int = 5) -> ToolAnswer:
@@ -174,8 +183,8 @@ class GraphTools:
             Documents to explain.
         """
         hits = self.retriever.retrieve(query, min(positive("k", k), self.max_items))
-        told = [hit.explain() for hit in hits]
-        lines = [f"{_name(hit)}\n{_indented(text)}" for hit, text in zip(hits, self._cut(told), strict=True)]
+        told = self._cut([hit.explain() for hit in hits])
+        lines = [f"{_name(hit)}\n{_indented(text)}" for hit, text in zip(hits, told, strict=True)]
         steps = str(hits.trace)[: self.max_characters]
         listed = [_hit_data(hit) | {"explanation": text} for hit, text in zip(hits, told, strict=True)]
         return ToolAnswer(
@@ -195,9 +204,17 @@ class GraphTools:
         try:
             return graph.node(graph.row(id))
         except UnknownNodeError:
-            near = get_close_matches(str(id), [*map(str, graph.ids)][:100_000], 3)
+            given = str(id)[:_NAME]
+            alike = nlargest(_COMPARED, graph.ids[:100_000], key=lambda name: len(commonprefix((given, name))))
+            near = get_close_matches(given, alike, 3)
             hint = f" Did you mean {', '.join(map(repr, near))}?" if near else " Ids are those that search returns."
             raise UnknownNodeError(f"{shown(id)} is not the id of a document.{hint}") from None
+
+    def _counted(self, relations: Counter[str], relation: str | None) -> str:
+        if relation is not None or len(relations) < 2:
+            return ""
+        most = [f"{count:,} {_short(name) or _UNNAMED}" for name, count in relations.most_common(self.max_items)]
+        return f" (in all: {', '.join(most + ['...'] * (len(relations) > len(most)))})"
 
     def _cut(self, texts: Sequence[str]) -> list[str]:
         """Return the beginnings of texts, of which no more is cut than the characters of an answer ask for."""
@@ -234,16 +251,16 @@ def _edges_of(graph: CorpusGraph, row: int) -> list[tuple[int, str, bool, float]
     return [(far, graph.relation_names[relation], forward, weight) for far, relation, forward, weight, _ in edges]
 
 
-def _counted(relations: Counter[str], relation: str | None) -> str:
-    if relation is not None or len(relations) < 2:
-        return ""
-    return f" (in all: {', '.join(f'{count:,} {name or _UNNAMED}' for name, count in relations.most_common())})"
+def _short(name: str) -> str:
+    """Return a name as a part of a line, whatever it holds."""
+    line = " ".join(name[: 2 * _NAME].split())
+    return line if len(line) <= _NAME else f"{line[:_NAME]} ..."
 
 
 def _name(node: Node | Hit) -> str:
-    # One line, whatever ids and titles hold.
     title = node.title if node.title != node.id else ""
-    return " ".join(f"[{node.id}] {title}".split())
+    # The id is whole: it is asked for by the other tools.
+    return f"[{' '.join(node.id.split())}] {_short(title)}".strip()
 
 
 def _indented(text: str) -> str:
@@ -252,14 +269,18 @@ def _indented(text: str) -> str:
 
 
 def _hit_lines(hit: Hit, text: str) -> str:
-    path = [f"    path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
+    path = [f"    path: {_path(hit).text}"] if len(hit.path.nodes) > 1 else []
     more = [f"    (cut; read([{hit.id!r}], start={len(text)}) gives the rest)"] if len(text) < len(hit.text) else []
     return "\n".join([_name(hit), *path, _indented(text), *more])
 
 
 def _hit_data(hit: Hit) -> dict[str, Any]:
-    named = {name: getattr(hit, name) for name in ("id", "title", "kind", "score", "operator")}
-    return named | {"path": hit.path.to_dict()}
+    named = {name: getattr(hit, name) for name in ("id", "kind", "score", "operator")}
+    return named | {"title": hit.title[:_NAME], "path": _path(hit).to_dict()}
+
+
+def _path(hit: Hit) -> NodePath:
+    return replace(hit.path, titles=tuple(map(_short, hit.path.titles)), relations=tuple(map(_short, hit.path.relations)))
 
 
 def _notes(notes: Iterable[str]) -> list[str]:

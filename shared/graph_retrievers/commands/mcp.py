@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.models import query_embedding
+from graph_retrievers.commands.serve import listen
 from graph_retrievers.errors import GraphRetrieverError
+from graph_retrievers.search.limits import in_thread
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -31,7 +37,8 @@ def add_commands(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("index", metavar="OUT", help="folder of the index")
-    add("--port", type=int, metavar="PORT", help="serve http://127.0.0.1:PORT/mcp (default: standard input and output)")
+    over = "serve http://127.0.0.1:PORT/mcp; 0 for any port that is free (default: standard input and output)"
+    add("--port", type=int, metavar="PORT", help=over)
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
     chosen.add_argument("--tuned", metavar="DIR", help="folder of what the tune command chose")
@@ -48,13 +55,20 @@ def run_mcp(args: argparse.Namespace) -> int:
     from graph_retrievers.systems.registry import build_retriever
     from graph_retrievers.systems.tuned import load_retriever
 
-    index = GraphIndex.load(args.index, embedding=query_embedding(args, args.index), device=args.device, ready=True)
-    retriever = load_retriever(index, args.tuned) if args.tuned else build_retriever(args.retriever, index)
-    server = mcp_server(GraphTools(retriever, max_characters=args.max_characters))
-    if args.port is None:
-        server.run("stdio")
-    else:
-        server.run("streamable-http", host="127.0.0.1", port=args.port)
+    with nullcontext() if args.port is None else listen("127.0.0.1", args.port) as listening:
+        index = GraphIndex.load(args.index, embedding=query_embedding(args, args.index), device=args.device, ready=True)
+        retriever = load_retriever(index, args.tuned) if args.tuned else build_retriever(args.retriever, index)
+        server = mcp_server(GraphTools(retriever, max_characters=args.max_characters))
+        if listening is None:
+            server.run("stdio")
+            return 0
+        from uvicorn import Config, Server
+
+        sys.stdout.write(f"{len(index):,} nodes: http://127.0.0.1:{listening.getsockname()[1]}/mcp (Ctrl-C ends)\n")
+        sys.stdout.flush()
+        # The application of the SDK refuses other hosts and origins.
+        config = Config(server.streamable_http_app(), log_level="warning", server_header=False, timeout_graceful_shutdown=3)
+        Server(config).run(sockets=[listening])
     return 0
 
 
@@ -62,6 +76,7 @@ def mcp_server(tools: GraphTools) -> MCPServer:
     """Return a server of the official SDK with the tools of an agent; GraphRetrieverError if the SDK is not installed.
 
     An answer is text, and the same as structured content. A wrong argument is an answer that says so and is marked as an error.
+    Calls run side by side; the search of one that the client cancels ends at its next step.
     """
     try:
         from mcp.server import MCPServer
@@ -74,6 +89,15 @@ def mcp_server(tools: GraphTools) -> MCPServer:
         return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=dict(answer.data))
 
     server = MCPServer("graph-retrievers", instructions=_INSTRUCTIONS)
+    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for function in tools.functions(answered, ToolError):
-        server.add_tool(function, structured_output=False, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+        server.add_tool(_awaited(function), structured_output=False, annotations=reading)
     return server
+
+
+def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await in_thread(function, *args, **kwargs)
+
+    return call

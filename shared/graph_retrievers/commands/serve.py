@@ -14,7 +14,7 @@ from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.models import query_embedding
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
-__all__ = ["add_commands", "run_serve"]
+__all__ = ["add_commands", "listen", "run_serve"]
 
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,8 +53,7 @@ def run_serve(args: argparse.Namespace) -> int:
     from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.systems.tuned import load_retriever
 
-    listening = _listen(args.host, args.port, args.expose)
-    with listening:
+    with listen(args.host, args.port, args.expose) as listening:
         reranker = args.reranker and CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
         embedding = query_embedding(args, args.index)
         index = GraphIndex.load(args.index, embedding=embedding, relevance=reranker, device=args.device, ready=True)
@@ -74,7 +73,7 @@ def run_serve(args: argparse.Namespace) -> int:
     return 0
 
 
-def _listen(host: str, port: int, exposed: bool) -> socket.socket:
+def listen(host: str, port: int, exposed: bool = False) -> socket.socket:
     """Return a socket that listens; InvalidArgumentError if others would reach it and that was not asked for."""
     positive("port", port, 65535, least=0)
     try:

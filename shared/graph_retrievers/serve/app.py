@@ -34,8 +34,8 @@ MOST_HITS = 100
 """Hits of one search."""
 
 _MOST_CHARACTERS, _MOST_QUESTION, _MOST_NEIGHBORS = 20_000, 10_000, 500
-# Characters of relations' names that can be chosen, and of all texts of an export.
-_MOST_NAME, _MOST_TEXT = 200, 50_000_000
+# Characters of all texts of an export.
+_MOST_TEXT = 50_000_000
 # Bytes of a request: that of an export has a number for each node that is drawn.
 _MOST_BYTES = 1 << 18
 # Searches at a time, the others wait; and how many may wait.
@@ -196,11 +196,10 @@ class _Page:
         found = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
         edges = [
             named(self.graph, self.graph.row(edge["id"]))
-            | {"relation": edge["relation"][:_MOST_NAME], "direction": edge["direction"], "weight": edge["weight"]}
+            | {name: edge[name] for name in ("relation", "direction", "weight")}
             for edge in found["edges"]
         ]
-        relations = {name: count for name, count in found["relations"].items() if len(name) <= _MOST_NAME}
-        return {"row": row, "edges": edges, "count": found["count"], "relations": relations}
+        return {"row": row, "edges": edges, "count": found["count"], "relations": found["relations"]}
 
     async def export(self, request: Request) -> Any:
         asked = await _body(request, "rows", "format")
