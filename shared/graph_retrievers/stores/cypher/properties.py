@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from graph_retrievers.stores.cypher.schema import GraphSchema
-
-if TYPE_CHECKING:
-    from graph_retrievers.stores.cypher.database import CypherDatabase
 
 __all__ = ["field_properties", "stored", "warn_of_fields"]
 
@@ -64,24 +61,15 @@ def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -
         logger.warning("Metadata fields that cannot be filtered on in the database: %s%s.", ", ".join(refused[:_SHOWN]), more)
 
 
-def field_properties(database: CypherDatabase, ids: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the properties to set on each of n nodes: its fields, and None for those of an earlier write."""
-    rows = database.read(
-        "UNWIND $ids AS id MATCH (n:{label}) WHERE n.{id} = id AND n.{metadata} IS NOT NULL "
-        "RETURN id, n.{metadata} AS metadata".format(**database.schema.names()),
-        ids=list(ids),
-    )
-    before = {row["id"]: _keys(row["metadata"]) for row in rows}
-    property_of = database.schema.property_of
-    found = []
-    for node, fields in zip(ids, metadata, strict=True):
-        values: dict[str, Any] = {name: None for field in before.get(node, ()) if (name := property_of(field)) is not None}
-        for field, value in fields.items():
-            name, kept = property_of(field), stored(value)
-            if name is not None and kept is not None:
-                values[name] = kept
-        found.append(values)
-    return found
+def field_properties(schema: GraphSchema, before: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties to set on a node: its fields, and None for those of an earlier write, given by its metadata as text."""
+    property_of = schema.property_of
+    values: dict[str, Any] = {name: None for field in _keys(before) if (name := property_of(field)) is not None}
+    for field, value in fields.items():
+        name, kept = property_of(field), stored(value)
+        if name is not None and kept is not None:
+            values[name] = kept
+    return values
 
 
 def _keys(text: Any) -> list[str]:

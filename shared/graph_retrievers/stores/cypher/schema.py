@@ -48,6 +48,8 @@ class GraphSchema:
         Property of nodes and relationships with the row in the corpus graph, which decides ties.
     degree : str, default "degree"
         Node property with the number of distinct neighbours.
+    digest : str, default "digest"
+        Node property by which the next write knows what is there already.
     relation : str, default "relation"
         Relationship property with the relation's name.
     field_prefix : str, default "metadata_"
@@ -76,6 +78,7 @@ class GraphSchema:
     name_key: str = "name_key"
     position: str = "position"
     degree: str = "degree"
+    digest: str = "digest"
     relation: str = "relation"
     field_prefix: str = "metadata_"
 

@@ -5,22 +5,39 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
+from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher.answers import ORIGIN
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import field_properties, warn_of_fields
-from graph_retrievers.stores.cypher.schema import quoted
+from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 from graph_retrievers.stores.remote.pages import name_key
 
-__all__ = ["create_vector_index", "index_names", "name_key", "write_graph"]
+__all__ = [
+    "absent_nodes",
+    "check_writable",
+    "create_vector_index",
+    "index_names",
+    "name_key",
+    "prepare",
+    "write_graph",
+    "write_rows",
+]
+
+# Characters of an id: an entry of an index of Neo4j has 8 KB.
+_LONGEST = 2000
 
 
 def write_graph(
@@ -28,10 +45,11 @@ def write_graph(
     graph: CorpusGraph | GraphIndex,
     vectors: Any = None,
     *,
+    prune: bool = False,
     batch_size: int = 1000,
     show_progress: bool = False,
-) -> None:
-    """Write a corpus graph into a database, in batches; writing it again updates it.
+) -> tuple[Changes, Changes]:
+    """Write a corpus graph into a database, in batches; writing it again writes what has changed.
 
     Parameters
     ----------
@@ -41,82 +59,210 @@ def write_graph(
         The vectors of an index are written too.
     vectors : array-like, shape [N, d], optional
         Vectors of the nodes. A node with a row of zeros gets no vector.
+    prune : bool, default False
+        Whether to delete the nodes of the label, and the relationships of the type between them, that are not in the graph. Every
+        node of the label must have been written by this function.
     batch_size : int, default 1000
         Nodes or relationships a query.
     show_progress : bool, default False
 
+    Returns
+    -------
+    nodes, edges : Changes
+        How many were written, moved and deleted; relationships of deleted nodes are not counted.
+
     Raises
     ------
     InvalidArgumentError
-        If the schema has no relationship type.
+        If the schema has no relationship type, an id has more than 2,000 characters, or, with `prune`, a node has no position.
     DatabaseError
-        If the database fails. Batches written before remain; write again.
+        If the database fails. Batches written before remain; write again, and what is there is not written twice.
 
     Notes
     -----
     A uniqueness constraint on the id and indexes on name and position are created first. Nodes are merged by id, relationships by
-    ends, relation and number among equal rows (property ``copy``). Other nodes and relationships of the database are not
-    changed. Weights and texts of edges become the properties ``weight`` and ``text``, which spreading activation does not read.
+    ends, relation and number among equal rows (property ``copy``). A node has a digest of what was written, by which the next write
+    leaves it alone; of one that only has another position or degree, these are written. Without `prune`, other nodes and
+    relationships of the database are not changed. Weights and texts of edges become the properties ``weight`` and ``text``, which
+    spreading activation does not read.
 
     Metadata is written as JSON, and every field that a property can hold also becomes a property of its own, for filters (see
-    ``field_prefix`` of :class:`~graph_retrievers.stores.cypher.schema.GraphSchema`). A warning names the fields whose names cannot
+    :func:`~graph_retrievers.stores.cypher.properties.stored`). A warning of the log names the fields whose names cannot
     be part of a property's name.
     """
-    schema = database.schema
-    if schema.relationship is None:
-        raise InvalidArgumentError("The schema names no relationship type, so relationships cannot be written; name one.")
     if isinstance(graph, GraphIndex):
         held = graph.signals.get("dense")
         vectors = held.vectors if vectors is None and isinstance(held, DenseIndex) else vectors
         graph = graph.graph
     size = positive("batch_size", batch_size)
     table = check_vectors(vectors, len(graph)).cpu() if vectors is not None else None
-    names = schema.names()
-    prepare(database)
-    _make_index(database, "INDEX", schema.position, "ON (n.{position})")
-    warn_of_fields(schema, graph.metadata)
-    copies: Counter[tuple[str, ...]] = Counter()
-    edges = []
-    for position, edge in enumerate(graph.edges()):
-        key = {"s": edge.source, "t": edge.target, "relation": edge.relation}
-        copy = copies[tuple(key.values())]
-        edges.append({**key, "copy": copy, "position": position, "weight": edge.weight, "text": edge.text or None})
-        copies[tuple(key.values())] += 1
-    for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
-        properties = field_properties(database, [graph.ids[row] for row in rows], [graph.metadata[row] for row in rows])
-        batch = [
-            {
-                "id": node.id,
-                "name": node.title,
-                "text": node.text,
-                "type": node.type,
-                "metadata": _metadata_text(node),
-                "key": name_key(node.title or node.id),
-                "position": row,
-                "degree": int(graph.degree[row]),
-                "vector": table[row].tolist() if table is not None and bool(table[row].any()) else None,
-                "fields": own,
-            }
-            for row, node, own in zip(rows, map(graph.node, rows), properties, strict=True)
-        ]
-        database.write(_NODES.format(**names), rows=batch)
-    # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
-    degrees = Counter(end for edge in edges for end in (edge["s"], edge["t"]))
-    for rows in _batches(edges, size, "writing relationships", show_progress):
-        for merged, backward in (("(s)-[{e}]->(t)", False), ("(t)<-[{e}]-(s)", True)):
-            part = [row for row in rows if (degrees[row["t"]] < degrees[row["s"]]) == backward]
-            if part:
-                text = _RELATIONSHIPS.replace("{pattern}", merged.format(e=_RELATIONSHIP))
-                database.write(text.format(**names), rows=part)
+    check_writable(database.schema, graph)
+    gone = absent_nodes(database, graph, size)[1] if prune else None
+    return write_rows(database, graph, table, gone, size, show_progress)
 
+
+def check_writable(schema: GraphSchema, graph: CorpusGraph) -> None:
+    """Raise InvalidArgumentError if a graph cannot be written."""
+    if schema.relationship is None:
+        raise InvalidArgumentError("The schema names no relationship type, so relationships cannot be written; name one.")
+    if long := next((node for node in graph.ids if len(node) > _LONGEST), None):
+        raise InvalidArgumentError(
+            f"The id {shown(long)}... has {len(long):,} characters; the index of a database takes at most {_LONGEST:,}: shorten it."
+        )
+
+
+def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int = 1000) -> tuple[int, list[str]]:
+    """Return the number of nodes that the label has, and the ids of those that are not in a graph."""
+    names, gone = database.schema.names(), list[str]()
+    count = "MATCH (n:{label}) RETURN count(n) AS nodes, count(n.{position}) AS placed, max(n.{position}) AS last"
+    (row,) = database.read(count.format(**names))
+    if row["nodes"] != row["placed"]:
+        raise InvalidArgumentError(
+            f"{row['nodes'] - row['placed']:,} of the {row['nodes']:,} nodes with the label {database.schema.label!r} were not "
+            "written by write_graph, and would be deleted; choose another label: GraphSchema(label=...)."
+        )
+    # Each place is looked up in the index; a condition of two bounds would read all nodes.
+    text = "UNWIND range($first, $last) AS place MATCH (n:{label}) WHERE n.{position} = place RETURN n.{id} AS id".format(**names)
+    for first in range(0, -1 if row["last"] is None else row["last"] + 1, batch_size):
+        found = database.read(text, first=first, last=first + batch_size - 1)
+        gone += [str(each["id"]) for each in found if each["id"] not in graph]
+    return row["nodes"], gone
+
+
+def write_rows(
+    database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, gone: Sequence[str] | None, size: int, show_progress: bool
+) -> tuple[Changes, Changes]:
+    """Write what of a graph the database does not hold yet, and delete the nodes `gone`; None keeps what the graph has not."""
+    names = database.schema.names()
+    prepare(database)
+    _make_index(database, "INDEX", database.schema.position, "ON (n.{position})")
+    warn_of_fields(database.schema, graph.metadata)
+    for start in range(0, len(gone or ()), size):
+        text = "UNWIND $ids AS id MATCH (n:{label}) WHERE n.{id} = id DETACH DELETE n".format(**names)
+        database.write(text, ids=list(gone or ())[start : start + size])
+    nodes = _write_nodes(database, graph, table, size, show_progress)
+    edges = _write_edges(database, graph, gone is not None, size, show_progress)
+    return nodes._replace(deleted=len(gone or ())), edges
+
+
+def _write_nodes(database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, size: int, show_progress: bool) -> Changes:
+    schema, names, written, moved = database.schema, database.schema.names(), 0, 0
+    for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
+        batch = [_node_row(schema, graph, row, table) for row in rows]
+        asked = [{"id": row["id"], "digest": row["digest"]} for row in batch]
+        held = {row["id"]: row for row in database.read(_HELD.format(**names), rows=asked)}
+        new = [row for row in batch if row["id"] not in held or not held[row["id"]]["same"]]
+        before = {name: row["metadata"] for name, row in held.items()}
+        for row in new:
+            row["fields"] = field_properties(schema, before.get(row["id"]), graph.metadata[row["position"]])
+        placed = [
+            {name: row[name] for name in ("id", "position", "degree")}
+            for row in batch
+            if row["id"] in held
+            and held[row["id"]]["same"]
+            and any(held[row["id"]][name] != row[name] for name in ("position", "degree"))
+        ]
+        if new:
+            database.write(_NODES.format(**names), rows=new)
+        if placed:
+            database.write(_PLACES.format(**names), rows=placed)
+        written, moved = written + len(new), moved + len(placed)
+    return Changes(written, moved)
+
+
+def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor | None) -> dict[str, Any]:
+    """Return what is written of a node, with its digest, which neither its position nor its degree is part of."""
+    node, vector = graph.node(row), None if table is None or not bool(table[row].any()) else table[row]
+    content = {
+        "id": node.id,
+        "name": node.title,
+        "text": node.text,
+        "type": node.type,
+        "metadata": _metadata_text(node),
+        "key": name_key(node.title or node.id),
+    }
+    digest = blake2b(json.dumps([repr(schema), *content.values()]).encode(), digest_size=16)
+    digest.update(b"" if vector is None else vector.numpy().tobytes())
+    listed = None if vector is None else vector.tolist()
+    return {**content, "position": row, "degree": int(graph.degree[row]), "vector": listed, "digest": digest.hexdigest()}
+
+
+def _write_edges(database: CypherDatabase, graph: CorpusGraph, prune: bool, size: int, show_progress: bool) -> Changes:
+    names, ends = database.schema.names(), [column.cpu().numpy() for column in (graph.sources, graph.targets)]
+    # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
+    degrees = sum(np.bincount(column, minlength=len(graph)) for column in ends)
+    order = np.argsort(ends[0], kind="stable")
+    first = np.searchsorted(ends[0][order], np.arange(len(graph) + 1))
+    counts, start = Counter[str](), 0
+    with progress_bar(total=len(order), desc="writing relationships", unit="row", disable=not show_progress) as bar:
+        while start < len(graph):
+            # As many nodes, and edges that leave them, as a batch takes; all that leave one node are in one.
+            stop = min(max(int(np.searchsorted(first, first[start] + size, "right")) - 1, start + 1), start + size, len(graph))
+            wanted = _edge_rows(graph, order[first[start] : first[stop]].tolist())
+            held = {
+                (row["s"], row["t"], row["relation"], row["copy"]): (row["position"], row["weight"], row["text"])
+                for row in database.read(_LEAVING.format(**names), ids=graph.ids[start:stop])
+            }
+            new = {key: row for key, row in wanted.items() if held.get(key) != (row["position"], row["weight"], row["text"])}
+            gone = [dict(zip(("s", "t", "relation", "copy"), key, strict=True)) for key in held if prune and key not in wanted]
+            rows = list(new.values())
+            for part in (rows[place : place + size] for place in range(0, len(rows), size)):
+                for merged, backward in (("(s)-[{e}]->(t)", False), ("(t)<-[{e}]-(s)", True)):
+                    one = [row for row in part if (degrees[graph.row(row["t"])] < degrees[graph.row(row["s"])]) == backward]
+                    if one:
+                        text = _RELATIONSHIPS.replace("{pattern}", merged.format(e=_RELATIONSHIP))
+                        database.write(text.format(**names), rows=one)
+            for part in (gone[place : place + size] for place in range(0, len(gone), size)):
+                database.write(_LESS.format(**names), rows=part)
+            moved = sum(key in held and held[key][1:] == (row["weight"], row["text"]) for key, row in new.items())
+            counts.update(written=len(new) - moved, moved=moved, deleted=len(gone))
+            bar.update(int(first[stop] - first[start]))
+            start = stop
+    return Changes(**counts)
+
+
+def _edge_rows(graph: CorpusGraph, places: list[int]) -> dict[tuple[str, str, str, int], dict[str, Any]]:
+    """Return what is written of some edges by their ends, relation and number among equal ones, which are all among them."""
+    copies, found = Counter[tuple[str, str, str]](), dict[tuple[str, str, str, int], dict[str, Any]]()
+    for position, edge in zip(places, graph.edges(places), strict=True):
+        key = (edge.source, edge.target, edge.relation)
+        row = {**dict(zip(("s", "t", "relation"), key, strict=True)), "copy": copies[key], "position": position}
+        found[(*key, copies[key])] = {**row, "weight": edge.weight, "text": edge.text or None}
+        copies[key] += 1
+    return found
+
+
+_HELD = """\
+UNWIND $rows AS row
+MATCH (n:{label}) WHERE n.{id} = row.id
+RETURN row.id AS id, coalesce(n.{digest} = row.digest, false) AS same, n.{position} AS position, n.{degree} AS degree,
+    CASE WHEN n.{digest} = row.digest THEN NULL ELSE n.{metadata} END AS metadata"""
 
 _NODES = """\
 UNWIND $rows AS row
 MERGE (n:{label} {{{id}: row.id}})
 SET n.{name} = row.name, n.{text} = row.text, n.{type} = row.type, n.{metadata} = row.metadata,
     n.{name_key} = row.key, n.{position} = row.position, n.{degree} = row.degree,
-    n.{embedding} = row.vector,
+    n.{embedding} = row.vector, n.{digest} = row.digest,
     n += row.fields"""
+
+_PLACES = """\
+UNWIND $rows AS row
+MATCH (n:{label}) WHERE n.{id} = row.id
+SET n.{position} = row.position, n.{degree} = row.degree"""
+
+# Relationships of others have no number.
+_LEAVING = """\
+UNWIND $ids AS wanted
+MATCH (s:{label})-[e{edge}]->(t:{label}) WHERE s.{id} = wanted
+RETURN wanted AS s, t.{id} AS t, coalesce(e.{relation}, '') AS relation, coalesce(e.`copy`, -1) AS copy,
+    e.{position} AS position, e.`weight` AS weight, e.`text` AS text"""
+
+_LESS = """\
+UNWIND $rows AS row
+MATCH (s:{label})-[e{edge}]->(t:{label}) WHERE s.{id} = row.s AND t.{id} = row.t
+    AND coalesce(e.{relation}, '') = row.relation AND coalesce(e.`copy`, -1) = row.copy
+DELETE e"""
 
 _RELATIONSHIP = "e{edge} {{{relation}: row.relation, `copy`: row.copy}}"
 # As a property in the pattern, ArcadeDB would read the value "$rows" as the parameter.

@@ -368,12 +368,13 @@ class Pages:
 
 
 def name_key(name: str) -> str:
-    """Return a name as names are compared: its words in folded case, one space between.
+    """Return a name as names are compared: its words in folded case, one space between; the first 1,000 characters of it.
 
     >>> name_key("Ada  LOVELACE")
     'ada lovelace'
     """
-    return " ".join(name_words(name, fold=True))
+    # An entry of an index of a database has 8 KB.
+    return " ".join(name_words(name, fold=True))[:1000]
 
 
 def _is_weight(value: Any) -> bool:
