@@ -27,6 +27,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.hits import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher import (
     CypherDatabase,
     CypherSpreadingActivation,
@@ -349,6 +350,25 @@ def test_a_changed_graph_changes_what_stands_there(database):
     rows = {row["p"]["id"]: row["p"] for row in database.read(f"MATCH (n:`{database.schema.label}`) RETURN properties(n) AS p")}
     assert rows["a"]["description"] == "new" and "metadata" not in rows["a"] and "embedding" not in rows["a"]
     assert set(rows) == {"a", "b", "c"} and len(state(database)[1]) == 2
+
+
+def test_a_graph_that_is_pruned_takes_the_place_of_what_stood_there(database):
+    before = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b", "r"), ("a", "b", "r"), ("c", "a", "r"), ("b", "c", "q")])
+    write_graph(database, before)
+    label, after = database.schema.label, CorpusGraph(["c", "a"], ["", "new"], edges=[("a", "c", "r"), ("c", "a", "r")])
+    # A relationship of others, and one fewer of equal ones.
+    database.write(f"MATCH (a:`{label}` {{id: 'a'}}), (c:`{label}` {{id: 'c'}}) CREATE (c)-[:RELATES_TO]->(a)")
+    assert write_graph(database, after) == (Changes(1, 1), Changes(1, 1))
+    assert (len(state(database)[0]), len(state(database)[1])) == (3, 6)
+    fewer = CorpusGraph(["c", "a"], ["", "new"], edges=[("a", "c", "r"), ("c", "a", "r")])
+    assert write_graph(database, fewer, prune=True) == (Changes(0, 0, 1), Changes(0, 0, 1))
+    pruned = state(database)
+    database.write(f"MATCH (n:`{label}`) DETACH DELETE n")
+    write_graph(database, fewer)
+    assert state(database) == pruned
+    database.write(f"CREATE (:`{label}` {{id: 'theirs'}})")
+    with pytest.raises(InvalidArgumentError, match="1 of the 3 nodes with the label .* choose another label"):
+        write_graph(database, fewer, prune=True)
 
 
 def test_bad_vectors_are_refused_before_anything_is_written(database):

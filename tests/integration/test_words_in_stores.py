@@ -216,7 +216,7 @@ def full_text(cypher_server, database, index):
         return words
     with pytest.raises(MissingDatabaseFeatureError) as caught:
         words.fill(index)
-    for statement in re.search(r"CREATE PROPERTY .*FULL_TEXT", str(caught.value)).group().split("; "):
+    for statement in re.search(r"CREATE VERTEX .*FULL_TEXT", str(caught.value)).group().split("; "):
         cypher_server.sql(statement)
     words = CypherWords(database, re.search(r"index='([^']*)'", str(caught.value)).group(1))
     words.fill(index)

@@ -116,18 +116,22 @@ class BM25(TermSignal):
             data[part] = np.repeat(weights[first : first + len(spans)], spans) * share
         self._assign(torch.from_numpy(entries.indptr), torch.from_numpy(entries.rows), torch.from_numpy(data), size, device)
 
-    def _norms(self) -> np.ndarray:
-        """Return k1 (1 - b + b L / mean L) of each text, L its number of words: float64, shape [N]."""
-        mean = max(self._lengths.mean() if len(self._lengths) else 0.0, 1e-9)
-        return self.k1 * ((1 - self.b) + self.b * self._lengths / mean)
+    @property
+    def mean_length(self) -> float:
+        """Mean number of words of a text, at least 1e-9."""
+        return max(float(self._lengths.mean()) if len(self._lengths) else 0.0, 1e-9)
 
-    def shares(self) -> np.ndarray:
+    def _norms(self, mean: float | None = None) -> np.ndarray:
+        """Return k1 (1 - b + b L / mean L) of each text, L its number of words: float64, shape [N]."""
+        return self.k1 * ((1 - self.b) + self.b * self._lengths / (self.mean_length if mean is None else mean))
+
+    def shares(self, mean: float | None = None) -> np.ndarray:
         """Return the weights of all entries without the idf of their words, f / (f + norm): float32, shape [nnz].
 
         An engine that knows the idf itself, as Qdrant does, holds them. f is how often the word occurs in the text, and norm
-        k1 (1 - b + b L / mean L) with the number L of its words.
+        k1 (1 - b + b L / mean L) with the number L of its words; `mean` takes the place of :attr:`mean_length`.
         """
-        return (self._counts / (self._norms()[self.rows.cpu().numpy()] + self._counts)).astype(np.float32)
+        return (self._counts / (self._norms(mean)[self.rows.cpu().numpy()] + self._counts)).astype(np.float32)
 
     def __repr__(self) -> str:
         """Return the sizes."""

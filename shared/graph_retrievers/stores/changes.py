@@ -22,5 +22,5 @@ def check_loss(where: str, held: int, gone: int, replace: bool) -> None:
     if 2 * gone > held and not replace:
         raise InvalidArgumentError(
             f"{where} holds {held:,} nodes, and {gone:,} of them are not in this index: it may be of other documents. Give another "
-            "name to write this one beside it, or replace=True to write it in its place."
+            "name to write this one beside it, or pass replace=True to write it in its place."
         )

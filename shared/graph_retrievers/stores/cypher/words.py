@@ -73,36 +73,44 @@ class CypherWords:
             If the database does not know Neo4j's statement. ArcadeDB makes such an index by SQL over HTTP only; the message has the
             statements, and the name to give as `index`.
         """
+        self.begin()
+        self.finish(index)
+
+    def begin(self) -> None:
+        """Make the full-text index, and mark the words as being filled; see :meth:`fill`."""
         schema, names = self.database.schema, self.database.schema.names()
-        self.database.write(
-            f"MERGE (t:{quoted(_LABEL)} {{`label`: $label}}) SET t.`traits` = $traits",
-            label=schema.label,
-            traits=json.dumps(traits_of(index)),
-        )
-        if self.index != f"{schema.label} words":
-            return
-        statement = "CREATE FULLTEXT INDEX {index} IF NOT EXISTS FOR (n:{label}) ON EACH [n.{name}, n.{text}]"
-        try:
-            self.database.write(statement.format(index=quoted(self.index), **names))
-        except DatabaseError as error:
-            if "SyntaxError" not in str(error):
-                raise
-            made = "; ".join(
-                f"CREATE PROPERTY `{schema.label}`.`{field}` IF NOT EXISTS STRING" for field in (schema.name, schema.text)
-            )
-            raise MissingDatabaseFeatureError(
-                f"{self.database.uri} makes no full-text index by Cypher ({error}). On ArcadeDB run this SQL: {made}; "
-                f"CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
-                f"index='{schema.label}[{schema.name},{schema.text}]'."
-            ) from error
+        if self.index == f"{schema.label} words":
+            statement = "CREATE FULLTEXT INDEX {index} IF NOT EXISTS FOR (n:{label}) ON EACH [n.{name}, n.{text}]"
+            try:
+                self.database.write(statement.format(index=quoted(self.index), **names))
+            except DatabaseError as error:
+                if "SyntaxError" not in str(error):
+                    raise
+                made = f"CREATE VERTEX TYPE `{schema.label}` IF NOT EXISTS; " + "; ".join(
+                    f"CREATE PROPERTY `{schema.label}`.`{field}` IF NOT EXISTS STRING" for field in (schema.name, schema.text)
+                )
+                raise MissingDatabaseFeatureError(
+                    f"{self.database.uri} makes no full-text index by Cypher ({error}). On ArcadeDB run this SQL: {made}; "
+                    f"CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
+                    f"index='{schema.label}[{schema.name},{schema.text}]'."
+                ) from error
+        self._tell("")
+
+    def finish(self, index: GraphIndex) -> None:
+        """Write what the form of retrievers is chosen by; without it, the words are not taken for whole."""
+        self._tell(json.dumps(traits_of(index)))
+
+    def _tell(self, traits: str) -> None:
+        text = f"MERGE (t:{quoted(_LABEL)} {{`label`: $label}}) SET t.`traits` = $traits"
+        self.database.write(text, label=self.database.schema.label, traits=traits)
 
     def traits(self) -> Mapping[str, Any]:
         """Return what was told of the index by :meth:`fill`; InvalidArgumentError if nothing was."""
         text = f"MATCH (t:{quoted(_LABEL)}) WHERE t.`label` = $label RETURN t.`traits` AS traits"
         rows = self.database.read(text, label=self.database.schema.label)
-        if not rows:
+        if not rows or not rows[0]["traits"]:
             raise InvalidArgumentError(
-                f"{self.database.uri} holds no words of {self.database.schema.label!r}: fill them with "
+                f"{self.database.uri} holds no words of {self.database.schema.label!r}, or they are being filled: fill them with "
                 "CypherWords(database).fill(index)."
             )
         return json.loads(rows[0]["traits"])  # type: ignore[no-any-return]

@@ -190,7 +190,7 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
 def _write_edges(database: CypherDatabase, graph: CorpusGraph, prune: bool, size: int, show_progress: bool) -> Changes:
     names, ends = database.schema.names(), [column.cpu().numpy() for column in (graph.sources, graph.targets)]
     # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
-    degrees = sum(np.bincount(column, minlength=len(graph)) for column in ends)
+    degrees = np.bincount(np.concatenate(ends), minlength=len(graph))
     order = np.argsort(ends[0], kind="stable")
     first = np.searchsorted(ends[0][order], np.arange(len(graph) + 1))
     counts, start = Counter[str](), 0

@@ -19,8 +19,9 @@ from graph_retrievers.stores.remote.pages import Pages
 
 __all__ = ["Facts", "SearchedWords", "StoredGraph", "StoredIndex", "StoredVectors", "StoredWords", "WholeGraphError"]
 
-# Of a graph of which nothing is told, titles are taken for names, and edges for what joins documents.
-_ASSUMED = {"names identify": True, "documents linked": 1.0, "types of names": ()}
+# Of a graph of which nothing is told, titles are taken for names, and edges for what joins documents. That it has no edges was
+# told where it was built.
+_ASSUMED = {"names identify": True, "documents linked": 1.0, "types of names": (), "missing edges reported": None}
 # What follows from the types and relations of a graph.
 _OF_SCHEMA = ("schema", "metapaths")
 

@@ -1,0 +1,335 @@
+"""The points of an index in Qdrant: written, compared with what is there, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID, uuid5
+
+import numpy as np
+
+from graph_retrievers.arguments import fraction, positive
+from graph_retrievers.errors import (
+    DatabaseAuthError,
+    DatabaseError,
+    DatabaseUnreachableError,
+    DimensionMismatchError,
+    GraphRetrieverError,
+    InvalidArgumentError,
+    MissingSignalError,
+    shown,
+)
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.progress import progress_bar
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.stores.changes import Changes, check_loss
+from graph_retrievers.systems.traits import traits_of
+
+__all__ = [
+    "NODE",
+    "BM25_SETTINGS",
+    "QdrantPoints",
+    "added_weights",
+    "among_nodes",
+    "check_client",
+    "node_of",
+    "point_id",
+    "settings",
+    "word_place",
+]
+
+_KEY = "graph_retrievers"
+# Payload of a point: the id of the node, and by what the next write knows what is there already.
+NODE, _DIGEST = "node_id", "digest"
+# Of BM25, which questions are split by.
+BM25_SETTINGS = ("k1", "b", "stopwords")
+_SPACE = UUID("6f1c5b0e-58a5-4f0c-9d3b-0a8a4c1f7d52")
+_SCANNED = 1000
+
+
+class QdrantPoints:
+    """A write of the vectors and words of an index into a Qdrant collection; made of what is there, by requests that only read.
+
+    Points are written by :meth:`begin`, :meth:`write` and :meth:`finish`. Each has the id of its node in its payload, and a digest
+    of its vectors, by which the next write leaves it alone: one that was interrupted goes on.
+
+    Parameters
+    ----------
+    client : qdrant_client.QdrantClient
+    collection : str
+    index : GraphIndex
+    words : str or None, default "words"
+        Name of the sparse vectors; None writes no words.
+    length_drift : float, default 0.01
+        See :func:`~graph_retrievers.stores.engines.write_index`.
+    replace : bool, default False
+        See there.
+    beside : bool, default False
+        Whether the collection may be one that was not made here: only the words of its points are written and deleted then.
+
+    Raises
+    ------
+    MissingSignalError
+        If the index has no BM25, or nothing to write.
+    InvalidArgumentError
+        If the collection was not made here, lacks such sparse vectors, has vectors of another model, or more than half of its
+        points would be deleted.
+    DimensionMismatchError
+        If its vectors have another width.
+    DatabaseUnreachableError, DatabaseAuthError, DatabaseError
+        If Qdrant cannot be reached, refuses the key, or fails.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        collection: str,
+        index: GraphIndex,
+        *,
+        words: str | None = "words",
+        length_drift: float = 0.01,
+        replace: bool = False,
+        beside: bool = False,
+    ) -> None:
+        check_client(client)
+        self.client, self.collection, self.index, self.words = client, collection, index, words
+        bm25, dense = index.signals.get("bm25"), index.signals.get("dense")
+        if words is not None and not isinstance(bm25, BM25):
+            raise MissingSignalError("The index has no BM25, of which the words are made; build it with bm25=True.")
+        self.dense = dense if isinstance(dense, DenseIndex) else None
+        if words is None and self.dense is None:
+            raise MissingSignalError("The index has no vectors to write; build it with embedding= or vectors=.")
+        self.bm25 = bm25 if words is not None else None
+        drift, self.named = fraction("length_drift", length_drift), index.embedding_name
+        with reaching():
+            self.new = not client.collection_exists(collection)
+            told = None if self.new else settings(client, collection)
+            self.own, self.gone = bool(told and told.get("own")), list[Any]()
+            # Whether the collection is made anew.
+            self.fresh = self.new
+            if not self.new:
+                self._check(told or {}, replace, beside)
+            if not self.fresh:
+                self.gone = self._absent(replace)
+        self.mean = 0.0
+        if isinstance(self.bm25, BM25):
+            self.mean, before = self.bm25.mean_length, (told or {}).get("mean length")
+            if not self.fresh and before and abs(self.mean / before - 1) <= drift:
+                self.mean = before
+
+    def _check(self, told: Mapping[str, Any], replace: bool, beside: bool) -> None:
+        """Raise an error if a collection that is there cannot take the index; with `replace` it is made anew."""
+        from qdrant_client import models
+
+        config = self.client.get_collection(self.collection).config.params
+        called, sparse = f"The collection {self.collection!r}", config.sparse_vectors or {}
+        if not self.own and not beside:
+            raise InvalidArgumentError(f"{called} was not made by write_index, which would delete its points; give another name.")
+        fits = self.words is None or (self.words in sparse and sparse[self.words].modifier == models.Modifier.IDF)
+        if not fits and not (self.own and replace):
+            raise InvalidArgumentError(
+                f"{called} has no sparse vectors {self.words!r} with the modifier idf. Make it with "
+                f"sparse_vectors_config={{{self.words!r}: models.SparseVectorParams(modifier=models.Modifier.IDF)}}, or let "
+                "fill(index) make one of another name."
+            )
+        if not self.own:
+            return
+        width, held = 0 if self.dense is None else self.dense.dimension, getattr(config.vectors, "size", 0)
+        named = (told.get("embedding", ""), self.named)
+        self.named = self.named or named[0]
+        self.fresh = not fits or width != held or (all(named) and named[0] != named[1])
+        if not self.fresh or replace:
+            return
+        way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
+        if width != held:
+            raise DimensionMismatchError(f"{called} has vectors of width {held}, and this index of width {width}. {way}")
+        raise InvalidArgumentError(f"{called} has vectors of the model {named[0]!r}, and this index of {named[1]!r}. {way}")
+
+    def _absent(self, replace: bool) -> list[Any]:
+        """Return the ids of the points whose nodes the index lacks."""
+        held, gone, offset = 0, list[Any](), None
+        while True:
+            points, offset = self.client.scroll(
+                self.collection, limit=_SCANNED, offset=offset, with_payload=[NODE], with_vectors=False
+            )
+            held += len(points)
+            gone += [point.id for point in points if node_of(point) not in self.index.graph]
+            if offset is None:
+                break
+        if self.own:
+            check_loss(f"The collection {self.collection!r}", held, len(gone), replace)
+        return gone
+
+    def begin(self) -> None:
+        """Make the collection if it is not there, and mark it as one that is being filled."""
+        from qdrant_client import models
+
+        told: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named}
+        if isinstance(self.bm25, BM25):
+            told |= {**{name: getattr(self.bm25, name) for name in BM25_SETTINGS}, "mean length": self.mean}
+        self.told = told
+        with reaching():
+            if self.fresh and not self.new:
+                self.client.delete_collection(self.collection)
+            if self.fresh:
+                size = (
+                    None if self.dense is None else models.VectorParams(size=self.dense.dimension, distance=models.Distance.COSINE)
+                )
+                sparse = {} if self.words is None else {self.words: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+                self.client.create_collection(
+                    self.collection, vectors_config=size or {}, sparse_vectors_config=sparse, metadata={_KEY: told}
+                )
+            else:
+                self.client.update_collection(self.collection, metadata={_KEY: told})
+            if settings(self.client, self.collection) is None:
+                raise DatabaseError(f"Qdrant keeps no metadata of the collection {self.collection!r}; version 1.16 or later does.")
+
+    def write(self, batch_size: int = 256, show_progress: bool = False) -> Changes:
+        """Delete the points of nodes that are gone, and write those that differ from what is there."""
+        from qdrant_client import models
+
+        size, ids, written = positive("batch_size", batch_size), self.index.graph.ids, 0
+        weights = _Weights(self.bm25, self.mean) if isinstance(self.bm25, BM25) else None
+        with (
+            reaching(),
+            progress_bar(total=len(ids), desc="writing points", unit="node", disable=not show_progress) as bar,
+        ):
+            for start in range(0, len(self.gone), size):
+                part = models.PointIdsList(points=self.gone[start : start + size])
+                if self.own:
+                    self.client.delete(self.collection, part)
+                else:
+                    self.client.delete_vectors(self.collection, [self.words], part.points)
+            for start in range(0, len(ids), size):
+                rows = range(start, min(start + size, len(ids)))
+                points = self._points(rows, weights)
+                if self.told["own"]:
+                    asked = [point.id for point in points]
+                    held = self.client.retrieve(self.collection, asked, with_payload=[_DIGEST], with_vectors=False)
+                    known = {str(point.id): (point.payload or {}).get(_DIGEST) for point in held}
+                    points = [point for point in points if known.get(point.id) != point.payload[_DIGEST]]
+                    if points:
+                        self.client.upsert(self.collection, points)
+                else:
+                    name = str(self.words)
+                    own = [models.PointVectors(id=point.id, vector={name: point.vector[name]}) for point in points]
+                    self.client.update_vectors(self.collection, own)
+                written += len(points)
+                bar.update(len(rows))
+        return Changes(written, 0, len(self.gone))
+
+    def _points(self, rows: range, weights: _Weights | None) -> list[Any]:
+        """Return the points of some nodes, each with a digest of its vectors."""
+        from qdrant_client import models
+
+        dense = None if self.dense is None else self.dense.taken(slice(rows.start, rows.stop)).cpu().numpy().astype("<f4")
+        words, points = {} if weights is None else dict(zip(rows, weights.taken(rows), strict=True)), []
+        for row in rows:
+            node, vector, digest = self.index.graph.ids[row], dict[str, Any](), blake2b(digest_size=16)
+            if dense is not None:
+                vector[""] = dense[row - rows.start].tolist()
+                digest.update(dense[row - rows.start].tobytes())
+            if row in words:
+                places, values = list(words[row]), list(words[row].values())
+                vector[str(self.words)] = models.SparseVector(indices=places, values=values)
+                digest.update(np.array(places, "<u4").tobytes() + np.array(values, "<f4").tobytes())
+            payload = {NODE: node, _DIGEST: digest.hexdigest()}
+            points.append(models.PointStruct(id=point_id(node), vector=vector, payload=payload))
+        return points
+
+    def finish(self) -> None:
+        """Write what retrievers are chosen by; without it, the collection is not taken for whole."""
+        with reaching():
+            self.client.update_collection(self.collection, metadata={_KEY: {**self.told, "traits": traits_of(self.index)}})
+
+
+def settings(client: Any, collection: str) -> dict[str, Any] | None:
+    """Return what a write has left in the metadata of a collection."""
+    return (client.get_collection(collection).config.metadata or {}).get(_KEY)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Raise what fails in Qdrant as errors of this package."""
+    try:
+        yield
+    except GraphRetrieverError:
+        raise
+    except Exception as error:
+        status, message = getattr(error, "status_code", None), f"{type(error).__name__}: {error}"
+        if status in (401, 403):
+            raise DatabaseAuthError(
+                f"Qdrant refused the API key ({message}). Check QdrantClient(api_key=...), and its rights."
+            ) from error
+        if isinstance(error, OSError) or type(error).__name__ == "ResponseHandlingException":
+            raise DatabaseUnreachableError(f"Qdrant cannot be reached ({message}). Check its address, and that it runs.") from error
+        raise DatabaseError(f"Qdrant failed ({message}).") from error
+
+
+def point_id(node: str) -> str:
+    """Return the id of the point of a node: the node's own if it is a UUID, else one that follows from it.
+
+    >>> point_id("a0000000-0000-4000-8000-000000000000"), point_id("looms.md")
+    ('a0000000-0000-4000-8000-000000000000', '584862d5-6736-52b7-97b2-e4a6c1968764')
+    """
+    try:
+        if str(UUID(node)) == node:
+            return node
+    except ValueError:
+        pass
+    return str(uuid5(_SPACE, node))
+
+
+def node_of(point: Any) -> str:
+    """Return the id of the node of a point."""
+    return str((point.payload or {}).get(NODE, point.id))
+
+
+def among_nodes(ids: Iterable[str]) -> Any:
+    """Return the filter that only the points of some nodes pass."""
+    from qdrant_client import models
+
+    return models.Filter(must=[models.HasIdCondition(has_id=list(map(point_id, ids)))])
+
+
+def check_client(client: Any) -> None:
+    """Raise InvalidArgumentError if `client` is not one of Qdrant."""
+    for method in ("query_batch_points", "update_vectors", "get_collection"):
+        if not hasattr(client, method):
+            raise InvalidArgumentError(f"client is {shown(client)}; expected a qdrant_client.QdrantClient.")
+
+
+def word_place(word: str) -> int:
+    """Return the place of a word in sparse vectors: 32 bits, which two of a million words share about a hundred times."""
+    return int.from_bytes(blake2b(word.encode(), digest_size=4).digest())
+
+
+def added_weights(weights: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return weights by place, ascending; those of words that share one are added."""
+    found: dict[int, float] = {}
+    for place, weight in weights:
+        found[place] = found.get(place, 0.0) + weight
+    return dict(sorted(found.items()))
+
+
+class _Weights:
+    """The weights of BM25 by texts, which it keeps by words; for a mean length of texts."""
+
+    def __init__(self, bm25: BM25, mean: float) -> None:
+        places = np.zeros(bm25.indptr.numel() - 1, np.uint32)
+        for word, term in bm25.vocabulary.items():
+            places[term] = word_place(word)
+        rows = bm25.rows.cpu().numpy()
+        order = np.argsort(rows, kind="stable")
+        self.ends = np.searchsorted(rows[order], np.arange(len(bm25) + 1))
+        self.places = np.repeat(places, np.diff(bm25.indptr.cpu().numpy()))[order]
+        self.shares = bm25.shares(mean)[order]
+
+    def taken(self, rows: Sequence[int]) -> Iterator[dict[int, float]]:
+        """Yield the weights of each of some texts by place."""
+        for row in rows:
+            part = slice(self.ends[row], self.ends[row + 1])
+            yield added_weights(zip(self.places[part].tolist(), self.shares[part].tolist(), strict=True))

@@ -1,0 +1,465 @@
+"""An index written into a database and Qdrant: answers as in memory, changes alone, what was interrupted, what is refused."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from graph_retrievers import Edge, GraphIndex, Node, WalkFusion
+from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, read_folder
+from graph_retrievers.errors import (
+    DatabaseAuthError,
+    DatabaseError,
+    DatabaseUnreachableError,
+    DimensionMismatchError,
+    GraphRetrieverError,
+    InvalidArgumentError,
+    MissingDatabaseFeatureError,
+    MissingSignalError,
+)
+from graph_retrievers.stores.changes import Changes
+from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
+from graph_retrievers.stores.engines import write_index
+from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
+from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, ScopedVectorStore, ScopedWordStore
+from langchain_graph_retrievers import GraphRetriever
+from tests.helpers import HashEmbedding
+from tests.remote import assert_same
+
+TRADES = ("Loom", "Card", "Mill", "Engine", "Clock", "Press", "Lathe", "Forge", "Kiln", "Still")
+QUESTIONS = ["Which machine reads the card?", "What does the Forge make for the mill?", "press 3 and lathe", "nothing of the kind"]
+WRITES = ("create_collection", "update_collection", "delete_collection", "upsert", "delete", "update_vectors", "delete_vectors")
+NOTHING = Changes(0, 0, 0)
+
+
+def write_pages(folder):
+    for place, trade in enumerate(TRADES):
+        others = [TRADES[(place + step) % len(TRADES)] for step in (1, 3)]
+        text = f"# {trade}\nThe {trade} of the works makes part {place} for the [{others[0]}]({others[0].lower()}.md).\n"
+        text += (
+            f"\n## Use\nWhat the {others[1]} reads, the {trade} turns {place + 2} times.\nSee [more]({others[1].lower()}.md#use).\n"
+        )
+        Path(folder, f"{trade.lower()}.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+def change_pages(folder):
+    """Remove two pages, change one, add one that comes first."""
+    for name in ("clock.md", "still.md"):
+        Path(folder, name).unlink()
+    with open(Path(folder, "mill.md"), "a", encoding="utf-8") as page:
+        page.write("\n## News\nIt grinds what the [Anvil](anvil.md) leaves.\n")
+    Path(folder, "anvil.md").write_text("# Anvil\nIt stands by the [forge](forge.md), long words and more words of it.\n")
+
+
+def index_of(folder, **options):
+    edges = [Links(field="links"), DocumentStructure(parts=False), TitleMentions()]
+    return GraphIndex.from_documents(read_folder(folder, max_tokens=20), edges=edges, embedding=HashEmbedding(16), **options)
+
+
+@pytest.fixture
+def pages(tmp_path):
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    return write_pages(folder)
+
+
+@pytest.fixture
+def client():
+    return QdrantClient(":memory:")
+
+
+def contents(database, client, collection="works"):
+    """All that the engines hold under a label and in a collection."""
+    label = database.schema.label
+    nodes = {row["p"]["id"]: row["p"] for row in database.read(f"MATCH (n:`{label}`) RETURN properties(n) AS p")}
+    edges = database.read(f"MATCH (a:`{label}`)-[e]->(b) RETURN a.id AS a, b.id AS b, properties(e) AS p")
+    edges = sorted((row["a"], row["b"], sorted(row["p"].items(), key=str)) for row in edges)
+    if not client.collection_exists(collection):
+        return nodes, edges, {}, None
+    points = client.scroll(collection, limit=1000, with_payload=True, with_vectors=True)[0]
+    points = {point.payload["node_id"]: (point.id, point.payload, plain(point.vector)) for point in points}
+    return nodes, edges, points, client.get_collection(collection).config.metadata
+
+
+def plain(vector):
+    """Vectors as the local mode keeps them, which normalises them again when it writes them again."""
+    named = vector if isinstance(vector, dict) else {"": vector}
+    return {name: np.round(held, 5).tolist() if isinstance(held, list) else held for name, held in named.items()}
+
+
+def emptied(database):
+    database.write(f"MATCH (n:`{database.schema.label}`) DETACH DELETE n")
+    return QdrantClient(":memory:")
+
+
+def remote_of(database, client, collection="works", **options):
+    vectors, words = QdrantVectors(client, collection), QdrantWords(client, collection)
+    assert isinstance(vectors, ScopedVectorStore) and isinstance(words, ScopedWordStore)
+    return RemoteIndex(CypherGraphStore(database), **{"vectors": vectors, "words": words, "embedding": HashEmbedding(16)} | options)
+
+
+class Breaking:
+    """Counts the writes to both engines, and ends the one of a given number in an error, before or after it was made."""
+
+    def __init__(self, monkeypatch, client, at=None):
+        self.client, self.at, self.count, plain = client, at, 0, CypherDatabase.write
+        monkeypatch.setattr(CypherDatabase, "write", lambda *given, **named: self.call(plain, *given, **named))
+
+    def __getattr__(self, name):
+        method = getattr(self.client, name)
+        return (lambda *given, **named: self.call(method, *given, **named)) if name in WRITES else method
+
+    def call(self, method, *given, **named):
+        self.count += 1
+        broken = self.count == self.at
+        if broken and self.at % 2:
+            raise ConnectionResetError("before")
+        made = method(*given, **named)
+        if broken:
+            raise ConnectionResetError("after")
+        return made
+
+
+def test_a_folder_in_the_engines_gives_the_answers_in_memory(database, client, pages):
+    index = index_of(pages)
+    written = write_index(index, database, client, "works")
+    assert written == (Changes(len(index)), Changes(index.graph.num_edges), Changes(len(index)))
+    retriever, local = RemoteRetriever(remote_of(database, client)), WalkFusion(index)
+    assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
+    found = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
+    assert [document.id for document in found] == [hit.id for hit in local.retrieve(QUESTIONS[0])] and len(found) > 3
+    scope = {"path": {"$in": ["loom.md", "card.md", "mill.md", "engine.md"]}}
+    hits = retriever.retrieve(QUESTIONS[0], scope=scope)
+    assert {hit.id for hit in hits} <= {node for node in index.graph.ids if node.partition("#")[0] in scope["path"]["$in"]}
+    assert len(hits) > 3
+
+
+def test_changed_documents_write_their_changes_alone(database, client, pages):
+    before = index_of(pages)
+    write_index(before, database, client, "works", length_drift=0)
+    gone = {node for node in before.graph.ids if node.startswith(("clock.md", "still.md"))}
+    change_pages(pages)
+    after = index_of(pages)
+    nodes, edges, points = write_index(after, database, client, "works", length_drift=0)
+    # A page and a section that are new, and four sections with links to what is gone; others got another place or degree alone.
+    assert nodes.written == 6 and 0 < nodes.moved <= 12 and nodes.deleted == points.deleted == len(gone)
+    assert 0 < edges.written < after.graph.num_edges / 2 and edges.moved > 0
+    changed = contents(database, client)
+    assert not gone & changed[0].keys() and not gone & changed[2].keys() and changed[0].keys() == set(after.graph.ids)
+    assert write_index(after, database, client, "works", length_drift=0) == (NOTHING, NOTHING, NOTHING)
+    assert contents(database, client) == changed
+    assert_same(RemoteRetriever(remote_of(database, client)).retrieve_batch(QUESTIONS), WalkFusion(after).retrieve_batch(QUESTIONS))
+    fresh = emptied(database)
+    write_index(after, database, fresh, "works", length_drift=0)
+    assert contents(database, fresh) == changed
+
+
+def test_changes_by_source_reach_the_engines(database, client, pages):
+    index = index_of(pages)
+    write_index(index, database, client, "works")
+    changed = index.with_changes(delete_sources=["kiln.md"], upsert=[Node("loom.md", "A loom that was sold.", "Loom")])
+    nodes, _, points = write_index(changed, database, client, "works", length_drift=0.2)
+    assert nodes.deleted == points.deleted == len(index) - len(changed) > 0 and (nodes.written, points.written) == (1, 1)
+    held = contents(database, client)
+    assert held[0]["loom.md"]["description"] == "A loom that was sold." and not any("kiln" in node for node in held[0] | held[2])
+
+
+def test_words_are_written_anew_only_where_the_mean_length_has_drifted(database, client):
+    def made(texts):
+        return GraphIndex.from_texts(texts, ids=[f"n{row}" for row in range(len(texts))])
+
+    texts = ["loom of oak " * 5 for _ in range(200)]
+    write_index(made(texts), database, client, "works")
+    a_little, much = [*texts, "loom of oak " * 10], [*texts, "loom of oak " * 500]
+    assert write_index(made(a_little), database, client, "works").points == Changes(1)
+    scores = dict(QdrantWords(client, "works").search(["oak"], 300)[0])
+    memory = dict(zip(made(a_little).graph.ids, made(a_little).bm25.scores(["oak"], *pairs(201)).tolist(), strict=True))
+    assert scores == pytest.approx(memory, rel=0.01) and scores != pytest.approx(memory, rel=1e-4)
+    # Asked for the scores in memory, they are all written, and again where texts are much longer.
+    assert write_index(made(a_little), database, client, "works", length_drift=0).points == Changes(201)
+    assert dict(QdrantWords(client, "works").search(["oak"], 300)[0]) == pytest.approx(memory, rel=1e-5)
+    assert write_index(made(much), database, client, "works").points == Changes(201)
+
+
+def pairs(count):
+    import torch
+
+    return torch.zeros(count, dtype=torch.int64), torch.arange(count)
+
+
+def test_a_write_that_failed_goes_on_where_it_stopped(database, pages, monkeypatch):
+    index, options = index_of(pages), {"batch_size": 8}
+    client = Breaking(monkeypatch, QdrantClient(":memory:"))
+    write_index(index, database, client, "works", **options)
+    whole, total = contents(database, client.client), client.count
+    assert total > 20
+    for at in range(1, total + 1, 2 if total < 40 else 3):
+        monkeypatch.undo()
+        client = Breaking(monkeypatch, emptied(database), at)
+        with pytest.raises((ConnectionResetError, DatabaseUnreachableError)):
+            write_index(index, database, client, "works", **options)
+        nodes, edges, points, _ = contents(database, client.client)
+        if at < total:
+            with pytest.raises(GraphRetrieverError):
+                remote_of(database, client.client)
+        again = write_index(index, database, client, "works", **options)
+        # What is there was not written again.
+        assert [each.written for each in again] == [len(index) - len(nodes), len(whole[1]) - len(edges), len(index) - len(points)]
+        assert contents(database, client.client) == whole
+
+
+def test_a_change_that_failed_goes_on_where_it_stopped(database, pages, tmp_path, monkeypatch):
+    before = index_of(pages)
+    change_pages(pages)
+    after, options = index_of(pages), {"batch_size": 8}
+    fresh = QdrantClient(":memory:")
+    write_index(after, database, fresh, "works", length_drift=0)
+    whole = contents(database, fresh)
+    for at in (2, 5, 7, 9, 12, 14, 17, 20):
+        monkeypatch.undo()
+        client = emptied(database)
+        write_index(before, database, client, "works")
+        with pytest.raises((ConnectionResetError, DatabaseUnreachableError)):
+            write_index(after, database, Breaking(monkeypatch, client, at), "works", length_drift=0, **options)
+        monkeypatch.undo()
+        # Qdrant is marked as being filled before the database is changed; what was read before is not taken for whole.
+        if at > 2:
+            with pytest.raises(InvalidArgumentError, match="is being filled, or that was interrupted"):
+                QdrantWords(client, "works").traits()
+        write_index(after, database, client, "works", length_drift=0, **options)
+        assert contents(database, client) == whole
+
+
+KILLED = """
+import os, signal, sys
+from qdrant_client import QdrantClient
+from graph_retrievers.stores.cypher import CypherDatabase, GraphSchema
+from graph_retrievers.stores.engines import write_index
+from tests.integration.test_engines import Breaking, index_of
+uri, user, password, name, label, pages, place, at = sys.argv[1:]
+class Patch:
+    def setattr(self, owner, name, value): setattr(owner, name, value)
+class Killing(Breaking):
+    def call(self, method, *given, **named):
+        made = method(*given, **named)
+        self.count += 1
+        if self.count == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return made
+database = CypherDatabase(uri, (user, password), name=name, schema=GraphSchema(label=label))
+write_index(index_of(pages), database, Killing(Patch(), QdrantClient(path=place), int(at)), "works", batch_size=8)
+"""
+
+
+def test_a_process_that_was_killed_goes_on_in_another(cypher_server, database, pages, tmp_path):
+    index = index_of(pages)
+    given = [cypher_server.uri, *cypher_server.auth, cypher_server.name or "", database.schema.label, str(pages)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    for at in (9, 28):
+        place = tmp_path / f"killed {at}"
+        ended = subprocess.run(
+            [sys.executable, "-c", KILLED, *given, str(place), str(at)], env=environment, cwd=Path(__file__).parents[2]
+        )
+        assert ended.returncode == -signal.SIGKILL
+    held = len(contents(database, QdrantClient(":memory:"))[0])
+    client = QdrantClient(path=str(place))
+    again = write_index(index, database, client, "works", batch_size=8)
+    assert again.nodes.written == len(index) - held and again.points.written < len(index)
+    written = contents(database, client)
+    client.close()
+    fresh = emptied(database)
+    write_index(index, database, fresh, "works")
+    whole = contents(database, fresh)
+    assert written[:2] == whole[:2] and written[2].keys() == whole[2].keys() and written[3] == whole[3]
+    assert all(written[2][node][:2] == whole[2][node][:2] for node in whole[2])
+
+
+HOSTILE = [
+    "'}) DETACH DELETE n //",
+    "Ada` SET n.owned = true //",
+    '"a" \\"b\\" \\',
+    "$ids",
+    "$rows",
+    "{id: 'x'}",
+    "a\nb\t😀\r\n",
+    "x" * 2000,
+    "  ",
+    "12",
+    "A0000000-0000-4000-8000-000000000000",
+    "a0000000-0000-4000-8000-000000000000",
+    "é/ß/漢字#ﬁ",
+]
+
+
+def hostile():
+    nodes = [
+        Node(name, f"{name} turns {place}", name * (1 + place % 3), name[:50], {name[:90]: name, "list": [name]})
+        for place, name in enumerate(HOSTILE)
+    ]
+    edges = [Edge(HOSTILE[place - 1], name, name, text=name) for place, name in enumerate(HOSTILE)]
+    edges += [Edge(HOSTILE[0], HOSTILE[1], "twice", weight=weight) for weight in (1.0, 0.1, 1.0)] + [
+        (HOSTILE[2], HOSTILE[2], "self")
+    ]
+    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(16))
+
+
+def test_ids_and_titles_may_be_any_text(database, client):
+    index = hostile()
+    write_index(index, database, client, "works", length_drift=0)
+    held = contents(database, client)
+    assert held[0].keys() == held[2].keys() == set(HOSTILE) and len(held[1]) == index.graph.num_edges
+    assert write_index(index, database, client, "works", length_drift=0) == (NOTHING, NOTHING, NOTHING)
+    retriever = RemoteRetriever(remote_of(database, client))
+    asked = [*HOSTILE[:7], "turns 3"]
+    assert_same(retriever.retrieve_batch(asked), WalkFusion(index).retrieve_batch(asked))
+    for name in HOSTILE:
+        assert QdrantVectors(client, "works").vectors([name]).keys() == {name}
+    # One goes, with its edges; the copies of another edge are fewer.
+    kept = [node for node in map(index.graph.node, range(len(index))) if node.id != HOSTILE[3]]
+    edges = [edge for edge in index.graph.edges() if HOSTILE[3] not in (edge.source, edge.target) and edge.weight != 1.0]
+    smaller = GraphIndex.from_nodes(kept, edges, embedding=HashEmbedding(16))
+    write_index(smaller, database, client, "works", length_drift=0, replace=True)
+    changed = contents(database, client)
+    fresh = emptied(database)
+    write_index(smaller, database, fresh, "works", length_drift=0)
+    assert contents(database, fresh) == changed and HOSTILE[3] not in changed[0]
+
+
+def test_a_long_title_can_be_written_and_a_longer_id_cannot(database, client):
+    nodes = [Node("a", "A loom.", "words " * 60_000), Node("b", "A card.")]
+    index = GraphIndex.from_nodes(nodes, embedding=HashEmbedding(16))
+    write_index(index, database, client, "works")
+    assert RemoteRetriever(remote_of(database, client)).retrieve("a card")[0].id == "b"
+    with pytest.raises(InvalidArgumentError, match="has 2,001 characters; the index of a database takes at most 2,000: shorten"):
+        write_index(GraphIndex.from_texts(["a"], ids=["y" * 2001]), database, client, "works", replace=True)
+
+
+def test_two_indexes_of_one_database_and_one_qdrant_are_kept_apart(cypher_server, database, client, pages):
+    first = index_of(pages)
+    write_index(first, database, client, "works")
+    whole = contents(database, client)
+    other = cypher_server.open()
+    # The same ids, and other texts.
+    second = GraphIndex.from_texts(["A town."] * len(first), ids=first.graph.ids, edges=[("loom.md", "card.md", "near")])
+    write_index(second, other, client, "towns")
+    assert contents(database, client) == whole
+    assert RemoteRetriever(remote_of(database, client)).retrieve(QUESTIONS[0])[0].text != "A town."
+    write_index(second.with_changes(delete=["kiln.md"]), other, client, "towns")
+    assert contents(database, client) == whole and "kiln.md" not in contents(other, client, "towns")[0]
+    cypher_server.clean(other)
+
+
+def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_server, database, client, pages):
+    index = index_of(pages)
+    write_index(index, database, client, "works")
+    whole = contents(database, client)
+    nodes = [index.graph.node(row) for row in range(len(index))]
+    other = [Node(f"other {row}", f"Text {row}.") for row in range(9)]
+    wide, models_ = HashEmbedding(32), HashEmbedding(16)
+    models_.name = "another-model"
+    named = HashEmbedding(16)
+    named.name = "hashes"
+    cases = [
+        (DimensionMismatchError, "has vectors of width 16, and this index of width 32. Give another", nodes, wide, "works"),
+        (DimensionMismatchError, "has vectors of width 16, and this index of width 0. Give another", nodes, None, "works"),
+        (InvalidArgumentError, "of the model 'HashEmbedding', and this index of 'another-model'. Give", nodes, models_, "works"),
+        (
+            InvalidArgumentError,
+            "24 nodes, and 24 of them are not in this index: it may be of other",
+            other,
+            HashEmbedding(16),
+            "works",
+        ),
+        (InvalidArgumentError, "The label .* holds .* are not in this index", other, named, "new"),
+    ]
+    cases = [(kind, said.replace("24", str(len(index))), *rest) for kind, said, *rest in cases]
+    for kind, said, given, model, name in cases:
+        with pytest.raises(kind, match=said):
+            write_index(GraphIndex.from_nodes(given, embedding=model), database, client, name)
+    client.create_collection("theirs", vectors_config=models.VectorParams(size=16, distance=models.Distance.COSINE))
+    with pytest.raises(
+        InvalidArgumentError, match="'theirs' was not made by write_index, which would delete its points; give another"
+    ):
+        write_index(index, database, client, "theirs", replace=True)
+    with pytest.raises(MissingSignalError, match="no BM25"):
+        write_index(GraphIndex.from_nodes(nodes, embedding=HashEmbedding(16), bm25=False), database, client, "works")
+    with pytest.raises(InvalidArgumentError, match="length_drift"):
+        write_index(index, database, client, "works", length_drift=2)
+    with pytest.raises(InvalidArgumentError, match="names no relationship type"):
+        write_index(index, cypher_server.open(schema=GraphSchema(label=database.schema.label, relationship=None)), client, "works")
+    assert contents(database, client) == whole and not client.collection_exists("new")
+    # What is meant: another model in the place of this one, and other documents.
+    write_index(GraphIndex.from_nodes(nodes, embedding=wide), database, client, "works", replace=True)
+    assert RemoteRetriever(remote_of(database, client, embedding=wide)).retrieve(QUESTIONS[0])
+    write_index(GraphIndex.from_nodes(other, embedding=HashEmbedding(16)), database, client, "works", replace=True)
+    assert contents(database, client)[0].keys() == contents(database, client)[2].keys() == {node.id for node in other}
+
+
+def test_nodes_of_others_are_not_deleted(database, client):
+    database.write(f"CREATE (:`{database.schema.label}` {{id: 'theirs', name: 'Theirs'}})")
+    index = GraphIndex.from_texts(["A loom."])
+    with pytest.raises(InvalidArgumentError, match="1 of the 1 nodes with the label .* were not written by write_graph, and would"):
+        write_index(index, database, client, "works", replace=True)
+    assert not client.collection_exists("works")
+
+
+class Refusing:
+    """A client of a server that refuses or is gone."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __getattr__(self, name):
+        def call(*given, **named):
+            raise self.error
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (
+            UnexpectedResponse(401, "Unauthorized", b"no", {}),
+            DatabaseAuthError,
+            "(?s)refused the API key .*Check QdrantClient.api_key=",
+        ),
+        (ResponseHandlingException(OSError("refused")), DatabaseUnreachableError, "cannot be reached .*Check its address"),
+        (UnexpectedResponse(500, "Error", b"no", {}), DatabaseError, "Qdrant failed .UnexpectedResponse"),
+    ],
+)
+def test_an_engine_that_refuses_is_told_before_anything_is_written(database, error, kind, said):
+    with pytest.raises(kind, match=said):
+        write_index(GraphIndex.from_texts(["A loom."]), database, Refusing(error), "works")
+    assert not database.read(f"MATCH (n:`{database.schema.label}`) RETURN n")
+
+
+def test_words_of_the_database_take_the_place_of_those_of_qdrant(cypher_server, database, client, pages):
+    index = index_of(pages)
+    words = CypherWords(database)
+    if cypher_server.process is not None:
+        with pytest.raises(MissingDatabaseFeatureError) as caught:
+            write_index(index, database, client, "works", words=words)
+        assert contents(database, client)[0] == {} and not client.collection_exists("works")
+        label = database.schema.label
+        for statement in re.search(r"CREATE VERTEX .*FULL_TEXT", str(caught.value)).group().split("; "):
+            cypher_server.sql(statement)
+        words = CypherWords(database, f"{label}[name,description]")
+    write_index(index, database, client, "works", words=words)
+    assert set(client.scroll("works", limit=1, with_vectors=True)[0][0].vector) != {"words"}
+    retriever = RemoteRetriever(remote_of(database, client, words=words))
+    found = [{hit.id for hit in retriever.retrieve(question)} for question in QUESTIONS[:3]]
+    local = [{hit.id for hit in WalkFusion(index).retrieve(question)} for question in QUESTIONS[:3]]
+    assert np.mean([len(a & b) / len(b) for a, b in zip(found, local, strict=True)]) >= 0.7
+    change_pages(pages)
+    write_index(index_of(pages), database, client, "works", words=words)
+    assert not any(name.startswith("clock.md") for name, _ in words.search(["clock"], 50)[0])
+    assert any(name == "anvil.md" for name, _ in words.search(["anvil stands"], 50)[0])
