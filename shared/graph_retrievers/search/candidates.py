@@ -179,8 +179,7 @@ class Candidates:
         """
         _, first = np.unique(other.nodes, return_index=True)
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
-        other = other if len(fresh) == len(other) else other.taken(fresh)
-        return concatenated([self, other])
+        return concatenated([self, other.taken(fresh)])
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
@@ -265,7 +264,7 @@ def _real(rows: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 def _together(parts: Sequence[Any]) -> Any:
     """Return the chains, or the facts, of all that have some, each once."""
-    told = list({id(part): part for part in parts if part is not None}.values())
+    told = [part for part in parts if part is not None]
     return reduce(lambda left, right: left.append(right), told) if told else None
 
 
@@ -309,7 +308,7 @@ def runs(values: np.ndarray) -> np.ndarray | None:
     # Infinite scores equal only each other.
     slack[np.isinf(values)] = 0.0
     near = gap <= slack[:-1]
-    first = np.append(True, ~(near | (values[:-1] == values[1:])))
+    first = np.append(True, ~near)
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
     with np.errstate(invalid="ignore"):
         if (values[head] - values > slack[head]).any():
@@ -349,7 +348,6 @@ def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candi
     >>> replaced(Candidates.seeds(nodes, np.array([0.9, 0.8, 0.7]), "Mine"), np.array([0, 2]), np.array([0.1, 0.6])).nodes
     array([7, 2, 4])
     """
-    scores = scores.astype(np.float32)
     by, taken, above = order(scores), np.arange(len(found)), np.zeros(len(found), np.int64)
     taken[places] = places[by]
     # Among the places that are ordered anew, the last up to each.

@@ -87,7 +87,7 @@ class Question:
     def apart(self) -> Self:
         """Return this question with notes of its own, for an operator beside others."""
         other = copy(self)
-        other.notes, other.touched = [], None
+        other.notes = []
         return other
 
     def asking(self, k: int) -> Self:
@@ -460,7 +460,7 @@ def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
     alpha : float
         In [0, 1].
     """
-    if mix is None or not alpha:
+    if mix is None:
         return latents
     mixed = torch.addmm(latents, torch.from_numpy(mix).to(latents.device), latents, beta=1 - alpha, alpha=alpha)
     linked = torch.from_numpy((mix > 0).any(1, keepdims=True)).to(latents.device)

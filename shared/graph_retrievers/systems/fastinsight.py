@@ -95,8 +95,8 @@ class STeX(Operator):
         rank = near.owner[first]
         degree, *similarity = yield (Degree(nodes),) if math.isinf(self.beta) else (Degree(nodes), Scores(nodes))
         structure = 1 - rank / (ranked - 1) if ranked > 1 else np.zeros(len(nodes))
-        most = np.minimum(degree, ranked)  # C
-        structure = structure + np.where(most > 1, (linked - 1) / np.maximum(most - 1, 1), 0)
+        most = np.minimum(degree, ranked)  # C, at least `linked`
+        structure = structure + (linked - 1) / np.maximum(most - 1, 1)
         scores = similarity[0] + self.beta * structure if similarity else structure
         by = best(scores, self.nodes_per_round)  # of equal ones those of the lowest rows, as rows ascend
         return reached(found, rank[by], nodes[by], scores[by], self.name)

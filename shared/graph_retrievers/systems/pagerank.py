@@ -305,7 +305,7 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
     # What a neighbour sends is this times the root of the strength of the node itself.
     flow = (shares[at[near]] * values[entry] / root[near]).astype(np.float32)
     # The largest flow of each place; of equal ones that of the lower row.
-    by = np.lexsort((near, -flow, place))
+    by = np.lexsort((-flow, place))
     found, first = np.unique(place[by], return_index=True)
     parents = np.full(len(nodes), -1)
     parents[found] = near[by[first]]

@@ -42,8 +42,8 @@ class _Pool:
         self.question, self.start, self.most = question, start, most
         self.nodes = start.nodes
         self.depth, self.parent = np.zeros(len(start), np.int64), np.full(len(start), -1)
-        self.found, self.offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
-        self.found[start.nodes] = True
+        self.started, self.offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
+        self.started[start.nodes] = True
         self.visited, self.scores, self.selected = list[int](), list[float](), 0
 
     @property
@@ -55,7 +55,6 @@ class _Pool:
         """Add nodes that were reached from places; return their own places."""
         self.nodes, self.parent = np.append(self.nodes, nodes), np.append(self.parent, parent)
         self.depth = np.append(self.depth, self.depth[parent] + 1)
-        self.found[nodes] = True
         return np.arange(len(self.nodes) - len(nodes), len(self.nodes))
 
     def visit(self, places: np.ndarray, scores: np.ndarray) -> None:
@@ -114,7 +113,7 @@ class _Traversal(Operator):
         cosines = yield Similarity(nodes)
         by = best(cosines, self.adjacent_k)  # of equal ones those of the lowest rows, as rows ascend
         # A start node that a neighbour leads to takes one of the places, as in the original.
-        by = by[~pool.found[nodes[by]]]
+        by = by[~pool.started[nodes[by]]]
         return pool.add(nodes[by], parent[by]), cosines[by]
 
 

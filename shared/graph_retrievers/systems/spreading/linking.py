@@ -13,7 +13,7 @@ import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.search.candidates import Candidates, falling, order
+from graph_retrievers.search.candidates import Candidates, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
@@ -194,7 +194,7 @@ class EntityLinking(Operator):
         best = np.zeros(len(nodes), np.float32)
         np.maximum.at(best, at, scores)
         by = order(best)
-        nodes, best = nodes[by], falling(best[by])
+        nodes, best = nodes[by], best[by]
         operators = (self.name, VectorSearch.name) if searches else (self.name,)
         return Candidates(nodes, best, nodes[:, None], (~np.isin(nodes, named)).astype(np.int64), operators)
 
