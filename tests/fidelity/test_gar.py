@@ -131,6 +131,53 @@ def test_same_batches_and_output_as_the_published_code_on_400_random_cases_with_
             assert got_scores == pytest.approx(list(output.score))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_the_path_to_a_node_comes_from_the_best_of_the_neighbours_scored_before_it(seed):
+    rng = random.Random(seed)
+    ids = [f"d{i:02d}" for i in rng.sample(range(24), 24)]
+    edges = [tuple(rng.sample(ids, 2)) for _ in range(40)]
+    scores = {i: rng.randint(0, 4) / 4 for i in ids}
+    graph, batches = CorpusGraph(ids, ids, edges=edges), []
+
+    class Shown(PairScorer):
+        paths = True
+
+    def scored(pairs):
+        batches.append([text.split("\n") for _, text in pairs])
+        return [scores[text[0]] for text in batches[-1]]
+
+    # Budget is left for all that waits, so that every neighbour of a scored node enters the frontier.
+    first = Ranking.of(torch.tensor([[graph.row(i) for i in ids[:3]]]), torch.tensor([[3.0, 2.0, 1.0]]), "first")
+    queries = Queries.of(GraphIndex(graph, relevance=Shown(scored)), ["q"])
+    found = AdaptiveReranking(100, rng.randint(1, 4))(queries, first)
+    trails = {ids[trail[-1]]: [ids[row] for row in trail if row >= 0] for trail in found.trails[0].tolist()}
+    adjacent = {(a, b) for a, b in edges} | {(b, a) for a, b in edges}
+    drawn = {text[0]: number for number, batch in enumerate(batches) for text in batch}
+    shown = {text[0]: text[1:] for batch in batches for text in batch}
+    reached = [i for i, trail in trails.items() if len(trail) > 1]
+    assert len(reached) > 3 and set(trails) - set(reached) <= set(ids[:3])
+    for i in reached:
+        before = [j for j in ids if (i, j) in adjacent and drawn.get(j, 100) < drawn[i]]
+        # Of equal scores that of the earlier batch, then that of the higher id, as the published code has it.
+        parent = sorted(before, reverse=True)
+        parent = min(parent, key=lambda j: (-scores[j], drawn[j]))
+        assert trails[i] == [*trails[parent], i]
+        assert {f"{parent} -> {i}", f"{parent} <- {i}"} & set(shown[i]), "the model reads the step"
+
+
+def test_what_the_model_has_to_tell_of_its_scores_is_a_note():
+    class Telling(PairScorer):
+        listwise = True
+
+        def encode_lists(self, lists):
+            return [(self.encode([query] * len(texts), texts), f"read {len(texts)}") for query, texts in lists]
+
+    graph = CorpusGraph(["a", "b"], ["a", "b"], edges=[("a", "b")])
+    queries = Queries.of(GraphIndex(graph, relevance=Telling(lambda pairs: [1.0] * len(pairs))), ["q"])
+    found = AdaptiveReranking(2, 1)(queries, Ranking.of(torch.tensor([[0]]), torch.ones(1, 1), "first"))
+    assert found.notes == (("read 1",),)
+
+
 def test_gar_as_a_retriever_shows_how_each_hit_was_reached():
     ids = list("abcdxyzw")
     graph = CorpusGraph(ids, ids, edges=WORKED_EDGES)

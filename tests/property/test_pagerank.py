@@ -12,7 +12,11 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, PersonalizedPageRank, Pipeline
 from graph_retrievers.queries import Queries
-from graph_retrievers.systems.pagerank import PPR, TransitionGraph, personalized_pagerank
+from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.memory import Memory
+from graph_retrievers.systems import pagerank
+from graph_retrievers.systems.pagerank import PPR, TransitionGraph, Walk, personalized_pagerank
 
 
 def dense_solution(size, edges, restart, damping):
@@ -83,7 +87,9 @@ def test_power_iteration_equals_the_definition(case, tolerance):
         assert np.abs(row.numpy() - dense_solution(size, edges, weights, damping)).sum() < tolerance
 
 
-def test_a_query_that_is_done_stays_as_it_is_beside_others():
+@pytest.mark.parametrize("gradients", [300, 0])
+def test_a_query_that_is_done_stays_as_it_is_beside_others(monkeypatch, gradients):
+    monkeypatch.setattr(pagerank, "_GRADIENTS", gradients)
     # A walk from an isolated node is done at once, one from a hub before one from the end of a chain.
     graph = transition(60, chain(0, 40) + [(40, n) for n in range(41, 59)])
     restart = torch.eye(60)[[59, 40, 0]]
@@ -102,7 +108,10 @@ def test_hits_of_a_chain_are_those_of_the_walk():
     assert {hit.operator for hit in hits} == {"PersonalizedPageRank"} and hits.notes == ()
 
 
-def test_the_bound_holds_where_nearly_all_mass_restarts_at_an_isolated_node():
+@pytest.mark.parametrize("gradients", [300, 0])
+def test_the_bound_holds_where_nearly_all_mass_restarts_at_an_isolated_node(monkeypatch, gradients):
+    # With or without the steps of conjugate gradients before those of the walk.
+    monkeypatch.setattr(pagerank, "_GRADIENTS", gradients)
     # The isolated node keeps 1 - d of its mass, so that bringing the sum to 1 enlarges all errors nearly a hundredfold.
     # The chain of triangles mixes slowly without swinging between two sides, which leaves the bound hardly any room.
     edges = chain(0, 90) + [(n, n + 2) for n in range(88)]
@@ -193,6 +202,53 @@ def test_filters_of_seeds_and_of_the_walk(passage_weight):
     assert found(seed_filter={"$id": "0"}) == ["0", "1", "2"]
     assert found(seed_filter={"$id": "0"}, traversal_filter={"$id": {"$ne": "1"}}) == ["0"]
     assert found(seed_filter={"$id": "nobody"}) == []
+
+
+def test_nodes_far_down_the_ranking_are_found_behind_a_filter():
+    ids = [str(n) for n in range(30)]
+    index = GraphIndex.from_texts(["one"] * 30, edges=[("0", other) for other in ids[1:]], vectors=np.eye(30), bm25=False)
+    filters = {"filter": {"$id": {"$in": ids[20:]}}, "seed_filter": {"$id": "0"}}
+    hits = PPR(index, seeds=1, passage_weight=0.0, k=2, backfill=False).retrieve("one", vector=np.eye(30)[0], **filters)
+    assert [hit.id for hit in hits] == ids[20:22]
+
+
+def test_nodes_that_are_the_least_similar_but_for_rounding_share_no_weight():
+    index = GraphIndex.from_texts(["one", "two", "two"], vectors=[[1.0], [-1.0], [-1.0 + 1e-7]])
+    queries = Queries.of(index, ["two"], vectors=[[1.0]], seed_filter={"$id": {"$in": ["1", "2"]}})
+    found = Pipeline(BM25Search(2), PersonalizedPageRank(passage_weight=1.0))(queries)
+    assert found.nodes[0].tolist() == [1, 2] and found.scores[0].tolist() == [0.5, 0.5]
+
+
+def test_walks_that_differ_are_each_their_own_beside_others():
+    queries = Queries.of(GraphIndex.from_texts(["one"] * 6, vectors=np.eye(6), bm25=False), ["?"] * 4, vectors=np.eye(6)[:4])
+    graphs = [transition(6, chain(0, 6)), transition(6, [(0, 5), (5, 2)])]
+
+    def elsewhere(_):
+        return torch.eye(6, dtype=torch.float64)[[3] * 4]
+
+    def none(_):
+        return torch.zeros(4, 6, dtype=torch.float64)
+
+    def walk(graph, damping, spread):
+        return (yield Walk(graph, np.array([0]), np.ones(1), 1.0, spread, ((None, 6),), damping))
+
+    settings_ = [(graphs[0], 0.5, none), (graphs[1], 0.5, none), (graphs[0], 0.9, none), (graphs[0], 0.5, elsewhere)]
+    together = run(Memory(queries), [walk(*each) for each in settings_])
+    for each, found in zip(settings_, together, strict=True):
+        (alone,) = run(Memory(queries), [walk(*each)])
+        assert [part.tolist() for part in found] == [part.tolist() for part in alone]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_of_neighbours_that_send_as_much_the_lower_row_is_the_parent(seed):
+    # From 0 by two arms to the last node, with as many leaves each, whose rows are drawn.
+    rows = np.random.default_rng(seed).permutation(np.arange(1, 12)).tolist()
+    arms, last = (rows[:5], rows[5:10]), rows[10]
+    edges = [(0, arm[0]) for arm in arms] + [(arm[0], other) for arm in arms for other in (*arm[1:], last)]
+    index = GraphIndex.from_texts(["a loom"] + ["a card"] * 11, edges=[(str(a), str(b)) for a, b in edges])
+    hits = Retriever(index, Pipeline(BM25Search(1), PersonalizedPageRank(passage_weight=0))).retrieve("loom", k=12)
+    paths = {hit.id: hit.path.nodes for hit in hits}
+    assert paths[str(last)] == ("0", str(min(arm[0] for arm in arms)), str(last))
 
 
 def test_without_seeds_and_vectors_nothing_is_found():

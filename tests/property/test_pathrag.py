@@ -24,7 +24,7 @@ def problems(draw):
     edges += [(n, n + 1) for n in range(size - 1)] if draw(st.booleans()) else []
     seeds = [draw(st.lists(node, unique=True, max_size=6)) for _ in range(3)]
     walkable = draw(st.one_of(st.none(), st.sets(node)))
-    return size, edges, seeds, walkable
+    return size, edges, seeds, walkable, draw(st.sets(node, max_size=2))
 
 
 def neighbours(edges):
@@ -36,9 +36,11 @@ def neighbours(edges):
     return table
 
 
-def index_of(size, edges, device="cpu"):
+def index_of(size, edges, device="cpu", passages=()):
     ids = [f"n{n}" for n in range(size)]
-    return GraphIndex.from_graph(CorpusGraph(ids, ids, edges=[(ids[a], ids[b]) for a, b in edges], device=device), bm25=False)
+    types = ["passage" if n in passages else "" for n in range(size)]
+    graph = CorpusGraph(ids, ids, types=types, edges=[(ids[a], ids[b]) for a, b in edges], device=device)
+    return GraphIndex.from_graph(graph, bm25=False)
 
 
 def run(index, seeds, walkable=None, **options):
@@ -58,20 +60,20 @@ def lists(found, b):
 @settings(max_examples=300, deadline=None)
 @given(problems(), st.sampled_from([1, 4, 15]), st.sampled_from([(0.8, 0.3), (0.8, 0.2), (1.0, 0.0), (0.5, 0.3)]))
 def test_paths_are_those_of_depth_first_search(problem, limit, flow):
-    size, edges, seeds, walkable = problem
-    index, (alpha, theta) = index_of(size, edges), flow
-    found = run(index, seeds, walkable, paths=limit, alpha=alpha, theta=theta)
+    size, edges, seeds, walkable, passages = problem
+    index, options = index_of(size, edges, passages=passages), {"alpha": flow[0], "theta": flow[1], "exclude_types": ["passage"]}
+    found = run(index, seeds, walkable, paths=limit, **options)
     assert not any(found.notes)
     for b, ranked in enumerate(seeds):
-        may = (lambda node: True) if walkable is None else walkable.__contains__
-        expected = best_paths(neighbours(edges), ranked, limit, alpha, theta, may)
+        may = (set(range(size)) if walkable is None else walkable) - passages
+        expected = best_paths(neighbours(edges), ranked, limit, *flow, may.__contains__)
         chains, trails = lists(found, b)
         assert chains == [path for _, path in expected]
         assert found.chains.scores[b, : len(expected)].tolist() == pytest.approx([score for score, _ in expected], abs=1e-6)
         order = node_order(expected, ranked)
         trails.pop(-1, None)
         assert list(trails) == list(order) and trails == order
-        alone = run(index, [ranked], walkable, paths=limit, alpha=alpha, theta=theta)
+        alone = run(index, [ranked], walkable, paths=limit, **options)
         assert lists(alone, 0)[0] == chains
 
 
@@ -101,17 +103,19 @@ def test_as_many_seeds_as_a_graph_has_nodes_give_the_reliabilities_of_few():
 kept = pathrag._joined
 
 
-@pytest.mark.parametrize("bound", ["_MOST_PATHS", "_MOST_EDGES"])
-def test_a_bound_keeps_middle_nodes_of_few_neighbours_and_says_so(monkeypatch, bound, device):
-    # From 0 to 1 by way of 2 or of the hub 3, and by way of 4 and 5.
-    edges = [(0, 2), (2, 1), (0, 3), (3, 1), (0, 4), (4, 5), (5, 1), *((3, n) for n in range(6, 20))]
+@pytest.mark.parametrize(("bound", "most"), [("_MOST_PATHS", 10), ("_MOST_EDGES", 22)])
+@pytest.mark.parametrize("hub", [2, 3])
+def test_a_bound_keeps_middle_nodes_of_few_neighbours_and_says_so(monkeypatch, bound, most, hub, device):
+    # From 0 to 1 by way of a node of two neighbours or of a hub, 2 and 3, and by way of 4 and 5.
+    edges = [(0, 2), (2, 1), (0, 3), (3, 1), (0, 4), (4, 5), (5, 1), *((hub, n) for n in range(6, 20))]
     index = index_of(20, edges, device)
+    monkeypatch.setattr(pathrag, bound, most)  # of the middle nodes: pairs of their seeds, or their neighbours
     whole = run(index, [[0, 1]])
     assert not any(whole.notes) and set(lists(whole, 0)[0]) == {(0, 2, 1), (0, 3, 1), (0, 4, 5, 1)}
     monkeypatch.setattr(pathrag, bound, 6)
     found = run(index, [[0, 1]])
     assert found.notes == (("not all paths were looked at, as there are too many",),)
-    assert {(0, 2, 1), (0, 4, 5, 1)} <= set(lists(found, 0)[0])
+    assert {(0, 5 - hub, 1), (0, 4, 5, 1)} <= set(lists(found, 0)[0])
 
 
 def test_an_edge_of_which_one_end_is_read_is_walked_both_ways(monkeypatch):

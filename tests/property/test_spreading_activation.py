@@ -22,7 +22,7 @@ LEVELS = [0, 0.25, 0.5, 0.75, 1]
 
 
 @st.composite
-def problems(draw):
+def problems(draw, scores=(0.25, 0.5, 1.0)):
     """A multigraph with self loops and parallel edges, and for each of three queries its gates and seeds."""
     size = draw(st.integers(2, 10))
     node = st.integers(0, size - 1)
@@ -30,7 +30,7 @@ def problems(draw):
     queries = [
         (
             draw(st.lists(st.sampled_from(LEVELS), min_size=size, max_size=size)),
-            draw(st.dictionaries(node, st.sampled_from([0.25, 0.5, 1.0]), max_size=3)),
+            draw(st.dictionaries(node, st.sampled_from(scores), max_size=3)),
         )
         for _ in range(3)
     ]
@@ -71,17 +71,24 @@ def chains_of(ranking, b):
     return [(score, tuple(v for v in nodes if v >= 0)) for nodes, score in pairs if nodes[0] >= 0]
 
 
-@given(problems(), st.sampled_from(["set", "rows"]), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
-def test_propagation_equals_the_literal_reference(problem, semantics, steps):
+# With the second, activations are exact, and often just the threshold.
+SETTINGS = [(Fraction(7, 10), Fraction(1, 100)), (Fraction(1, 2), Fraction(1, 4))]
+
+
+@given(
+    problems((0.0, 0.25, 0.5, 1.0)), st.sampled_from(["set", "rows"]), st.integers(1, 4), st.sampled_from(SETTINGS), st.booleans()
+)
+@settings(max_examples=120, deadline=None)
+def test_propagation_equals_the_literal_reference(problem, semantics, steps, setting, damped):
     size, edges, queries = problem
-    ranking = run(index_of(size, edges), queries, {"semantics": semantics, "steps": steps})
+    options = {"semantics": semantics, "steps": steps, "hub_exponent": 1.0 if damped else 0.0}
+    ranking = run(index_of(size, edges), queries, options | dict(zip(("decay", "threshold"), map(float, setting), strict=True)))
     neighbours = adjacency(edges, semantics)
+    # A row from a node to itself counts as a row at it.
+    degree = {u: len(near) + (semantics == "rows") * edges.count((u, u)) for u, near in neighbours.items()} if damped else None
     for b, (gates, seeds) in enumerate(queries):
         exact = {node: Fraction(gate) for node, gate in enumerate(gates)}
-        expected, parents = spread(
-            neighbours, {n: Fraction(s) for n, s in seeds.items()}, exact, steps, Fraction(7, 10), Fraction(1, 100)
-        )
+        expected, parents = spread(neighbours, {n: Fraction(s) for n, s in seeds.items()}, exact, steps, *setting, degree=degree)
         found = activation_of(ranking, b)
         assert found == pytest.approx({node: float(level) for node, level in expected.items()}, rel=1e-5)
         assert int(ranking.touched[b]) == len(expected)

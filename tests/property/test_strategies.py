@@ -3,6 +3,7 @@
 import logging
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
     index, adjacent = graph_of(edges, vectors), neighbours(edges)
     cosine = {row: cosine_of(vector, QUESTION) for row, vector in enumerate(vectors)}
     score = {row: float((row * 7) % 5) for row in cosine}
-    selected, values = literal.mmr(
+    selected, by_mmr = literal.mmr(
         start,
         cosine,
         lambda a, b: cosine_of(vectors[a], vectors[b]),
@@ -94,8 +95,11 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
             assert trail[0] in start and trail[-1] == row
             assert all(b in adjacent[a] for a, b in zip(trail, trail[1:], strict=False))
             assert found.operators[name] == ("start" if row in start else operator.name)
+        if isinstance(operator, EagerTraversal):
+            values = [cosine[row] - 2 * (int((trail >= 0).sum()) - 1) for row, trail in zip(nodes, found.trails[1], strict=False)]
+            assert scores == pytest.approx([min(values[: place + 1]) for place in range(len(nodes))], abs=1e-5)
         if isinstance(operator, MMRTraversal):
-            assert scores == pytest.approx([min(values[: place + 1]) for place in range(len(values))], abs=1e-5)
+            assert scores == pytest.approx([min(by_mmr[: place + 1]) for place in range(len(by_mmr))], abs=1e-5)
         # Alone, a query gets what it gets in company.
         alone = run(operator, index, [start], k)
         assert alone.nodes[0].tolist() == found.nodes[1, : alone.width].tolist()
@@ -131,6 +135,22 @@ def test_a_round_of_scored_ends_with_the_last_node_that_counts():
     # Node 3 is at the greatest depth and does not count; it is not visited together with node 1, before node 4 is found.
     found = by_scores([(0, 3), (1, 4)], [9, 8, 5, 7, 8.5], [0, 1, 2], 3, max_depth=1, per_iteration_limit=1)
     assert found.nodes[0].tolist() == [0, 4, 1]
+    # Nodes 1 and 2 are at the greatest depth: both are visited, though one alone is left to be selected.
+    assert by_scores([(0, 1), (2, 0)], [4, 13, 18], [0], 2, max_depth=1).nodes[0].tolist() == [2, 1]
+
+
+def test_scores_that_differ_by_rounding_keep_the_order_of_their_visits():
+    index = graph_of([(0, 1), (0, 2)], [(1.0, 0.0)] * 3)
+    scored = ScoredTraversal(scorer=lambda node, *_: (0.9, 0.5, 0.5 + 1e-9)[int(node.id)])
+    assert run(scored, index, [[0]], 3).nodes[0].tolist() == [0, 1, 2]
+
+
+def test_relations_of_the_paths_before_stay_those_of_their_steps():
+    index = graph_of([(0, 1), (1, 2)], [(1.0, 0.0)] * 3)
+    trails, relations = torch.tensor([[[0, 1]]]), torch.tensor([[[7]]])
+    before = replace(Ranking.of(torch.tensor([[1]]), torch.ones(1, 1), "Typed"), trails=trails, relations=relations)
+    found = EagerTraversal(3)(Queries.of(index, ["?"], vectors=[QUESTION], traversal_filter={"$id": "2"}), before)
+    assert found.trails[0].tolist() == [[-1, 0, 1], [0, 1, 2]] and found.relations[0].tolist() == [[-1, 7], [7, -1]]
 
 
 def test_the_depth_of_a_node_is_that_of_its_shortest_way():

@@ -17,14 +17,15 @@ def adjacency(edges, semantics="set"):
     return {node: sorted(others) for node, others in table.items()}
 
 
-def spread(neighbours, seeds, gate, steps=3, decay=0.7, threshold=0.01, walkable=lambda node: True):
+def spread(neighbours, seeds, gate, steps=3, decay=0.7, threshold=0.01, walkable=lambda node: True, degree=None):
     """Activation of every touched node, and the parent of each at its first arrival.
 
-    `seeds` maps a node to its matching score, `gate` a node to sigma; a node that `gate` lacks cannot receive.
+    `seeds` maps a node to its matching score, `gate` a node to sigma; a node that `gate` lacks cannot receive. With `degree`,
+    which the paper does not have, a node gives each neighbour its activation divided by its degree.
     """
     top = max(seeds.values(), default=1)
-    activation = {node: score / top for node, score in seeds.items()}
-    parents = {node: None for node in seeds}
+    activation = {node: score / top for node, score in seeds.items() if score > 0}
+    parents = {node: None for node in activation}
     for _ in range(steps):
         incoming, givers = {}, {}
         for u, level in activation.items():
@@ -32,8 +33,9 @@ def spread(neighbours, seeds, gate, steps=3, decay=0.7, threshold=0.01, walkable
                 continue
             for v in neighbours.get(u, ()):
                 if v in gate and walkable(v) and level > activation.get(v, 0):
-                    incoming[v] = incoming.get(v, 0) + level
-                    givers.setdefault(v, set()).add((-level, u))
+                    given = level / degree[u] if degree else level
+                    incoming[v] = incoming.get(v, 0) + given
+                    givers.setdefault(v, set()).add((-given, u))
         gained = {v: decay * max(gate[v], 0) * total for v, total in incoming.items()}
         for v, gain in gained.items():
             if gain > threshold:

@@ -115,6 +115,23 @@ def test_of_equal_means_the_shorter_chain_comes_first_then_that_of_lower_rows():
     assert chains_of([(0, 1), (0, 2)], [1.0, 0.5, 0.5 + 1e-12], [0])[0] == [[0, 1], [0, 2]]
 
 
+def test_a_chain_and_its_reverse_are_equal_however_their_activations_add_up():
+    # In double precision, (1 + 1e-16) + 1e-16 is 1 and (1e-16 + 1e-16) + 1 is more.
+    edges, level = [(0, 1), (1, 2), (2, 3)], [1.0, 1e-16, 1e-16, 1e-16]
+    found, _ = chains_of(edges, level, [0, 2], limit=50, length=2)
+    assert [0, 1, 2] in found and [2, 1, 0] not in found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_chain_of_the_limit_is_found_again_when_all_are_known(seed):
+    rng = np.random.default_rng(seed)
+    level = 10.0 ** rng.uniform(-14, 0, 7)
+    edges = [(a, b) for a in range(7) for b in range(a) if rng.random() < 0.6]
+    every = chains_of(edges, level, [0], limit=1000, length=3, dedupe="before_limit")[0]
+    for limit in range(1, len(every) + 1):
+        assert chains_of(edges, level, [0], limit=limit, length=3, dedupe="before_limit")[0] == every[:limit]
+
+
 def test_no_note_is_told_where_what_was_cut_off_could_not_matter():
     edges, level = [(1, 0), (3, 0), (3, 2)], [1.0, 0.3, 0.9, 0.5]
     assert chains_of(edges, level, [0], limit=1, width=1, length=2) == ([[0, 3, 2]], [])
@@ -237,6 +254,13 @@ def test_nodes_whose_activations_differ_by_rounding_give_each_other_nothing():
         found = spread(batch, Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, lower]]), "Seeds"))
         scores = dict(zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True))
         assert scores == pytest.approx({0: 1.0, 1: expected}, abs=1e-5)
+
+
+def test_of_neighbours_that_give_as_much_up_to_rounding_the_lower_row_is_the_parent():
+    batch = Queries.of(GraphIndex(CorpusGraph(["s", "t", "end"], [""] * 3, edges=[("s", "end"), ("t", "end")])), ["question"])
+    start = Ranking.of(torch.tensor([[1, 0]]), torch.tensor([[1.0, 1 - 2e-7]]), "Seeds")
+    found = GatedPropagation(steps=1, gate="uniform")(batch, start)
+    assert found.nodes[0].tolist() == [2, 0, 1] and found.trails[0, 0].tolist() == [0, 2]
 
 
 def test_traversal_and_seed_filters():

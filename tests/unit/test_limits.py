@@ -398,7 +398,22 @@ def test_calls_of_a_batch_are_over_together():
     yes, no = Over("yes", over=True), Over("no")
     told = [AllOver(calls).over() for calls in ([[no], [yes]], [[yes], [no]], [[yes], []], [[no, yes], [yes]], [[yes]], [[]])]
     assert told == [False, False, False, True, True, False]
-    assert str(AllOver([[no, yes], [yes]]).error(())) == "yes"
+    assert str(AllOver([[no, yes], [Over("late", over=True)]]).error(())) == "yes"
+
+
+def test_the_limit_of_the_call_that_leads_a_batch_is_not_that_of_the_others():
+    shared, mine = SharedCalls(8), Over("mine")
+
+    def answers(asked_call):
+        mine.now = True
+        if (limit := limit_over()) is not None:
+            raise limit.error(())
+        return [Hits((), (query,)) for query in asked_call.queries]
+
+    other = waiting(shared, "b", answers)
+    with limited(mine):
+        assert shared(call("a"), answers)[0].notes == ("a",), "a batch that another call waits for has its answer"
+    assert other.error is None and other.found[0].notes == ("b",)
 
 
 def test_a_batch_that_nobody_waits_for_any_more_ends_and_the_next_is_answered():

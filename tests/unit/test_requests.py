@@ -11,6 +11,7 @@ from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.requests import (
     ByTitle,
     Closest,
+    Completion,
     Contents,
     Degree,
     Instead,
@@ -27,6 +28,7 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.stores.remote.backend import Stores
@@ -68,6 +70,8 @@ def test_each_request_is_answered_as_in_memory(request_, given):
 
 MIX = np.full((len(NODES), len(NODES)), 1 / len(NODES), np.float32)
 OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text in pairs])
+# Such models read the schema at the end of the prompt.
+COUNTS, DOUBLES = (as_language_model(lambda prompt, times=times: str(times * len(prompt))) for times in (1, 2))
 PAIRS = [
     *((kind(NODES, parallel=True), kind(NODES)) for kind in (Links, Neighbors, Degree)),
     (Nearest(9), Nearest(9, returned=True)),
@@ -89,6 +93,8 @@ PAIRS = [
     (Instead(Nearest(9, returned=True), "word3"), Instead(Nearest(9, returned=True), "word3", returned=True)),
     (Instead(Closest(9), "word3"), Instead(Closest(9), "word3", ("person",))),
     (Instead(Nearest(9), "word3"), Instead(Similarity(NODES), "word3")),
+    (Instead(Nearest(9), "word3"), Instead(Nearest(9, "bm25"), "word3")),
+    *((Completion(COUNTS, "one", {"type": "number"}), Completion(model, "one", {})) for model in (COUNTS, DOUBLES)),
     (Instead(Similarity(NODES), "word3"), Instead(Similarity(NODES[:3]), "word3")),
 ]
 

@@ -202,6 +202,11 @@ def test_the_best_of_many_equal_scores_are_those_of_the_lowest_rows():
     assert rows[best(np.ones(1000) + 1e-9 * rows, 3, rows)].tolist() == [0, 1, 2]
 
 
+def test_scores_just_as_far_apart_as_the_tolerance_are_equal_and_a_run_ends_behind_them():
+    assert order(np.array([1 - 1.2e-6, 1 - 1e-6, 1 - 0.5e-6, 1.0])).tolist() == [1, 2, 3, 0]
+    assert best(np.array([1.0] + 9 * [float("inf")]), 2).tolist() == [1, 2], "infinite scores are the best"
+
+
 def test_trails_follow_parents_and_keep_their_last_nodes():
     line = np.arange(50)
     trails = followed(line, line - 1)
@@ -221,6 +226,7 @@ def test_candidates_know_who_found_them():
     assert [new.operators[n] for n in new.origins] == ["Mine", "First"], "a seed that nobody had found before"
     step = reached(some(), np.array([1]), np.array([9]), np.array([1.0]), "Mine")
     assert step.trails.tolist() == [[2, 9]] and step.operators == ("First", "Mine") and step.origins.tolist() == [1]
+    assert reached(step, np.array([0]), np.array([5]), np.array([0.5]), "Mine").operators == ("First", "Mine"), "each once"
     again = reached(some(), np.array([0, 0, 1]), np.array([2, 9, 9]), np.array([0.3, 0.2, 0.1]), "Mine")
     joined = some().joined(again)
     assert joined.nodes.tolist() == [4, 2, 9] and joined.trails[2].tolist() == [4, 9], "each node once, the first path of each"
