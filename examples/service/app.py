@@ -1,6 +1,6 @@
 """A search service for several tenants, over one index that changes while it serves.
 
-    INDEX=folder TOKENS=tokens.json uvicorn app:app --workers 4 --timeout-keep-alive 75
+    INDEX=folder TOKENS=tokens.json uvicorn app:app --workers 4 --timeout-keep-alive 75 --limit-concurrency 1000
 
 Every worker maps the index of the folder into its memory, so that they share it. A worker that gets documents writes them to the
 folder; the others take them over within a second. An answer comes from one state of the index, and a tenant sees its own documents.
@@ -16,8 +16,10 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import torch
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
@@ -25,10 +27,11 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from graph_retrievers import GraphRetrieverError, IndexStore, Node, StoreRetriever, minilm
 from graph_retrievers.construction.edges import TitleMentions
+from graph_retrievers.errors import UnknownNodeError
 
 SECONDS = Histogram("search_seconds", "Seconds of a search")
 ANSWERS = Counter("answers_total", "Answers by path and status", ["path", "status"])
@@ -36,6 +39,7 @@ ANSWERS = Counter("answers_total", "Answers by path and status", ["path", "statu
 AT_ONCE = 8
 SECONDS_AT_MOST = 10.0
 SECONDS_BETWEEN_LOOKS = 1.0
+BYTES_AT_MOST = 1 << 25
 
 log = logging.getLogger("service")
 
@@ -80,7 +84,8 @@ async def watch(store: IndexStore) -> None:
         await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         try:
             await asyncio.to_thread(store.reload)
-        except GraphRetrieverError:
+        except Exception:
+            # This task must not end: the worker would stay at what it has.
             log.exception("the index in %s cannot be read; what was read before serves on", store.folder)
 
 
@@ -109,9 +114,13 @@ app = FastAPI(title="Search", lifespan=lifespan)
 @app.middleware("http")
 async def count(request: Request, call: Any) -> Response:
     """Count answers by what they were."""
-    response = await call(request)
     path = request.url.path if request.url.path in ("/search", "/documents") else "other"
-    ANSWERS.labels(path, response.status_code).inc()
+    status = 500
+    try:
+        response = await call(request)
+        status = response.status_code
+    finally:
+        ANSWERS.labels(path, status).inc()
     return response
 
 
@@ -132,6 +141,25 @@ def tenant(request: Request, token: Annotated[HTTPAuthorizationCredentials, Depe
 Tenant = Annotated[str, Depends(tenant)]
 
 
+def inside(owner: str) -> str:
+    """Return what ids of a tenant begin with, so that nobody replaces what others have, whatever tenants are called."""
+    return f"{quote(owner, safe='')}/"
+
+
+async def change(request: Request, owner: Tenant) -> Change:
+    """Return the change in the body of a request, which is read after the token, and no further than it may be long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > BYTES_AT_MOST:
+            raise HTTPException(413, f"send at most {BYTES_AT_MOST:,} bytes at a time")
+    try:
+        return await asyncio.to_thread(Change.model_validate_json, body)
+    except ValidationError as error:
+        # Without what was sent, which may be long.
+        raise HTTPException(422, error.errors(include_url=False, include_context=False, include_input=False)) from None
+
+
 @app.get("/search")
 async def search(
     request: Request,
@@ -144,13 +172,14 @@ async def search(
         start = time.perf_counter()
         hits = await request.app.state.retriever.aretrieve(q, k, scope={"tenant": owner})
         SECONDS.observe(time.perf_counter() - start)
+    own = inside(owner)
     found = [
         Found(
-            id=hit.id.removeprefix(f"{owner}/"),
+            id=hit.id.removeprefix(own),
             title=hit.title,
             text=hit.text,
             score=hit.score,
-            path=hit.path.text,
+            path=replace(hit.path, nodes=tuple(node.removeprefix(own) for node in hit.path.nodes)).text,
             metadata={name: value for name, value in hit.metadata.items() if name != "tenant"},
         )
         for hit in hits
@@ -159,14 +188,17 @@ async def search(
 
 
 @app.post("/documents")
-async def documents(request: Request, owner: Tenant, change: Change) -> dict[str, int]:
+async def documents(request: Request, owner: Tenant, change: Annotated[Change, Depends(change)]) -> dict[str, int]:
     """Add, replace and delete documents of the tenant; they are on the disk when the answer comes."""
-    # The tenant is a part of an id, so that nobody replaces what others have.
+    own = inside(owner)
     nodes = [
-        Node(f"{owner}/{each.id}", each.text, each.title, metadata={**each.metadata, "tenant": owner}) for each in change.documents
+        Node(own + each.id, each.text, each.title, metadata={**each.metadata, "tenant": owner}) for each in change.documents
     ]
-    delete = [f"{owner}/{name}" for name in change.delete]
-    await asyncio.to_thread(request.app.state.store.update, upsert=nodes, delete=delete)
+    delete = [own + name for name in change.delete]
+    try:
+        await asyncio.to_thread(request.app.state.store.update, upsert=nodes, delete=delete)
+    except UnknownNodeError:
+        raise HTTPException(400, "delete names a document that you do not have; nothing was changed") from None
     return {"written": len(nodes), "deleted": len(delete)}
 
 

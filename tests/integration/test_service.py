@@ -1,5 +1,6 @@
 """The example service: tenants, wrong requests, and answers under load while documents change."""
 
+import asyncio
 import importlib.util
 import json
 import sys
@@ -8,8 +9,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from graph_retrievers.errors import CorruptIndexError
+
 ROOT = Path(__file__).resolve().parents[2]
-ANA, BEN = {"Authorization": "Bearer ana"}, {"Authorization": "Bearer ben"}
+ANA, BEN, CID = ({"Authorization": f"Bearer {token}"} for token in ("ana", "ben", "cid"))
 
 
 def loaded(path):
@@ -23,11 +26,12 @@ def loaded(path):
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
-    (folder / "tokens.json").write_text(json.dumps({"ana": "a", "ben": "b"}))
+    (folder / "tokens.json").write_text(json.dumps({"ana": "a", "ben": "b", "cid": "a/b"}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INDEX", str(folder / "index"))
         patch.setenv("TOKENS", str(folder / "tokens.json"))
-        with TestClient(loaded(ROOT / "examples" / "service" / "app.py").app) as client:
+        app = loaded(ROOT / "examples" / "service" / "app.py").app
+        with TestClient(app, raise_server_exceptions=False) as client:
             yield client
 
 
@@ -52,6 +56,74 @@ def test_each_tenant_has_its_own_documents(client):
     assert len(client.get("/search", params={"q": "Which loom?"}, headers=ANA).json()["found"]) == 1
 
 
+def asked(client, who, question="Which secret?"):
+    return client.get("/search", params={"q": question}, headers=who).json()["found"]
+
+
+def test_no_name_of_a_tenant_or_a_document_leads_to_those_of_another(client):
+    secret = {"id": "x", "text": "The secret of the third tenant."}
+    assert client.post("/documents", json={"documents": [secret]}, headers=CID).status_code == 200
+    # The id of the other's document, if names were only joined by a slash.
+    assert client.post("/documents", json={"delete": ["b/x"]}, headers=ANA).status_code == 400
+    false = {"id": "b/x", "text": "A false secret.", "metadata": {"tenant": ["a/b", "b"]}}
+    assert client.post("/documents", json={"documents": [false]}, headers=ANA).status_code == 200
+    (own,), (other,) = asked(client, CID), [each for each in asked(client, ANA) if "secret" in each["text"]]
+    assert (own["id"], own["text"], own["path"]) == ("x", secret["text"], "x")
+    assert (other["id"], other["path"], other["metadata"]) == ("b/x", "b/x", {})
+    assert asked(client, BEN) == [] or all("secret" not in each["text"] for each in asked(client, BEN))
+    assert client.post("/documents", json={"delete": ["b/x"]}, headers=ANA).status_code == 200
+    # What is told does not depend on what others have.
+    answers = [client.post("/documents", json={"delete": [name]}, headers=BEN) for name in ("x", "nothing", "../a%2Fb/x")]
+    assert len({answer.text for answer in answers}) == 1 and "3" not in answers[0].text
+
+
+def test_a_body_is_read_after_the_token_and_no_further_than_its_bound(client, monkeypatch):
+    monkeypatch.setattr(sys.modules["app"], "BYTES_AT_MOST", 1000)
+    assert client.post("/documents", content=iter([b" " * 100] * 100)).status_code == 401
+    answer = client.post("/documents", content=b" " * 1001, headers=ANA)
+    assert answer.status_code == 413 and answer.json() == {"detail": "send at most 1,000 bytes at a time"}
+    assert client.post("/documents", content=iter([b" " * 100] * 100), headers=ANA).status_code == 413
+    assert client.post("/documents", content=b'{"documents": []}' + b" " * 983, headers=ANA).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *[b"", b"{", b"\xff", b"[]", b"null", b"[" * 100_000],
+        *[b'{"documents": [{"id": "x"}]}', b'{"documents": [{"id": "", "text": ""}]}'],
+        *[b'{"documents": [{"id": "x", "text": "half \\ud800"}]}', b'{"documents": [{"id": "\\ud800", "text": "half"}]}'],
+        *[b'{"documents": [{"id": "x", "text": "%s"}]}' % (b"a" * 20_001), b'{"delete": ["%s"]}' % b'","'.join([b"a"] * 1001)],
+    ],
+)
+def test_a_body_that_is_no_change_is_refused_without_being_repeated(client, content):
+    answer = client.post("/documents", content=content, headers=ANA)
+    assert answer.status_code == 422 and len(answer.text) < 1000 and "input" not in answer.json()["detail"][0]
+
+
+@pytest.mark.parametrize("value", ["Infinity", "[" * 100 + "]" * 100, '"half \\ud800"'])
+def test_metadata_that_cannot_be_kept_are_refused(client, value):
+    body = f'{{"documents": [{{"id": "x", "text": "x", "metadata": {{"v": {value}}}}}]}}'
+    assert client.post("/documents", content=body.encode(), headers=BEN).status_code in (400, 422)
+    assert all(each["id"] != "x" for each in asked(client, BEN))
+
+
+async def test_a_look_that_fails_is_not_the_last(monkeypatch):
+    app, looks = sys.modules["app"], []
+    monkeypatch.setattr(app, "SECONDS_BETWEEN_LOOKS", 0.01)
+
+    class Store:
+        folder = "folder"
+
+        def reload(self):
+            looks.append(1)
+            raise OSError(5, "Input/output error") if len(looks) % 2 else CorruptIndexError("truncated")
+
+    watching = asyncio.create_task(app.watch(Store()))
+    await asyncio.sleep(0.5)
+    assert not watching.done() and len(looks) > 2
+    watching.cancel()
+
+
 @pytest.mark.parametrize(
     ("params", "headers", "status"),
     [
@@ -71,9 +143,13 @@ def test_a_wrong_request_is_refused(client, params, headers, status):
 def test_figures_are_those_of_prometheus(client):
     client.get("/search", params={"q": "Which loom?"}, headers=ANA)
     client.get("/elsewhere")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client.app.state, "retriever", None)
+        assert client.get("/search", params={"q": "Which loom?"}, headers=ANA).status_code == 500
     lines = client.get("/metrics").text.splitlines()
     assert any(line.startswith('answers_total{path="/search",status="200"}') for line in lines)
     assert any(line.startswith('answers_total{path="other",status="404"}') for line in lines)
+    assert 'answers_total{path="/search",status="500"} 1.0' in lines
     assert any(line.startswith("search_seconds_bucket") for line in lines)
 
 
