@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from graph_retrievers.graph.corpus_graph import Node
     from graph_retrievers.hits import Hits
+    from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import Embedding
 
 __all__ = ["main"]
@@ -70,15 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from graph_retrievers.commands import evaluate, fit, mcp, serve, tune
+    from graph_retrievers.commands.engines import add_engines
 
     parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    what = "Build an index of documents and save it, or update the one in OUT: only texts that it does not hold are embedded."
+    what = "Build an index of documents and save it, or update the one in OUT or in engines: only texts that are new are embedded."
     index = commands.add_parser("index", help="build or update an index of documents", description=what)
     index.add_argument("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
-    index.add_argument("out", metavar="OUT", help="folder to write; what an existing index in it holds is used again")
+    index.add_argument("out", metavar="OUT", nargs="?", help="folder to write; may be left out with --to")
     model = index.add_mutually_exclusive_group()
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
     model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
@@ -90,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     published = "address that the folder, or its repository, is published at: links to it lead to its files"
     index.add_argument("--site", metavar="URL", default="", help=published)
     index.add_argument("--device", help="torch device, such as cuda (default: cpu)")
+    add_engines(index)
     index.set_defaults(run=_index)
 
     search = commands.add_parser("search", help="ask an index", description="Ask a saved index and print what it finds.")
@@ -137,6 +140,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _index(args: argparse.Namespace) -> None:
+    from graph_retrievers.commands.engines import opened_engines, write_to_engines
+
+    # Opened first, because reading and embedding take long.
+    with opened_engines(args) as engines:
+        index = _built(args)
+        if engines is not None:
+            print(printable(write_to_engines(args, index, engines)))
+
+
+def _built(args: argparse.Namespace) -> GraphIndex:
+    """Build the index of a folder or dataset, save it if OUT is given, and say what it holds."""
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -147,7 +161,8 @@ def _index(args: argparse.Namespace) -> None:
 
     started = time.perf_counter()
     # Checked first, because the embedding takes long.
-    check_target(args.out)
+    if args.out is not None:
+        check_target(args.out)
     embedding = None if args.no_embedding else load_embedding(absolute(args.embedding), args.device)
     options: dict[str, Any] = {"device": args.device, "embedding": embedding, "show_progress": True}
     files: list[Node] = []
@@ -169,7 +184,8 @@ def _index(args: argparse.Namespace) -> None:
         index = GraphIndex.from_documents(nodes, vectors=vectors, **options)
         if args.edges is None and not index.graph.has_edges:
             tell_no_edges(index.graph)
-    index.save(args.out)
+    if args.out is not None:
+        index.save(args.out)
     if files:
         print(printable(_pages(files)))
     named = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
@@ -177,8 +193,10 @@ def _index(args: argparse.Namespace) -> None:
     counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
     edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
     again = f"{known:,} of them embedded before, " if known else ""
-    said = f"{args.out}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
+    where = args.out or args.source
+    said = f"{where}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
     print(printable(said))
+    return index
 
 
 def _vectors(contents: list[str], embedding: Embedding) -> tuple[Tensor, int]:

@@ -52,7 +52,7 @@ def run_page(page, capsys, change=lambda code: code):
             if output is not None:
                 check_output(capsys.readouterr().out, output, place)
             continue
-        for command, said in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", code, re.MULTILINE):
+        for command, said in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", change(code), re.MULTILINE):
             program, *arguments = shlex.split(command)
             assert program == "graph-retrievers", place
             assert cli.main(arguments) == 0, f"{place}: {capsys.readouterr().err}"
@@ -84,13 +84,17 @@ def test_the_code_of_a_page_prints_what_the_page_says(page, capsys):
 
 
 @pytest.mark.parametrize("name", WITH_SERVER)
-def test_the_code_of_a_page_on_databases_prints_what_the_page_says(name, cypher_server, capsys):
+def test_the_code_of_a_page_on_databases_prints_what_the_page_says(name, cypher_server, capsys, monkeypatch):
     if cypher_server.process is None:
         pytest.skip("the page writes under a label that a database in use may hold already")
     server = f'"{cypher_server.uri}", {cypher_server.auth}, name="{cypher_server.name}"'
     address = '"bolt://localhost:7687", ("neo4j", "password"), name="neo4j"'
     assert address in (ROOT / "docs" / name).read_text(encoding="utf-8")
-    run_page(ROOT / "docs" / name, capsys, lambda code: code.replace(address, server))
+    given = {"USERNAME": cypher_server.auth[0], "PASSWORD": cypher_server.auth[1], "DATABASE": cypher_server.name}
+    for variable, value in given.items():
+        monkeypatch.setenv(f"NEO4J_{variable}", value)
+    uri = "bolt://localhost:7687"
+    run_page(ROOT / "docs" / name, capsys, lambda code: code.replace(address, server).replace(uri, cypher_server.uri))
 
 
 def test_the_readme_shows_the_engine_and_both_frameworks():

@@ -49,6 +49,7 @@ ROOMS = {
     "commands": {
         *("errors", "arguments", "agents", "serve", "graph", "signals", "datasets", "index", "search", "retrievers", "systems"),
         "evaluation",
+        "stores",
     },
     "cli": {
         *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),

@@ -22,8 +22,6 @@ CONSTRAINTS = {
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 FOLDERS = {"shared/graph_retrievers": "", "langchain_graph_retrievers": "langchain", "llama_graph_retrievers": "llama-index"}
-# Imported where a store of that kind was given, which needs it itself.
-BROUGHT = {"qdrant_client"}
 # Of these, tests use stand-ins with the same interface.
 STOOD_IN = {"spacy", "gliner"}
 # What makes the site is there where `make site` ran, as it does before all tests are run.
@@ -56,7 +54,7 @@ def test_every_import_is_of_a_declared_dependency(folder):
     seen = set()
     for file, module, first in imports(folder):
         makers = set(map(canonicalize_name, made_by.get(module, [module])))
-        assert makers & (own if first else later) or (module in BROUGHT and not first), f"{file} imports {module}"
+        assert makers & (own if first else later), f"{file} imports {module}"
         seen.add(module)
     assert {"torch", "numpy"} <= seen
 

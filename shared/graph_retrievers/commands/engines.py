@@ -1,0 +1,121 @@
+"""The engines that the command ``index`` writes to: a graph database and Qdrant."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.stores.cypher import CypherDatabase
+
+__all__ = ["add_engines", "opened_engines", "write_to_engines"]
+
+_SECONDS = 60
+
+
+def add_engines(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :func:`opened_engines`."""
+    group = parser.add_argument_group(
+        "engines",
+        "Write the index to a graph database and Qdrant, or bring it up to date there; a write that was stopped goes on. Secrets "
+        "are read from the environment: NEO4J_USERNAME, NEO4J_PASSWORD and QDRANT_API_KEY.",
+    )
+    add = group.add_argument
+    add("--to", metavar="URI", help="graph database: bolt://HOST:7687, with TLS bolt+s:// (needs the extra 'neo4j')")
+    add("--vectors", metavar="URL", help="Qdrant, which gets vectors and words: its URL, or a folder for its local mode")
+    add("--name", default="Documents", metavar="NAME", help="label of the nodes, and name of the collection (default: Documents)")
+    add("--database", metavar="NAME", help="database on the server (default: NEO4J_DATABASE, else that of the user)")
+    add("--replace", action="store_true", help="let the index take the place of one of other documents or another model")
+    add("--insecure", action="store_true", help="send secrets without TLS to another machine, in a network that is trusted")
+
+
+@contextmanager
+def opened_engines(args: argparse.Namespace) -> Iterator[tuple[CypherDatabase, Any] | None]:
+    """Open the database and Qdrant that options name, None if they name none; what cannot be reached is told at once."""
+    if (args.to is None) != (args.vectors is None):
+        raise InvalidArgumentError("--to and --vectors belong together: the graph database, and Qdrant for vectors and words.")
+    if args.to is None:
+        if args.out is None:
+            raise InvalidArgumentError("Where is the index to go? Give OUT, a folder, or --to and --vectors.")
+        yield None
+        return
+    from graph_retrievers.stores.cypher import CypherDatabase, GraphSchema
+
+    password, user = os.environ.get("NEO4J_PASSWORD"), os.environ.get("NEO4J_USERNAME", "neo4j")
+    key, name = os.environ.get("QDRANT_API_KEY"), args.database or os.environ.get("NEO4J_DATABASE")
+    _check_way("--to", args.to, "NEO4J_PASSWORD", password, args.insecure)
+    if "://" in args.vectors:
+        _check_way("--vectors", args.vectors, "QDRANT_API_KEY", key, args.insecure)
+    schema = GraphSchema(label=args.name)
+    with CypherDatabase(args.to, (user, password) if password else None, name=name, schema=schema) as database:
+        with closing(_qdrant(args.vectors, args.name, key)) as client:
+            yield database, client
+
+
+def _qdrant(where: str, collection: str, key: str | None) -> Any:
+    try:
+        from qdrant_client import QdrantClient
+    except ImportError as error:
+        raise MissingDependencyError("Qdrant needs the extra 'qdrant': pip install 'graph-retrievers[qdrant]'.") from error
+
+    from graph_retrievers.stores.qdrant_points import reaching
+
+    with reaching(), warnings.catch_warnings():
+        # Where the key goes is checked here.
+        warnings.simplefilter("ignore")
+        if "://" not in where:
+            return QdrantClient(path=where)
+        client = QdrantClient(url=where, api_key=key, timeout=_SECONDS, check_compatibility=False)
+        client.collection_exists(collection)
+        return client
+
+
+def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure: bool) -> None:
+    """Raise InvalidArgumentError if an address holds a secret, or one would go to another machine as it is."""
+    try:
+        parts = urlsplit(url)
+        host, scheme = parts.hostname or "", parts.scheme
+    except ValueError as error:
+        raise InvalidArgumentError(f"{flag} is no address: {error}.") from error
+    # Not shown, as it may hold a secret.
+    if parts.username or parts.password or parts.query:
+        raise InvalidArgumentError(f"{flag} holds a user, a password or a key; set {variable} in the environment.")
+    if flag == "--vectors" and scheme not in ("http", "https"):
+        raise InvalidArgumentError(f"{flag} {url!r}: expected http://HOST:6333, https://..., or a folder.")
+    if secret and not insecure and scheme in ("http", "bolt", "neo4j") and not _is_local(host):
+        safe = {"http": "https", "bolt": "bolt+s", "neo4j": "neo4j+s"}[scheme]
+        raise InvalidArgumentError(
+            f"{flag} {url!r} would send {variable} to another machine as it is. Use {safe}://, or --insecure in a network that you "
+            "trust."
+        )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def write_to_engines(args: argparse.Namespace, index: GraphIndex, engines: tuple[CypherDatabase, Any]) -> str:
+    """Write an index to engines; return a line that says what was changed."""
+    from graph_retrievers.stores.engines import write_index
+
+    written = write_index(index, *engines, args.name, replace=args.replace, show_progress=True)
+    sizes = {"nodes": len(index), "edges": index.graph.num_edges, "points": len(index)}
+    said = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in written._asdict().items()]
+    return f"{args.to}, {args.name}: {', '.join(said[:2])}; {args.vectors}: {said[2]}"
+
+
+def _told(changes: Any) -> str:
+    counts = [f"{count:,} {name}" for name, count in changes._asdict().items() if count]
+    return ", ".join(counts) or "unchanged"
