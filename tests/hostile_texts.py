@@ -50,6 +50,7 @@ HOSTILE = [
     "x" * 1_000_000,
     "\U0001f600" * 20_000,
     "a\u0301\u0302\u0303" * 5_000,
+    "Z" + "\u0301\u0317\u0489" * 100,
     "__proto__ constructor toString hasOwnProperty",
     '{"picture": {"hits": []}}',
     "../../etc/passwd %2e%2e%2f file:///etc/passwd",

@@ -102,6 +102,11 @@ def sized(browser, size, **features):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": listed})
 
 
+def fits(browser, size):
+    """Whether nothing is wider than the screen; the window of a phone grows with what is too wide for it."""
+    return browser.execute_script("return Math.max(innerWidth, document.documentElement.scrollWidth)") == SIZES[size][0]
+
+
 def wait(browser, condition, seconds=30):
     end = time.monotonic() + seconds
     while not (found := browser.execute_script(f"return {condition}")):
@@ -227,8 +232,7 @@ def test_a_search_by_mouse(browser, served, size):
             box.click()
     browser.find_element(By.CSS_SELECTOR, "#ask button").click()
     wait(browser, "document.body.dataset.drawn")
-    # Nothing is wider than the page.
-    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert fits(browser, size)
     assert browser.find_element(By.ID, "needs").text == "1 more retriever needs what this index does not have"
     hits = browser.find_elements(By.CSS_SELECTOR, ".hits button")
     assert [hit.find_element(By.CSS_SELECTOR, ".name").text for hit in hits] == [
@@ -416,10 +420,45 @@ def test_hostile_documents_are_shown_as_text(browser, served):
         })();"""
     )
     for row, text in enumerate(HOSTILE):
-        plain = "".join(f"\\u{ord(c):04x}" if c in CODED else c for c in text[:20_000])
+        plain = "".join(f"\\u{ord(c):04x}" if c in CODED else c for c in text[:20_000].replace("\r\n", "\n"))
         # One that is longer than a page of text is cut; in JavaScript, some characters are two.
         assert seen[str(row)] == (plain or "This node has no text."), row
     unharmed(browser, url)
+
+
+def test_texts_are_written_in_their_own_direction_and_numbers_whole(browser, served):
+    hebrew = "\u05e9\u05dc\u05d5\u05dd (loom)! 42."
+    index = GraphIndex.from_texts([f"{hebrew}\n\nA loom.", "A loom.\r\nA card."], ids=["he", "en"], titles=[hebrew, ""])
+    url = served({"bm25": BM25(index, backfill=False)})
+    sized(browser, "desktop")
+    opened(browser, f"{url}#question=loom&k=2", "document.body.dataset.drawn")
+    places = browser.execute_script("return searches.get('bm25').picture.hits.map((hit) => hit.id)")
+    browser.find_elements(By.CSS_SELECTOR, ".hits button")[places.index("he")].click()
+    wait(browser, "document.querySelector('#document .text')")
+    # Where the first letter and the last character stand: a Hebrew line runs to the left, an English one to the right.
+    for selector, text in ((".text", hebrew), ("h2", hebrew), (".text", "A loom.")):
+        first, last = browser.execute_script(
+            """const [selector, text] = arguments, node = document.querySelector(`#document ${selector}`).firstChild;
+            const at = node.data.indexOf(text), range = document.createRange();
+            return [at, at + text.length - 1].map((n) => {
+              range.setStart(node, n);
+              range.setEnd(node, n + 1);
+              return range.getBoundingClientRect().x;
+            });""",
+            selector,
+            text,
+        )
+        assert (first > last) == (text == hebrew), selector
+    browser.find_elements(By.CSS_SELECTOR, ".hits button")[places.index("en")].click()
+    wait(browser, "document.querySelector('#document h2').textContent === 'en'")
+    assert browser.find_element(By.CSS_SELECTOR, "#document .text").text == "A loom.\nA card."
+    assert browser.execute_script("return [1500, 1e10, 120, 0.5, 0.086966, -3, 1e-9, null].map(number)") == [
+        *("1500", "10000000000", "120", "0.5", "0.08697", "-3", "1e-9", "")
+    ]
+    assert browser.execute_script("return [cut('ab\U0001f600cd', 4), cut('ab\U0001f600cd', 5), cut('abcd', 4)]") == [
+        *("ab\u2026", "ab\U0001f600\u2026", "abcd")
+    ]
+    quiet(browser, url)
 
 
 CODED = {chr(code) for part in ((0, 9), (11, 32), (127, 160), (0x202A, 0x202F), (0x2066, 0x206A)) for code in range(*part)} | set(
@@ -435,11 +474,16 @@ def test_a_page_of_one_search_stands_for_itself(browser, tmp_path, size):
     opened(browser, file.as_uri(), "document.body.dataset.drawn")
     assert browser.find_element(By.ID, "asked").text == f"What does Startpage lead to? {HOSTILE[1]}"
     assert not browser.find_element(By.ID, "ask").is_displayed()
-    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert fits(browser, size)
     hits = browser.find_elements(By.CSS_SELECTOR, ".hits button")
     hits[1].click()
     wait(browser, "document.querySelector('#document .text')")
     assert names(browser, "#document .text")[0]
+    long = HOSTILE.index("Z" + "\u0301\u0317\u0489" * 100)
+    browser.execute_script("choose(shownName, given.picture.hits.findIndex((hit) => hit.row === arguments[0]))", long)
+    wait(browser, f"byId('document').dataset.row === '{long}'")
+    assert fits(browser, size)
+    assert browser.execute_script("const side = byId('document'); return side.scrollWidth <= side.clientWidth")
     browser.find_element(By.ID, "tab-steps").click()
     browser.find_elements(By.CSS_SELECTOR, ".step")[1].click()
     assert browser.find_element(By.ID, "told").text.startswith("Step 2 of")

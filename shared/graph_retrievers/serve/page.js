@@ -12,7 +12,7 @@ let searches = new Map(), shownName = "", cy = null, place = 0, playing = 0, run
 
 // Characters that control a terminal or turn the direction of what follows, and halves of surrogate pairs, are written as codes.
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\p{Surrogate}/gu;
-const visible = (text) => String(text).replace(CONTROLS, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+const visible = (text) => String(text).replace(/\r\n/g, "\n").replace(CONTROLS, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
 function make(name, more = {}, ...children) {
   const element = document.createElement(name);
@@ -27,9 +27,9 @@ function make(name, more = {}, ...children) {
 }
 
 const one = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-const number = (score) => (score === null ? "" : Number(score).toPrecision(4).replace(/\.?0+$/, ""));
+const number = (score) => (score === null ? "" : String(Number(Number(score).toPrecision(4))));
 const time = (seconds) => (seconds >= 1 ? `${seconds.toFixed(1)} s` : `${(1000 * seconds).toFixed(seconds < 0.001 ? 2 : seconds < 0.01 ? 1 : 0)} ms`);
-const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+const cut = (text, length) => (text.length > length ? text.slice(0, length - 1).replace(/\p{Surrogate}$/u, "") + "…" : text);
 const say = (text) => { byId("status").textContent = visible(text); if (text) setTimeout(() => say(""), 6000); };
 
 async function ask(path, body, signal) {
