@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from graph_retrievers.errors import MissingDependencyError
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 
 __all__ = ["answered", "asking", "instrument", "retrieving", "tell", "uninstrument"]
 
@@ -39,6 +39,8 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
     ------
     MissingDependencyError
         Without the package opentelemetry-api.
+    InvalidArgumentError
+        If `tracer_provider` gives no tracer.
 
     Examples
     --------
@@ -60,6 +62,8 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
         raise MissingDependencyError("Tracing needs OpenTelemetry: pip install 'graph-retrievers[trace]'.") from error
     from graph_retrievers import __version__
 
+    if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
+        raise InvalidArgumentError(f"tracer_provider is {shown(tracer_provider)}; expected a TracerProvider of OpenTelemetry.")
     global _TRACER, _CONTENT
     _TRACER = trace.get_tracer("graph_retrievers", __version__, tracer_provider)
     _CONTENT = content

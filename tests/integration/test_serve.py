@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from datetime import date
@@ -21,6 +22,7 @@ from graph_retrievers import BM25, Edge, GraphIndex, Hits, Node, SpreadingActiva
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.subgraph import Subgraph
+from graph_retrievers.search.limits import limit_over
 from graph_retrievers.search.recording import recorded
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
@@ -317,15 +319,18 @@ def test_a_search_that_takes_too_long_ends_and_a_model_that_fails_is_told():
     assert answers[1].status_code == 500 and "no connection" in answers[1].json()["error"]
 
 
-async def asked(app, path, body):
-    """One request as a server makes it; returns the status."""
-    sent, status = [{"type": "http.request", "body": json.dumps(body).encode()}], []
-    gone = asyncio.Event()
+async def asked(app, path, body, gone=False):
+    """One request as a server makes it, of a body or its parts, after which the client may be gone; returns the status."""
+    parts = body if isinstance(body, list) else [{"body": json.dumps(body).encode()}]
+    sent, status = [{"type": "http.request", **part} for part in parts], []
+    leaves = asyncio.Event()
+    if gone:
+        leaves.set()
 
     async def receive():
         if sent:
-            return sent.pop()
-        await gone.wait()
+            return sent.pop(0)
+        await leaves.wait()
         return {"type": "http.disconnect"}
 
     async def send(message):
@@ -337,9 +342,29 @@ async def asked(app, path, body):
     return status[0]
 
 
-async def test_slow_searches_hold_up_no_reader_and_too_many_are_turned_away(monkeypatch):
-    import threading
+async def test_who_leaves_within_a_request_or_a_search_ends_it_without_an_error_in_the_log(monkeypatch, caplog):
+    begun, over = threading.Event(), threading.Event()
 
+    def slow(retriever, question, k):
+        begun.set()
+        while limit_over() is None:
+            time.sleep(0.01)
+        over.set()
+        return {}
+
+    monkeypatch.setattr(server, "picture", slow)
+    app = search_app({"bm25": BM25(small())})
+    whole = json.dumps({"question": "film"}).encode()
+    for parts in ([{"body": whole[:9], "more_body": True}], [{"body": whole}]):
+        assert await asked(app, "search", parts, gone=True) == 499
+    assert begun.is_set() and await asyncio.to_thread(over.wait, 5)
+    # Nobody is left waiting, and its place is free again.
+    for _ in range(server._AT_A_TIME + 1):
+        assert await asked(app, "search", [{"body": whole}], gone=True) == 499
+    assert not caplog.records
+
+
+async def test_slow_searches_hold_up_no_reader_and_too_many_are_turned_away(monkeypatch):
     free, started = threading.Event(), []
 
     def slow(retriever, question, k):

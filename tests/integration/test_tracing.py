@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
@@ -9,12 +10,12 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
 from graph_retrievers import tracing
-from graph_retrievers.errors import InvalidVectorError, TimeLimitError
+from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, TimeLimitError
 from graph_retrievers.systems import BM25, GAR, SpreadingActivation
 from langchain_graph_retrievers import SpreadingActivationRetriever
 from llama_graph_retrievers import SpreadingActivationRetriever as LlamaSpreadingActivation
@@ -93,6 +94,57 @@ def test_nothing_is_told_before_it_is_asked_for_and_after_it_is_ended(spans):
     # The provider of the process, which tells nobody.
     BM25(INDEX).retrieve("Which apple?")
     assert not trace.get_current_span().is_recording() and spans.get_finished_spans() == ()
+
+
+def test_the_last_call_of_instrument_holds_and_one_without_a_provider_is_refused(spans):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.instrument(provider, content=True)
+    tracing.instrument(provider)
+    with pytest.raises(InvalidArgumentError, match="expected a TracerProvider"):
+        tracing.instrument("console")
+    BM25(INDEX).retrieve("Which apple?")
+    told = [span.name for span in exporter.get_finished_spans()]
+    assert told.count("retrieval BM25") == 1 and spans.get_finished_spans() == ()
+    assert "Which apple?" not in "".join(span.to_json() for span in exporter.get_finished_spans())
+    tracing.uninstrument()
+    tracing.uninstrument()
+
+
+class Broken(SpanExporter):
+    def export(self, spans):
+        raise ConnectionError("no collector")
+
+
+def test_an_exporter_that_fails_ends_no_search(spans):
+    spans.provider.add_span_processor(SimpleSpanProcessor(Broken()))
+    assert BM25(INDEX, k=2).retrieve("Which apple?")
+
+
+def test_calls_of_tasks_and_threads_lie_in_the_spans_of_their_own_callers(spans):
+    tracing.instrument(spans.provider, content=True)
+    tracer, retriever = spans.provider.get_tracer("application"), SpreadingActivation(INDEX, k=2)
+
+    async def later(name):
+        with tracer.start_as_current_span(name):
+            await retriever.aretrieve(f"Which apple of {name}?")
+
+    def now(name):
+        with tracer.start_as_current_span(name):
+            retriever.retrieve(f"Which apple of {name}?")
+
+    async def all_of_them():
+        await asyncio.gather(*(later(f"task{n}") for n in range(8)))
+
+    asyncio.run(all_of_them())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(now, [f"thread{n}" for n in range(8)]))
+    finished = {span.context.span_id: span for span in spans.get_finished_spans()}
+    calls = [span for span in finished.values() if span.name.startswith("retrieval")]
+    named = [(finished[call.parent.span_id].name, call.attributes["gen_ai.retrieval.query.text"]) for call in calls]
+    assert len(named) == 16 and all(question == f"Which apple of {name}?" for name, question in named)
+    asks = [span for span in finished.values() if span.name.startswith("ask")]
+    assert len(asks) > 16 and all(finished[ask.parent.span_id] in calls for ask in asks)
 
 
 class Heard(BaseCallbackHandler):

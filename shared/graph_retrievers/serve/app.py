@@ -235,11 +235,16 @@ async def _body(request: Request, needed: str, *others: str) -> dict[str, Any]:
     if kind != "application/json":
         # Forms of other sites cannot send this type without being asked for it.
         raise _RefusedError(415, f"The content type is {shown(kind)}; expected 'application/json'.")
+    from starlette.requests import ClientDisconnect
+
     content = bytearray()
-    async for part in request.stream():
-        content += part
-        if len(content) > _MOST_BYTES:
-            raise _RefusedError(413, f"The request has more than {_MOST_BYTES:,} bytes; send less.")
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > _MOST_BYTES:
+                raise _RefusedError(413, f"The request has more than {_MOST_BYTES:,} bytes; send less.")
+    except ClientDisconnect as error:
+        raise _RefusedError(499, "The request ended before its content.") from error
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
