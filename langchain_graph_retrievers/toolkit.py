@@ -16,7 +16,7 @@ class GraphToolkit(BaseToolkit):
     """Tools with which an agent searches an index, reads documents, follows their edges and asks why: ``search``, ``read``, ...
 
     The content of a tool message is text with ids, bounded in length; its artifact is the same as JSON-plain data. A wrong
-    argument, such as an id that does not exist, is an answer that the model can read.
+    argument, such as an id that does not exist or a text where a list belongs, is an answer that the model can read.
 
     Parameters
     ----------
@@ -48,6 +48,13 @@ class GraphToolkit(BaseToolkit):
         tools = GraphTools(engine, max_characters=self.max_characters, max_items=self.max_items)
         made = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
         return [
-            StructuredTool.from_function(function, response_format="content_and_artifact", handle_tool_error=True)
+            StructuredTool.from_function(
+                function, response_format="content_and_artifact", handle_tool_error=True, handle_validation_error=_wrong
+            )
             for function in made
         ]
+
+
+def _wrong(error: Any) -> str:
+    """Return what is wrong with the arguments of a call, without pydantic's advice to programmers."""
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())

@@ -1,6 +1,6 @@
 """Tools with which an agent walks a graph by itself: search, read, follow edges, ask why."""
 
-from __future__ import annotations
+# Without annotations from __future__: frameworks read the types of the tools from their signatures, where they would find strings.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from functools import wraps
 from heapq import nlargest
 from inspect import Signature, signature
 from os.path import commonprefix
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
@@ -195,7 +195,7 @@ class GraphTools:
     def functions(self, answered: Callable[[ToolAnswer], Any], error: type[Exception]) -> list[Callable[..., Any]]:
         """Return the tools as functions of a framework: its kind of answer, and its kind of error, which the model reads.
 
-        Their names, docstrings and signatures, with types instead of strings, are those of the methods.
+        Their names, docstrings and parameters are those of the methods.
         """
         return [_function(getattr(self, name), answered, error) for name in ("search", "read", "neighbors", "explain")]
 
@@ -235,10 +235,9 @@ def _function(
         except GraphRetrieverError as reason:
             raise error(str(reason)) from reason
 
-    hints = get_type_hints(method)
-    parameters = [each.replace(annotation=hints[name]) for name, each in signature(method).parameters.items()]
-    call.__annotations__ = {name: hints[name] for name in signature(method).parameters}
-    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    own = signature(method).replace(return_annotation=Signature.empty)
+    call.__annotations__ = {name: each.annotation for name, each in own.parameters.items()}
+    call.__signature__ = own  # type: ignore[attr-defined]
     return call
 
 

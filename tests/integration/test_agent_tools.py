@@ -199,18 +199,39 @@ def test_tools_of_langchain():
     assert message.content.startswith("[loom] Loom") and message.artifact["hits"][0]["id"] == "loom"
     wrong = made["read"].invoke({**call, "name": "read", "args": {"ids": ["lom"]}})
     assert wrong.status == "error" and "Did you mean 'loom'" in wrong.content
+    for name, arguments, told in (
+        *[("read", {"ids": "loom"}, "ids: Input should be a valid list"), ("search", {"k": 1}, "query: Field required")],
+        ("search", {"query": "loom", "k": "many"}, "k: Input"),
+        ("neighbors", {"id": "loom", "direction": "up"}, "direction: Input"),
+    ):
+        wrong = made[name].invoke({**call, "name": name, "args": arguments})
+        assert wrong.status == "error" and wrong.content.startswith(told) and "pydantic" not in wrong.content
     none = made["search"].invoke({**call, "args": {"query": "loom", "k": 0}})
     assert none.status == "error" and "k must be" in none.content
 
 
 def test_tools_of_llama_index():
     pytest.importorskip("llama_index.core")
+    from llama_index.core.tools.calling import call_tool
+
     from llama_graph_retrievers import BM25Retriever, GraphToolSpec
 
     made = {tool.metadata.name: tool for tool in GraphToolSpec(BM25Retriever(built())).to_tool_list()}
     assert list(made) == ["search", "read", "neighbors", "explain"]
     output = made["search"](query="loom", k=1)
     assert output.content.startswith("[loom] Loom") and output.raw_output.data["hits"][0]["id"] == "loom"
+    # As a model that calls functions is told of them, and as an agent calls them.
+    told = {name: tool.metadata.to_openai_tool()["function"]["parameters"] for name, tool in made.items()}
+    assert told["neighbors"]["properties"]["direction"]["enum"] == ["both", "out", "in"]
+    assert [each["required"] for each in told.values()] == [["query"], ["ids"], ["id"], ["query"]]
+    near = call_tool(made["neighbors"], {"id": "card", "direction": "in"})
+    assert not near.is_error and [edge["id"] for edge in near.raw_output.data["edges"]] == ["loom", "engine"]
+    for name, arguments, wrong in (
+        *[("read", {"ids": ["lom"]}, "Did you mean 'loom'"), ("read", {"ids": "loom"}, "expected a list")],
+        *[("neighbors", {"id": "loom", "direction": "up"}, "direction"), ("search", {"query": "loom", "k": 0}, "k must be")],
+    ):
+        answer = call_tool(made[name], arguments)
+        assert answer.is_error and wrong in answer.content
 
 
 def mcp_parts():
