@@ -37,7 +37,8 @@ class MemoryGraph:
 
     def positions(self, limit):
         self.asked.append({"scope": [limit]})
-        return dict(list(zip(self.graph.ids, self.places, strict=True))[: limit + 1])
+        # In no order of the graph.
+        return dict(list(zip(self.graph.ids, self.places, strict=True))[: -limit - 2 : -1])
 
     def node(self, row, text=False):
         g = self.graph

@@ -165,6 +165,13 @@ def test_the_path_to_a_node_comes_from_the_best_of_the_neighbours_scored_before_
         assert {f"{parent} -> {i}", f"{parent} <- {i}"} & set(shown[i]), "the model reads the step"
 
 
+def test_scores_that_differ_by_rounding_are_equal():
+    # Of a and b the higher id comes first, and its neighbour takes the last place.
+    scores = {"a": 0.50000006, "b": 0.5, "x": 0.1, "y": 0.1}
+    [(drawn, *_)] = run(list("abxy"), [("a", "x"), ("b", "y")], [("a", 2), ("b", 1)], scores, 3, 2)
+    assert ["".join(batch) for batch in drawn] == ["ab", "y"]
+
+
 def test_what_the_model_has_to_tell_of_its_scores_is_a_note():
     class Telling(PairScorer):
         listwise = True

@@ -92,7 +92,10 @@ def test_a_query_that_is_done_stays_as_it_is_beside_others(monkeypatch, gradient
     monkeypatch.setattr(pagerank, "_GRADIENTS", gradients)
     # A walk from an isolated node is done at once, one from a hub before one from the end of a chain.
     graph = transition(60, chain(0, 40) + [(40, n) for n in range(41, 59)])
-    restart = torch.eye(60)[[59, 40, 0]]
+    restart = torch.eye(60, dtype=torch.float64)[[59, 40, 0, 0]]
+    # Nearly where the walk ends by itself.
+    restart[3] *= 0.01
+    restart[3, :59] += graph.root[:59] ** 2
     for damping in (0.5, 0.95):
         found = personalized_pagerank(graph, restart, damping=damping, tolerance=1e-8)
         for row, alone in zip(found, restart, strict=True):

@@ -77,6 +77,13 @@ def test_paths_are_those_of_depth_first_search(problem, limit, flow):
         assert lists(alone, 0)[0] == chains
 
 
+def test_paths_whose_reliabilities_differ_by_rounding_are_in_the_order_of_their_ends():
+    edges = [(2, 1), (3, 1), (3, 2), (4, 0), (4, 1), (4, 3), (5, 0), (5, 4), (6, 1), (6, 2), (6, 3), (6, 5), (7, 1), (7, 6)]
+    edges, seeds = [*edges, (8, 1), (8, 5), (8, 7)], [0, 4, 8, 6]
+    chains, _ = lists(run(index_of(9, edges), [seeds], paths=2, alpha=1.0, theta=0.0), 0)
+    assert chains == [path for _, path in best_paths(neighbours(edges), seeds, 2, 1.0, 0.0)]
+
+
 def test_a_pair_of_hubs_is_answered_within_the_bounds(monkeypatch):
     """Two hubs share 10,000 neighbours, which are linked among themselves: half a million paths of three steps."""
     size = 10_002

@@ -145,6 +145,14 @@ def test_scores_that_differ_by_rounding_keep_the_order_of_their_visits():
     assert run(scored, index, [[0]], 3).nodes[0].tolist() == [0, 1, 2]
 
 
+def test_a_search_that_selects_enough_with_its_last_visits_has_no_note():
+    index = graph_of([], [(1.0, 0.0)] * 20)
+    for start, count in ((10, 0), (20, 1)):
+        shown = {"filter": {"$id": {"$in": ["9", "19"][: 1 + count]}}, "traversal_filter": {}, "seed_filter": {}}
+        found = run(EagerTraversal(1 + count), index, [list(range(start))], 1, **shown)
+        assert found.nodes[0].tolist() == [9, 19][: 1 + count] and not found.notes
+
+
 def test_relations_of_the_paths_before_stay_those_of_their_steps():
     index = graph_of([(0, 1), (1, 2)], [(1.0, 0.0)] * 3)
     trails, relations = torch.tensor([[[0, 1]]]), torch.tensor([[[7]]])

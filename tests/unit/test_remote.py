@@ -1,5 +1,8 @@
 """Retrievers on what they fetch: what each engine is asked for, limits, and refusals."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -25,13 +28,16 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
-from graph_retrievers.operators import BM25Search, GatedPropagation, HybridSearch, VectorSearch
+from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.driver import run
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import (
     Contents,
     Degree,
     Links,
     Near,
+    Nearest,
     Neighbors,
     Relevance,
     Request,
@@ -44,6 +50,7 @@ from graph_retrievers.search.requests import (
     Weights,
 )
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
@@ -180,10 +187,72 @@ def test_without_a_relevance_model_vectors_rerank_as_in_memory(corpus):
 
 def test_more_hits_than_there_are_nodes_gives_all_nodes():
     small = random_corpus(4, 60, 100)
-    index, _, _, remote = engines(small)
-    found = RemoteRetriever(remote, FastInsight, budget=5).retrieve("word1", 500, vector=ONE)
-    assert_same([found], [FastInsight(index, budget=5).retrieve("word1", 500, vector=ONE)])
+    index, _, vectors, remote = engines(small)
+    found = RemoteRetriever(remote, FastInsight, budget=5).retrieve("word1", 5000, vector=ONE)
+    assert_same([found], [FastInsight(index, budget=5).retrieve("word1", 5000, vector=ONE)])
     assert len(found) == 60
+    assert len(RemoteRetriever(remote, Retriever, operator=VectorSearch()).retrieve("?", 5000, vector=ONE)) == 60
+    assert max(k for kind, k in vectors.asked if kind == "search") < 120, "no more is asked for than there may be"
+
+
+def test_ties_in_a_scope_go_to_the_lower_row_whatever_order_its_ids_come_in():
+    tied = random_corpus(4)
+    index, _, _, remote = engines(tied)
+    given = {"vector": tied[2][0], "scope": {"$type": "film"}}
+    found = RemoteRetriever(remote, FastInsight, budget=20).retrieve("word1", 20, **given)
+    assert_same([found], [FastInsight(index, budget=20).retrieve("word1", 20, **given)])
+
+
+def test_a_context_has_the_nodes_of_memory(corpus):
+    class Context(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            near = yield Neighbors(found.nodes)
+            context = np.full((len(found), 2), -1)
+            for place in range(len(found)):
+                own = near.node[near.owner == place][:2]
+                context[place, : len(own)] = own
+            return replace(found, beside={"context": context})
+
+    index, _, _, remote = engines(corpus)
+    operator = Pipeline(VectorSearch(8), Context())
+    there, here = RemoteRetriever(remote, Retriever, operator=operator), Retriever(index, operator)
+    found, expected = (each.retrieve("?", 8, vector=ONE) for each in (there, here))
+    assert [hit.context for hit in found] == [hit.context for hit in expected]
+    assert all(hit.context is not None for hit in found)
+
+
+def test_only_nodes_of_the_types_of_a_retriever_are_found(corpus):
+    index, _, _, remote = engines(corpus)
+    given = {"types": ["film"], "budget": 20}
+    found = RemoteRetriever(remote, FastInsight, **given).retrieve("word1", vector=ONE)
+    assert_same([found], [FastInsight(index, **given).retrieve("word1", vector=ONE)])
+    assert {hit.type for hit in found} == {"film"}
+
+
+def test_a_cosine_that_is_0_but_for_rounding_is_0_as_in_memory():
+    nodes, rows = [Node(name, "") for name in "abc"], np.array([[1, 0], [3e-8, 1], [-3e-8, 1]], np.float32)
+    index = GraphIndex.from_nodes(nodes, [("a", "b")], vectors=rows, metric="cosine")
+    remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, rows))
+    linking = EntityLinking()
+    for each in (RemoteRetriever(remote, Retriever, operator=linking, backfill=False), Retriever(index, linking, backfill=False)):
+        assert [hit.id for hit in each.retrieve("?", vector=[1.0, 0.0], entities=[])] == ["a"]
+
+
+@pytest.mark.parametrize("sizes", [(60, 3), (3, 60)])
+def test_searches_of_one_step_are_one_as_deep_as_the_deepest(corpus, sizes):
+    _, _, words, remote = searched(corpus)
+    stored = remote.stored(remote.opened())
+    backend = Stores(Queries.of(stored, ["word1 word2"], vectors=[ONE]), {})
+
+    def both(signal):
+        return (yield tuple(Nearest(k, signal) for k in sizes))
+
+    for signal in ("dense", "bm25"):
+        ((one, other),) = run(backend, [both(signal)])
+        assert (len(one[0]), len(other[0])) == sizes
+    assert [[kind for kind, *_ in store.asked].count("search") for store in (remote.vectors, words)] == [1, 1]
 
 
 def test_walk_fusion_has_fewer_seeds_in_a_small_graph_as_in_memory():
@@ -198,6 +267,10 @@ def test_walk_fusion_has_fewer_seeds_in_a_small_graph_as_in_memory():
 def test_batches_are_those_of_the_retriever(corpus):
     index, graph, _, remote = engines(corpus)
     own = question_vectors(corpus)
+    named = {"entities": [[index.graph.titles[row]] for row in (1, 11, 21, 31)]}
+    options = {"fuse": False, "hub_exponent": 0.25, "gate": "uniform"}
+    there, here = RemoteRetriever(remote, SpreadingActivation, batch_size=1, **options), SpreadingActivation(index, **options)
+    assert_same(*(each.retrieve_batch(QUESTIONS, vectors=own, **named) for each in (there, here)))
     graph.asked.clear()
     found = RemoteRetriever(remote, GAR, budget=5, nodes_per_round=5, batch_size=3).retrieve_batch(QUESTIONS, 5, vectors=own)
     assert_same(found, GAR(index, budget=5, nodes_per_round=5).retrieve_batch(QUESTIONS, 5, vectors=own))
@@ -320,6 +393,52 @@ def test_scopes_are_told_apart_and_a_composition_is_that_of_its_scope(corpus):
         counts.append(sum("scope" in call for call in graph.asked))
     assert counts == [1, 1, 1, 1, 1, 0]
     assert remote.within({}) is remote and len(remote.within({"$type": "film"})) == 100
+
+
+def test_what_is_just_the_limit_is_allowed(corpus):
+    retriever = RemoteRetriever(engines(corpus)[3], Retriever, operator=VectorSearch(5), backfill=False)
+    fetched = int(re.search(r"(\d+) nodes fetched", retriever.retrieve("?", 5, vector=ONE).notes[-1])[1])
+    _, graph, _, remote = engines(corpus)
+    RemoteRetriever(remote, FastInsight, budget=30).retrieve("?", vector=ONE)
+    trips = max(len(graph.asked), 4)
+    for system, limits in (
+        ({"system": Retriever, "operator": VectorSearch(5), "backfill": False}, {"max_nodes": fetched}),
+        ({"system": FastInsight, "budget": 30}, {"max_round_trips": trips}),
+    ):
+        for less in (0, 1):
+            own = {name: value - less for name, value in limits.items()}
+            retriever = RemoteRetriever(engines(corpus, **own)[3], **system)
+            if less:
+                with pytest.raises(DatabaseError, match=next(iter(limits))):
+                    retriever.retrieve("?", 5, vector=ONE)
+            else:
+                assert len(retriever.retrieve("?", 5, vector=ONE)) == 5
+
+
+def test_a_scope_of_as_many_nodes_as_are_allowed_has_positions_of_its_own(corpus, monkeypatch):
+    film = {"$type": "film"}
+    assert len(engines(corpus, max_nodes=100)[3].within(film)) == 100
+    with pytest.raises(InvalidArgumentError, match="more than max_nodes=99"):
+        engines(corpus, max_nodes=99)[3].within(film)
+    # A node that has taken the place of another one in the database.
+    scoped = engines(corpus)[3].within(film).graph
+    scoped.ids[4] = "another"
+    with pytest.raises(DatabaseError, match="was not in the scope when its ids were read"):
+        scoped.read(positions=[4], limit=10)
+    positions = MemoryGraph.positions
+    monkeypatch.setattr(MemoryGraph, "positions", lambda self, limit: dict.fromkeys(positions(self, limit), 7))
+    with pytest.raises(DatabaseError, match="not distinct numbers below 300"):
+        engines(corpus)[3].within(film)
+
+
+def test_types_and_relations_of_a_scope_are_its_own_whatever_was_read_before(corpus):
+    _, graph, _, remote = engines(corpus)
+    remote.read_schema()
+    scoped = remote.within({"$type": "film"})
+    scoped.read_schema()
+    told = scoped.stored(scoped.opened()).graph.cache.told("schema triples")
+    assert told and {kind for source, _, target in told for kind in (source, target)} == {"film"}
+    assert len(remote.stored(remote.opened()).graph.cache.told("schema triples")) > len(told)
 
 
 def test_limits_end_a_call(corpus):

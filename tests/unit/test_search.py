@@ -627,6 +627,15 @@ def test_notes_are_told_once_and_counts_of_visited_nodes_are_kept():
     assert ReciprocalRankFusion(walk, BM25Search(2))(queries).touched.tolist() == [2]
 
 
+def test_a_question_for_fewer_or_more_nodes_keeps_its_notes():
+    question = Question(Queries.of(GraphIndex.from_texts(["a loom"]), ["?"], k=5), 0)
+    for k in (2, 9):
+        other = question.asking(k)
+        other.notes.append("a note")
+        assert other.k == k
+    assert question.k == 5 and question.notes == ["a note"] * 2
+
+
 def test_texts_of_an_operator_are_searched_for_with_the_inputs_of_a_question():
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"])
     memory = Memory(Queries.of(index, ["loom"], inputs={"year": [1]}))

@@ -107,7 +107,7 @@ class Candidates:
         """Return the candidates with scores of single precision and the last 32 nodes of trails, as hits have them."""
         trails, relations = self.trails, self.relations
         if trails.shape[1] > 1:
-            cut = trails.shape[1] - min(max(int((trails >= 0).sum(1).max(initial=1)), 1), LONGEST_TRAIL)
+            cut = trails.shape[1] - min(int((trails >= 0).sum(1).max(initial=1)), LONGEST_TRAIL)
             trails, relations = trails[:, cut:], None if relations is None else relations[:, cut:]
         return replace(self, scores=self.scores.astype(np.float32), trails=trails, relations=relations)
 
