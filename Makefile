@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
+# The build of torch for processors; the one that PyPI has for Linux brings 4 GB of CUDA. TORCH_INDEX= takes it all the same.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .PHONY: demo test test-all lint site packages results clean
 
@@ -36,6 +38,10 @@ results: $(VENV)/.test
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+ifneq ($(TORCH_INDEX),)
+	$(PIP_INSTALL) --no-deps --retries 1 --timeout 15 --index-url $(TORCH_INDEX) torch \
+		|| echo "There is no torch at $(TORCH_INDEX); pip takes the one that it finds elsewhere."
+endif
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) -e '.[langchain,llama-index,offline]'
