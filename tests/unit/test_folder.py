@@ -293,6 +293,17 @@ def test_site_names_are_counted_over_all_titles(tmp_path):
     assert [node.title for node in read_folder(tmp_path)][-2:] == ["h", "Introduction: What is a loom?"]
 
 
+def test_the_names_of_several_sites_are_left_out_each_in_its_folder(tmp_path):
+    heading = "<title>{0} - {1}</title><h1>About {0}</h1><p>text {0}"
+    for site in ("Looms", "Cards", "Mills"):
+        (tmp_path / site).mkdir()
+        write(tmp_path / site, **{f"{site}{n}_html": heading.format(f"{site}{n}", f"The {site} Book") for n in range(5)})
+    write(tmp_path / "Mills", **{f"note{n}_md": f"# {n} - Minutes\n\ntext of {n}" for n in range(5)})
+    titles = [node.title for node in read_folder(tmp_path)]
+    assert titles[0] == "Cards0: About Cards0" and titles[-1] == "4 - Minutes"
+    assert not any("Book" in title for title in titles)
+
+
 def test_the_pages_of_a_book_are_read_once(tmp_path, caplog):
     chapters = {
         name: f"<h1 id=top-{name}>{name}</h1><p>{name} {WORDS * 10}<h2 id=s-{name}>S</h2><p>s{name} {WORDS * 10}" for name in "xyz"

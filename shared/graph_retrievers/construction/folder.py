@@ -114,7 +114,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     pages = {name: _read(path) for name, path in bar}
-    known = published(root, {name: page for name, page in pages.items() if name.lower().endswith(_HTML)})
+    known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
     book = AddressBook(pages, [site, known.site], known.pages)
     kept, moved = _distinct(pages, book)
     pages = _without_site({name: pages[name] for name in kept})
@@ -153,6 +153,10 @@ def _first(left: Sequence[str]) -> str:
     return ", ".join([*left[:_NAMED], *(["..."] if len(left) > _NAMED else [])])
 
 
+def _is_html(name: str) -> bool:
+    return name.lower().endswith(_HTML)
+
+
 def _is_generated(name: str) -> bool:
     return not _GENERATED.isdisjoint(name.split("/")) or name.lower().endswith(
         ("-license.txt", ".js.license.txt", ".css.license.txt")
@@ -187,6 +191,9 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
     parts = {name: _SEPARATOR.split(page.title) for name, page in pages.items()}
     first = Counter(held[0] for held in parts.values() if len(held) > 1)
     last = Counter(held[-1] for held in parts.values() if len(held) > 1)
+    # A folder may hold several sites, each in a folder of its own.
+    sizes = Counter(name.partition("/")[0] for name in parts)
+    lasts = Counter((name.partition("/")[0], held[-1]) for name, held in parts.items() if len(held) > 1 and _is_html(name))
     titles = Counter(page.title for page in pages.values())
     texts = Counter(text for page in pages.values() for text in {block.text for block in page.blocks})
     left: Counter[str] = Counter()
@@ -200,7 +207,8 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         if held[0].casefold() == heading.casefold():
             # What follows is the name of the site.
             return heading
-        if len(held) > 1 and last[held[-1]] >= enough:
+        top = name.partition("/")[0]
+        if len(held) > 1 and (last[held[-1]] >= enough or lasts[top, held[-1]] >= max(_FEW_PAGES, (sizes[top] + 1) // 2)):
             title = title[: title.rindex(held[-1])]
         if len(held) > 1 and first[held[0]] >= enough:
             title = title[len(held[0]) :]
