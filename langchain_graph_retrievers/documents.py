@@ -170,12 +170,13 @@ def as_node(document: Document) -> Node:
 
 
 class _HitPrompt(PromptTemplate):
-    """A prompt that writes a hit's path as arrows and its score with four digits."""
+    """A prompt that writes a hit's path by titles, with arrows, and its score with four digits."""
 
     def format(self, **kwargs: Any) -> str:
         path, score = kwargs.get("path"), kwargs.get("score")
         if isinstance(path, Mapping):
-            kwargs["path"] = str(NodePath.from_dict(path) or path)
+            known = NodePath.from_dict(path)
+            kwargs["path"] = known.text if known else str(path)
         if isinstance(score, float):
             kwargs["score"] = f"{score:.4g}"
         return super().format(**kwargs)
@@ -198,8 +199,8 @@ def document_prompt(template: str = "{page_content}\n[score {score}, found by {o
     Examples
     --------
     >>> prompt = document_prompt("{page_content} ({path})")
-    >>> path = {"nodes": ["a", "b"], "relations": ["cites"], "forward": [True]}
+    >>> path = {"nodes": ["a", "b"], "relations": ["cites"], "forward": [True], "titles": ["A survey", ""]}
     >>> prompt.format(page_content="B.", path=path)
-    'B. (a -[cites]-> b)'
+    'B. (A survey -[cites]-> b)'
     """
     return _HitPrompt.from_template(template)

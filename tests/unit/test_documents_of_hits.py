@@ -150,10 +150,11 @@ def test_documents_as_nodes(identity, metadata, title):
 @pytest.mark.parametrize(
     ("path", "score", "shown"),
     [
-        (PLAIN, 0.123456, "a -[cites]-> b 0.1235"),
+        (PLAIN, 0.123456, "A -[cites]-> B 0.1235"),
+        (PLAIN | {"titles": ["A", ""]}, 1.0, "A -[cites]-> b 1"),
         ({"my": "path"}, 12345.6, "{'my': 'path'} 1.235e+04"),
         ("docs/a.md", 3, "docs/a.md 3"),
     ],
 )
-def test_prompts_write_paths_as_arrows_and_scores_with_four_digits(path, score, shown):
+def test_prompts_write_paths_by_titles_and_scores_with_four_digits(path, score, shown):
     assert document_prompt("{path} {score}").format(path=path, score=score) == shown
