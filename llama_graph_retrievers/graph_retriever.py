@@ -336,6 +336,10 @@ class GraphRetriever(BaseRetriever):
             raise InvalidArgumentError(
                 f"A {type(index).__name__} has no vectors of its nodes; pass docstore=index.docstore, or a VectorStoreIndex."
             )
+        elif isinstance(index, (Sequence, BaseDocumentStore)):
+            name = "docstore" if isinstance(index, BaseDocumentStore) else "nodes"
+            told = f"index is a {type(index).__name__}; expected a GraphIndex or VectorStoreIndex. Pass it as {name}=."
+            raise InvalidArgumentError(told)
         elif index is not None:
             if edges is not None:
                 raise InvalidArgumentError("edges= goes with nodes= or docstore=; this index has its edges.")

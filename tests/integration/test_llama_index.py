@@ -454,6 +454,13 @@ def test_from_defaults_takes_exactly_one_source(retriever_class, given):
         retriever_class.from_defaults(**given)
 
 
+@pytest.mark.parametrize(("given", "name"), [([TextNode(text="a")], "nodes="), (SimpleDocumentStore(), "docstore=")])
+def test_from_defaults_says_how_to_pass_what_is_no_index(retriever_class, given, name):
+    for kind in (retriever_class, GraphRetriever):
+        with pytest.raises(InvalidArgumentError, match=f"Pass it as {name}"):
+            kind.from_defaults(given)
+
+
 def test_an_index_comes_with_its_edges():
     with pytest.raises(InvalidArgumentError, match="edges="):
         VectorRetriever.from_defaults(linked_index(), edges=[("a", "b")])
