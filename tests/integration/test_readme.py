@@ -4,6 +4,8 @@ import doctest
 import os
 import re
 import shlex
+import shutil
+import subprocess
 from itertools import zip_longest
 from pathlib import Path
 
@@ -172,6 +174,16 @@ def test_the_readme_names_the_commands_that_are_run_to_check_a_checkout():
     assert {"demo", "test-all"} <= set(run) <= set(made)
     assert all(f"`make {command}`" in readme or f"make {command} " in contributing for command in run)
     assert all(f"`make {command}`" in readme for command in ("demo", "test"))
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(("given", "first"), [([], True), (["TORCH_INDEX="], False)])
+def test_an_environment_gets_torch_for_processors_before_all_else_unless_told_otherwise(tmp_path, given, first):
+    """A build that is there is kept, so that pip does not fetch CUDA."""
+    command = ["make", "-n", "demo", f"VENV={tmp_path / 'new'}", *given]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    installs = [line for line in told.splitlines() if "pip install" in line]
+    assert ["/whl/cpu torch" in line for line in installs] == [True, False][not first :]
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name)
