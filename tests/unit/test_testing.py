@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, Hit, Hits
-from graph_retrievers.errors import GraphRetrieverError
+from graph_retrievers.errors import DimensionMismatchError, GraphRetrieverError, InvalidVectorError
 from graph_retrievers.hits import NodePath
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, VectorSearch
 from graph_retrievers.retrievers.protocol import BaseRetriever
@@ -40,6 +40,18 @@ class Echo(BaseRetriever):
 class Company(Echo):
     def found(self, words, call, allowed):
         return super().found(words[:1] if len(call.queries) > 1 else words, call, allowed)
+
+
+class Drifting(Echo):
+    def found(self, words, call, allowed):
+        return [
+            self.hit(hit.id, hit.score - 0.001 * (len(call.queries) > 1)) for hit in super().found(words, call, allowed)
+        ]
+
+
+class Generous(Echo):
+    def retrieve_batch(self, queries, k=None, **arguments):
+        return super().retrieve_batch(queries, k, **arguments) if queries else [Hits(())]
 
 
 class Last(Echo):
@@ -114,6 +126,8 @@ def test_a_retriever_that_keeps_the_contract_passes():
     [
         (Company, "in a batch, and alone"),
         (Last, "twice in one batch"),
+        (Drifting, "the scores .* of 'Which'"),
+        (Generous, "a batch of no queries has hits"),
         (Counting, "from several threads, and alone"),
         (Late, "of aretrieve_batch, and of retrieve_batch"),
         (Twice, "a node twice"),
@@ -129,6 +143,11 @@ def test_a_retriever_that_keeps_the_contract_passes():
 def test_what_breaks_the_contract_is_told(kind, told):
     with pytest.raises(AssertionError, match=told):
         check_retriever(kind(), QUERIES, k=2)
+
+
+def test_one_query_is_too_few():
+    with pytest.raises(AssertionError, match="two queries or more, got 1"):
+        check_retriever(Echo(), QUERIES[:1])
 
 
 def test_the_inputs_of_a_retriever_are_given_with_its_queries():
@@ -191,6 +210,23 @@ def test_an_embedding_that_depends_on_company_is_told(embed, told):
         check_embedding(embed)
 
 
+class Odd(Letters):
+    def __init__(self, vector):
+        self.vector = vector
+
+    def embed_query(self, text):
+        return self.vector
+
+    def embed_documents(self, texts):
+        return Letters().embed_documents(texts)
+
+
+@pytest.mark.parametrize("vector", [[float("inf")] * 2, [1.0, 2.0, 3.0]])
+def test_an_embedding_of_queries_that_cannot_be_compared_with_texts_is_refused(vector):
+    with pytest.raises((InvalidVectorError, DimensionMismatchError)):
+        check_embedding(Odd(vector))
+
+
 def test_an_embedding_with_other_shapes_is_refused_as_everywhere():
     with pytest.raises(ValueError, match="NaN"):
         check_embedding(lambda texts: [[float("nan")] for _ in texts])
@@ -215,12 +251,12 @@ def test_a_relevance_model_that_judges_lists_says_so():
 
 @pytest.mark.parametrize(("give", "told"), [(float("nan"), "NaN"), (None, "have scores of shape")])
 def test_scores_are_one_finite_number_a_text(give, told):
-    class Odd(Listwise):
+    class Strange(Listwise):
         def score(self, latent):
             return latent if give is None else torch.full((len(latent),), give)
 
     with pytest.raises(AssertionError, match=told):
-        check_relevance(Odd(True))
+        check_relevance(Strange(True))
 
 
 # -- stores -------------------------------------------------------------------------------------------------------
