@@ -102,6 +102,28 @@ def test_names_lead_to_the_best_passages_by_bm25():
     assert [part.tolist() for part in bridged(queries, torch.empty((2, 0), dtype=torch.int64), 2)] == [[], [], []]
 
 
+@pytest.mark.parametrize(
+    ("opening", "first"),
+    [
+        ("Ada Holm", True),
+        ("# Ada Holm", True),
+        ("The Ada Holm", True),
+        ("By the Ada Holm", False),
+        ("Ada Holmes", False),
+        ("McAda Holm", False),
+        ("In an age without looms, Ada Holm", False),
+    ],
+)
+def test_of_passages_that_hold_a_name_those_that_open_with_it_come_first(opening, first):
+    held = ["It is said that Ada Holm met Ada Holm."] * 9
+    about = f"{opening} was born in Lund, and went to a school of many more words than others hold."
+    for others, found in ((held, [10] if first else [1]), ([*held, held[0]], [1])):
+        # Ten are looked at, besides the passage itself, or as many as are asked for.
+        queries = Queries.of(GraphIndex.from_texts(["Kismet starred Ada Holm.", *others, about]), ["star of Kismet"])
+        assert bridged(queries, torch.tensor([[0]]), 1)[1].tolist() == found
+    assert len(bridged(queries, torch.tensor([[0]]), 20)[1]) == 11
+
+
 def test_twelve_names_that_the_question_lacks_are_read():
     texts = ["see " + ", ".join(f"Name{i}" for i in range(20)), *(f"name{i}" for i in range(20))]
     index = GraphIndex.from_texts(texts)
@@ -127,14 +149,21 @@ def random_passages(seed):
 
 
 def expected_bridges(index, question, row, count, allowed):
-    """For each name of a text, its number and the `count` best rows by a full table of BM25, without the row itself."""
+    """For each name of a text, its number and `count` of the best rows by a full table of BM25, without the row itself.
+
+    Of the eleven best, texts that open with the name come first.
+    """
     found = []
     for number, name in enumerate(capitalized_names(index.graph.texts[row])):
         if set(name.lower().split()) - {"of", "the"} <= set(question.lower().split()):
             continue
         table = index.bm25.table([name])[0].tolist()
         ranked = sorted((-score, other) for other, score in enumerate(table) if score > 0 and (allowed is None or allowed[other]))
-        found += [(other, number) for _, other in ranked[: count + 1] if other != row][:count]
+        best = [other for _, other in ranked[:11] if other != row]
+        words = [index.graph.texts[other].split() for other in best]
+        opens = [name.split() in (text[: len(name.split())], text[1 : 1 + len(name.split())]) for text in words]
+        first = [other for other, opened in zip(best, opens, strict=True) if opened]
+        found += [(other, number) for other in [*first, *(other for other in best if other not in first)][:count]]
     return found
 
 

@@ -24,6 +24,8 @@ from graph_retrievers.systems.traits import holds_passages, names_identify
 from tests.helpers import HashEmbedding
 
 LONG = "word " * 30
+FIRST_NAMES = ("Ada", "Otto", "Cleo", "Ines", "Emil", "Nora", "Hugo", "Vera", "Paul", "Lena", "Kurt", "Rosa")
+SURNAMES = ("Holm", "Veld", "Marsh", "Stone", "Quist", "Lorne", "Brandt", "Pike", "Tarn", "Sayer", "Rook", "Vance")
 
 
 def warnings(caplog):
@@ -179,6 +181,11 @@ class TestTraits:
         texts = ["word " * count for count in counts]
         assert holds_passages(CorpusGraph([str(n) for n in range(len(texts))], texts)) is passages
 
+    @pytest.mark.parametrize(("letters", "passages"), [(36, False), (38, True)])
+    def test_two_letters_of_scripts_without_spaces_count_as_a_word(self, letters, passages):
+        assert holds_passages(CorpusGraph(["a"], ["\u6771" * letters])) is passages
+        assert not holds_passages(CorpusGraph(["a"], ["\u00e9" * letters])), "a long word is one"
+
     @pytest.mark.parametrize(("kinds", "passages"), [(["passage"] * 3, True), (["film", "place", "film"], False)])
     def test_texts_in_which_names_were_found_are_passages_however_short(self, kinds, passages):
         texts, named = ["By Ada Holm.", "Of Ada Holm.", "Rome.", ""], [{}, {}, {}, {NAMED_BY_TEXTS: True}]
@@ -200,6 +207,15 @@ class TestTraits:
         assert not names_identify(index)
         index = GraphIndex.from_texts([LONG] * 40, titles=[f"Thing{n // 4}" for n in range(40)])
         assert names_identify(index)
+
+    def test_names_made_of_common_words_identify_where_texts_use_them_as_names(self):
+        names = [f"{first} {last}" for first in FIRST_NAMES for last in SURNAMES]
+        met = [f"{name} met {other} in spring. {LONG}" for name, other in zip(names, names[1:] + names[:1], strict=True)]
+        assert names_identify(GraphIndex.from_texts(met, titles=names))
+        # Headings of as common words, which no text uses, and titles of one word, which every text opens with.
+        assert not names_identify(GraphIndex.from_texts([LONG] * len(names), titles=names))
+        surnames = [name.split()[1] for name in names]
+        assert not names_identify(GraphIndex.from_texts([f"{name} was born. {LONG}" for name in surnames], titles=surnames))
 
     def test_nodes_without_titles(self):
         assert not names_identify(GraphIndex.from_texts([LONG] * 3)), "chunks without titles have no names"

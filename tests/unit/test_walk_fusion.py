@@ -245,7 +245,7 @@ PLAIN = [
 def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     bare = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[])
     retriever, question = WalkFusion(bare), "Where did the star of Kismet live?"
-    assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=2, across=False, k=100)" in repr(retriever)
+    assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=1, across=False, k=100)" in repr(retriever)
     hits = retriever.retrieve(question, 2)
     assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
     told = "form links: no node has a title; there are no edges, so names that texts share join them"
@@ -255,8 +255,10 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     assert "bridges=0" in repr(WalkFusion(bare, bridges=0)) and "seeds=3" in repr(WalkFusion(bare, seeds=3))
     assert WalkFusion(bare, bridges=0).retrieve(question).notes
     linked = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[("2", "3")])
-    manual = GraphIndex.from_texts([*PLAIN[:3], "Cards.", "Mills."], embedding=HashEmbedding(), edges=[])
+    manual = GraphIndex.from_texts([*PLAIN[:2], "Looms.", "Cards.", "Mills."], embedding=HashEmbedding(), edges=[])
     nameless = GraphIndex.from_texts([text.lower() for text in PLAIN], embedding=HashEmbedding(), edges=[])
+    half = GraphIndex.from_texts([*PLAIN[:3], "Cards.", "Mills."], embedding=HashEmbedding(), edges=[])
+    assert "bridges=1" in repr(WalkFusion(half)), "most texts hold names"
     for index in (linked, manual, nameless):
         assert "bridges=0" in repr(WalkFusion(index)) and "names that texts share" not in WalkFusion(index).reason
     # A scope has the settings of what is in it.
@@ -286,7 +288,7 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
 )
 def test_an_edge_a_title_or_the_order_of_pieces_do_not_hide_the_names(parts, told):
     index = GraphIndex.from_texts(PLAIN * 10, embedding=HashEmbedding(), **{"edges": [], **parts})
-    assert WalkFusion(index).reason == f"{told}, so names that texts share join them" and "bridges=2" in repr(WalkFusion(index))
+    assert WalkFusion(index).reason == f"{told}, so names that texts share join them" and "bridges=1" in repr(WalkFusion(index))
 
 
 def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
@@ -304,6 +306,7 @@ def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
     assert alone.reason == f"form names: 20% {MENTIONED}; there are no edges" and caplog.text.count("There are no edges") == 1
     linked = GraphIndex.from_texts(PLAIN, titles=titles, embedding=HashEmbedding(), edges=[("0", "1")])
     assert WalkFusion(linked).reason == f"form names: 20% {MENTIONED}"
+    assert "bridges=1" in repr(retriever) and "bridges=3" in repr(WalkFusion(linked))
 
 
 def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():

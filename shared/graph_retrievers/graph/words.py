@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["MARKS", "WORD", "ends_word", "is_unspaced", "korean_stems", "needs_marks", "pairs", "unpointed", "word_pattern"]
+__all__ = [
+    "MARKS",
+    "WORD",
+    "ends_word",
+    "is_unspaced",
+    "korean_stems",
+    "needs_marks",
+    "pairs",
+    "unpointed",
+    "word_count",
+    "word_pattern",
+]
 
 # Blocks of Unicode that hold combining marks.
 _BLOCKS = ((0x300, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30), (0x10000, 0x12000), (0x16A00, 0x17000), (0x1D100, 0x1E950))
@@ -64,6 +75,15 @@ def word_pattern(text: str) -> re.Pattern[str]:
     [['a', 'loom'], ['\u0915\u093f\u0924\u093e\u092c'], ['\u674e', '\u5a1c']]
     """
     return _WORD if needs_marks(text) else _PLAIN
+
+
+def word_count(text: str) -> int:
+    r"""Return the number of words that spaces part; in scripts without spaces, two letters count as one.
+
+    >>> word_count("A loom weaves."), word_count("\u6771\u4eac\u3067\u751f\u307e\u308c\u305f")
+    (3, 4)
+    """
+    return len(text.split()) + (0 if text.isascii() else len(_LETTER.findall(text)) // 2)
 
 
 def is_unspaced(character: str) -> bool:

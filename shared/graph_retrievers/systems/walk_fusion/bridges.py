@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 
 from graph_retrievers.graph.names import capitalized_names, name_keys
+from graph_retrievers.graph.words import ends_word
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import Nearest, Texts
@@ -14,16 +15,19 @@ from graph_retrievers.search.requests import Nearest, Texts
 __all__ = ["bridges"]
 
 _MOST_NAMES = 12
+# Nodes with a name, of which those come first whose text opens with it; and the characters that may stand before it.
+_HOLDING, _BEFORE = 10, 20
 
 
 def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Find the nodes that names in the texts of some nodes, by their rows [S], lead to, by BM25: all int64, shape [T].
 
     Of each node, the first 12 names are read whose words the question does not hold: what these lead to has been searched. `count`
-    is the number of nodes for each name: those of the largest BM25 scores with the name as the query, without the node that has the
-    name. Of each node that was found, the result has the place in `nodes` of the one that led to it, ascending; its row (a node
-    that several names of a text lead to is listed once for each); and the name, as it stands in ``Ranking.relations``: -2 less its
-    number among :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
+    is the number of nodes for each name, without the node that has the name: of the ten with the largest BM25 scores for the name,
+    or `count` if that is more, first those whose text opens with it, with at most one word before, since they are about it. Of each
+    node that was found, the result has the place in `nodes` of the one that led to it, ascending; its row (a node that several
+    names of a text lead to is listed once for each); and the name, as it stands in ``Ranking.relations``: -2 less its number among
+    :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
 
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
@@ -39,11 +43,21 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[n
         names = ((place, -2 - number, name) for number, name in enumerate(capitalized_names(text)) if not name_keys(name) <= told)
         named += islice(names, _MOST_NAMES)
     # One more than wanted, as the node itself is usually among them.
-    answers = yield tuple(Nearest(count + 1, "bm25", text=name, among="walk") for *_, name in named)
+    most = max(_HOLDING, count) + 1
+    answers = yield tuple(Nearest(most, "bm25", text=name, among="walk") for *_, name in named)
+    held = np.unique(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in answers)]))
+    texts = dict(zip(held.tolist(), (yield Texts(held)), strict=True))
     led = [
         (place, far, relation)
-        for (place, relation, _), (rows, _) in zip(named, answers, strict=True)
-        for far in rows[rows != nodes[place]][:count].tolist()
+        for (place, relation, name), (rows, _) in zip(named, answers, strict=True)
+        for far in sorted(rows[rows != nodes[place]].tolist(), key=lambda row: not _opens(texts[row], name))[:count]
     ]
     places, found, relations = np.array(led, np.int64).reshape(-1, 3).T
     return places, found, relations
+
+
+def _opens(text: str, name: str) -> bool:
+    """Return whether a text opens with a name, with at most one word or mark before it."""
+    before, found, _ = text[: len(name) + _BEFORE].partition(name)
+    whole = not before[-1:].isalnum() and ends_word(text, len(before) + len(name))
+    return bool(found) and whole and len(before.split()) <= 1

@@ -53,8 +53,8 @@ class PathSearch(Operator):
         candidates differ by less than their BM25 scores do, and a larger weight keeps what vector search puts first.
     bridges : int, default 0
         If above 0, names join passages where no edge does: for each name in the text of a seed that the question does not hold,
-        this many passages, the best by BM25 of the name, count as neighbours of the seed. Needs BM25; names are told by their
-        capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
+        this many passages count as neighbours of the seed: of the ten best by BM25 of the name, first those whose text opens with
+        it. Needs BM25; names are told by their capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
     across : bool, default False
         Whether only edges to another document are followed (:func:`~graph_retrievers.graph.addresses.node_source`): neighbouring
         pieces of a page are alike, and would lead to one another.

@@ -41,8 +41,8 @@ from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 __all__ = ["WEIGHTS", "WalkFusion"]
 
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
-# Of the links form where names in the texts are all that joins them.
-_PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 2
+# Where names in the texts are all that joins them; the seeds are of the links form.
+_PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 1
 _FORMS = ("links", "names", "pieces", "relations")
 _PIECES_SHARE = 0.7
 WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.0, 2.0)}
@@ -94,13 +94,13 @@ class WalkFusion(Retriever):
         ``"links"`` and ``"pieces"`` 20, or 10 where names join passages, or a tenth of the nodes if that is less.
     bridges : int, optional
         Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
-        for ``"names"``, and for ``"links"`` and ``"pieces"`` 2 where names join passages and 0 otherwise. ``"relations"`` has no
-        such list.
+        for ``"names"``, or 1 without edges, and for ``"links"`` and ``"pieces"`` 1 where names join passages and 0 otherwise.
+        ``"relations"`` has no such list.
     form : {"links", "names", "pieces", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
-        edges have two relations or more, with an embedding model; otherwise ``"names"`` where titles identify nodes
-        (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name each other
-        (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.15 or more), with edges or without.
+        edges have two relations or more, with an embedding model; ``"pieces"`` where pieces of documents are joined by edges;
+        otherwise ``"names"`` where titles identify nodes (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name
+        each other (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.15 or more), with edges or without.
     weights : sequence of float, optional
         The w of the equation: three, by default (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"``, or two for
         ``form="pieces"``, by default (1, 2). 0 leaves a list out.
@@ -221,8 +221,9 @@ def _composed(
         # Neighbours of most nodes would tell nothing.
         seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
     if bridges is None:
-        bridges = _BRIDGES if form == "names" else _PLAIN_BRIDGES if plain else 0
-        if bridges and (plain or not index.graph.has_edges):
+        alone = plain or (form == "names" and not index.graph.has_edges)
+        bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" else 0
+        if alone:
             few = "few documents are linked" if index.graph.has_edges else "there are no edges"
             why = f"{why}; {few}, so names that texts share join them"
     paths = Pipeline(
