@@ -28,6 +28,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic import BaseModel, Field, ValidationError
+from starlette.requests import ClientDisconnect
 
 from graph_retrievers import GraphRetrieverError, IndexStore, Node, StoreRetriever, minilm
 from graph_retrievers.construction.edges import TitleMentions
@@ -149,12 +150,14 @@ def inside(owner: str) -> str:
 async def change(request: Request, owner: Tenant) -> Change:
     """Return the change in the body of a request, which is read after the token, and no further than it may be long."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > BYTES_AT_MOST:
-            raise HTTPException(413, f"send at most {BYTES_AT_MOST:,} bytes at a time")
     try:
+        async for part in request.stream():
+            body += part
+            if len(body) > BYTES_AT_MOST:
+                raise HTTPException(413, f"send at most {BYTES_AT_MOST:,} bytes at a time")
         return await asyncio.to_thread(Change.model_validate_json, body)
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended early") from None
     except ValidationError as error:
         # Without what was sent, which may be long.
         raise HTTPException(422, error.errors(include_url=False, include_context=False, include_input=False)) from None

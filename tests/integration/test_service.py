@@ -77,6 +77,31 @@ def test_no_name_of_a_tenant_or_a_document_leads_to_those_of_another(client):
     assert len({answer.text for answer in answers}) == 1 and "3" not in answers[0].text
 
 
+def test_no_score_depends_on_what_other_tenants_have(client):
+    own = [{"id": name, "text": f"The gears of a mill, {name}."} for name in ("first", "second")]
+    assert client.post("/documents", json={"documents": own}, headers=CID).status_code == 200
+    before = asked(client, CID, "first gears")
+    others = [{"id": f"n{n}", "text": f"The first gears of mill {n}.", "title": "first"} for n in range(30)]
+    assert client.post("/documents", json={"documents": others}, headers=BEN).status_code == 200
+    assert asked(client, CID, "first gears") == before and len(before) > 1
+
+
+async def test_who_leaves_within_a_body_is_not_counted_as_a_failure(client, caplog):
+    parts = [{"type": "http.request", "body": b'{"documents": [', "more_body": True}, {"type": "http.disconnect"}]
+    sent = []
+
+    async def receive():
+        return parts.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"authorization", b"Bearer ana"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/documents", "headers": headers, "query_string": b"", "state": {}}
+    await client.app({**scope, "http_version": "1.1", "scheme": "http", "root_path": "", "server": ("x", 80)}, receive, send)
+    assert all(message.get("status", 400) == 400 for message in sent) and not caplog.records
+
+
 def test_a_body_is_read_after_the_token_and_no_further_than_its_bound(client, monkeypatch):
     monkeypatch.setattr(sys.modules["app"], "BYTES_AT_MOST", 1000)
     assert client.post("/documents", content=iter([b" " * 100] * 100)).status_code == 401
