@@ -20,14 +20,10 @@ import argparse
 import re
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 from qdrant_client.local import local_collection
 
@@ -51,10 +47,10 @@ from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators import GatedPropagation, HybridSearch, Rerank, VectorSearch
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema, write_graph
-from graph_retrievers.stores.qdrant import QdrantWords
+from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
+from graph_retrievers.stores.engines import write_index
+from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from langchain_graph_retrievers import LangChainVectors
 from tests.integration.conftest import Proxy, _start_arcadedb
 
 WIDTH, QUESTIONS = 384, 8
@@ -235,25 +231,29 @@ def measure(count: int, server: Any, folder: Path, only: list[str]) -> str:
     texts = sum(map(len, index.graph.texts))
     return (
         f"{count:,} nodes, {index.graph.num_edges:,} edges, {texts / count:.0f} characters of text a node: written in "
-        f"{written:.0f} s, {disk / count:.0f} bytes a node on disk; BM25 takes {held / count:.0f} bytes a node in memory."
+        f"{written[0]:.0f} s, again without a change in {written[1]:.1f} s, one node changed in {written[2]:.1f} s; "
+        f"{disk / count:.0f} bytes a node on disk; BM25 takes {held / count:.0f} bytes a node in memory."
     )
 
 
-def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> float:
-    """Print a row for each system and batch; return the seconds in which the database was filled."""
+def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> list[float]:
+    """Print a row for each system and batch; return the seconds of filling, of doing so again, and of a change, twice."""
     if not names:
-        return 0.0
+        return [0.0] * 4
     count = len(index)
     direct = CypherDatabase(server.uri, server.auth, name=server.name, schema=GraphSchema(label=label))
-    start = time.perf_counter()
-    write_graph(direct, index.graph)
-    written = time.perf_counter() - start
     client = QdrantClient(":memory:")
-    QdrantWords(client, "nodes").fill(index)
+    changed = index.with_changes(upsert=[Node(index.graph.ids[0], "w1 w2 w3", "changed")], vectors=[[1.0] * WIDTH])
+    written = []
+    # The first node is changed, and changed back.
+    for each in (index, index, changed, index):
+        start = time.perf_counter()
+        write_index(each, direct, client, "nodes")
+        written.append(time.perf_counter() - start)
     way = Counting(server.uri)
     database = CypherDatabase(way.uri, server.auth, name=server.name, schema=direct.schema)
     graph = Timed(CypherGraphStore(database))
-    vectors = Timed(LangChainVectors(QdrantVectorStore(client, "nodes", DeterministicFakeEmbedding(size=WIDTH))))
+    vectors = Timed(QdrantVectors(client, "nodes"))
     words = Timed(QdrantWords(client, "nodes"))
     for name in ("search", "term_scores", "traits"):
         setattr(words, name, words.__getattr__(name))
@@ -301,16 +301,16 @@ def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> fl
     return written
 
 
-def full_text(server: Any, database: CypherDatabase, index: GraphIndex) -> CypherWords:
-    """Return the words of an index in the full-text index of ArcadeDB, which is made by SQL."""
+def full_text(server: Any, database: CypherDatabase) -> CypherWords:
+    """Return the full-text index of the database; that of ArcadeDB is made by the SQL that the error tells."""
+    words = CypherWords(database)
     try:
-        CypherWords(database).fill(index)
-    except MissingDatabaseFeatureError:
-        label = database.schema.label
-        for name in ("name", "description"):
-            server.sql(f"CREATE PROPERTY `{label}`.`{name}` IF NOT EXISTS STRING")
-        server.sql(f"CREATE INDEX IF NOT EXISTS ON `{label}` (name, description) FULL_TEXT")
-    return CypherWords(database, f"{database.schema.label}[name,description]")
+        words.begin()
+    except MissingDatabaseFeatureError as error:
+        for statement in re.findall(r"CREATE [^;]*(?=; )", str(error)):
+            server.sql(statement)
+        return CypherWords(database, re.findall(r"index='([^']*)'", str(error))[0])
+    return words
 
 
 def compare(folder: Path, names: list[str], split: str, where: str) -> None:
@@ -321,24 +321,20 @@ def compare(folder: Path, names: list[str], split: str, where: str) -> None:
     model = minilm()
     for name in names:
         data = read_dataset(folder / name)
-        ids = {node.id: str(uuid5(NAMESPACE_OID, node.id)) for node in data.nodes}
-        nodes = [replace(node, id=ids[node.id]) for node in data.nodes]
-        edges = [replace(edge, source=ids[edge.source], target=ids[edge.target]) for edge in data.edges]
-        graph = CorpusGraph.from_nodes(nodes, edges, include_titles=data.include_titles)
+        graph = CorpusGraph.from_nodes(data.nodes, data.edges, include_titles=data.include_titles)
         index = GraphIndex.from_graph(graph, vectors=cached_vectors(model, graph.contents()), embedding=model)
         asked = [query for query in data.queries if query.split == split]
-        gold = [{ids[node] for node in query.gold} for query in asked]
+        gold = [set(query.gold) for query in asked]
         texts = [query.text for query in asked]
         own = cached_vectors(model, texts)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             server = _start_arcadedb(Path(place))
             try:
                 database = CypherDatabase(server.uri, server.auth, name=server.name, schema=GraphSchema(label="Node"))
-                write_graph(database, graph)
                 client = QdrantClient(":memory:")
-                QdrantWords(client, "nodes").fill(index)
-                vectors = LangChainVectors(QdrantVectorStore(client, "nodes", DeterministicFakeEmbedding(size=WIDTH)))
-                words = QdrantWords(client, "nodes") if where == "qdrant" else full_text(server, database, index)
+                held = full_text(server, database) if where == "database" else None
+                write_index(index, database, client, "nodes", words=held)
+                vectors, words = QdrantVectors(client, "nodes"), held or QdrantWords(client, "nodes")
                 engines: dict[str, Any] = {"vectors": vectors, "words": words}
                 stored = RemoteIndex(CypherGraphStore(database), **engines, embedding=model, include_titles=data.include_titles)
                 remote, local = RemoteRetriever(stored), WalkFusion(index)

@@ -25,6 +25,7 @@ from graph_retrievers.errors import (
     MissingDatabaseFeatureError,
     MissingSignalError,
 )
+from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
@@ -402,6 +403,12 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_serve
     assert RemoteRetriever(remote_of(database, client, embedding=wide)).retrieve(QUESTIONS[0])
     write_index(GraphIndex.from_nodes(other, embedding=HashEmbedding(16)), database, client, "works", replace=True)
     assert contents(database, client)[0].keys() == contents(database, client)[2].keys() == {node.id for node in other}
+
+
+def test_what_the_relevance_model_reads_is_told(database, client):
+    graph = CorpusGraph(["a", "b"], ["A loom.", "A card."], titles=["Loom", "Card"], include_titles=False)
+    write_index(GraphIndex.from_graph(graph, embedding=HashEmbedding(16)), database, client, "works")
+    assert not remote_of(database, client).include_titles and remote_of(database, client, include_titles=True).include_titles
 
 
 def test_nodes_of_others_are_not_deleted(database, client):

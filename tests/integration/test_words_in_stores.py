@@ -19,7 +19,8 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherWords, write_graph
-from graph_retrievers.stores.qdrant import QdrantWords
+from graph_retrievers.stores.engines import write_index
+from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, WordStore
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from tests.remote import MemoryVectors, assert_same
@@ -77,12 +78,10 @@ def index_of(kind, **options):
 
 def in_engines(index, database, **options):
     """The index in a database and in one collection of Qdrant; nothing of the corpus stays in the process."""
-    write_graph(database, index.graph)
     client = QdrantClient(":memory:")
-    words = QdrantWords(client, "nodes")
-    words.fill(index)
-    vectors = LangChainVectors(QdrantVectorStore(client, "nodes", Hashed()))
-    return RemoteIndex(CypherGraphStore(database), vectors=vectors, words=words, embedding=Hashed(), **options)
+    write_index(index, database, client, "nodes")
+    stores = {"vectors": QdrantVectors(client, "nodes"), "words": QdrantWords(client, "nodes")}
+    return RemoteIndex(CypherGraphStore(database), **stores, embedding=Hashed(), **options)
 
 
 @pytest.fixture(scope="module", params=["names", "links", "pieces", "relations"])

@@ -256,6 +256,7 @@ def traits_of(index: GraphIndex) -> dict[str, Any]:
 # By the keys under which the cache of the graph has them, and by the names of its attributes.
 _TRAITS: dict[str, Callable[[GraphIndex], Any]] = {
     "nodes": len,
+    "include_titles": lambda index: index.graph.include_titles,
     "type_names": lambda index: list(index.graph.type_names),
     "relation_names": lambda index: list(index.graph.relation_names),
     "has_edges": lambda index: index.graph.has_edges,

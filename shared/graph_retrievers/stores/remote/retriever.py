@@ -60,8 +60,8 @@ class RemoteIndex:
         Signals over all nodes that this process holds, in the order in which the graph was written.
     embedding, relevance : object, optional
         Models, as for :class:`~graph_retrievers.index.GraphIndex`.
-    include_titles : bool, default True
-        Whether the relevance model reads ``title + ". " + text``.
+    include_titles : bool, optional
+        Whether the relevance model reads ``title + ". " + text``; by default as the index that filled `words`, else True.
     max_round_trips : int, default 100
         Round trips to each engine that one batch of queries may take.
     max_nodes : int, default 100000
@@ -90,12 +90,12 @@ class RemoteIndex:
         signals: Mapping[str, Signal] | None = None,
         embedding: Any = None,
         relevance: Any = None,
-        include_titles: bool = True,
+        include_titles: bool | None = None,
         max_round_trips: int = 100,
         max_nodes: int = 100_000,
         timeout: float = 30.0,
     ) -> None:
-        self.graph, self.vectors, self.words, self.include_titles = graph, vectors, words, include_titles
+        self.graph, self.vectors, self.words = graph, vectors, words
         self.signals = dict(signals or {})
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.relevance = None if relevance is None else as_relevance_model(relevance)
@@ -122,6 +122,7 @@ class RemoteIndex:
             if len(signal) != self.size:
                 raise DimensionMismatchError(f"Signal {name!r} covers {len(signal)} nodes, the database has {self.size}.")
         traits = {} if words is None else asked_of("word store", words.traits)
+        self.include_titles = bool(traits.get("include_titles", True) if include_titles is None else include_titles)
         if traits.get("nodes", self.size) != self.size:
             raise DimensionMismatchError(
                 f"The word store was filled with {traits['nodes']:,} nodes, and the database has {self.size:,}: fill both from one "
