@@ -258,8 +258,8 @@ class Queries:
                 other = shown(texts[0], 60)
                 raise MissingSignalError(f"The query's vector was given, but {other} is another text; pass embedding= to embed it.")
             raise MissingSignalError(
-                "This index has no embedding model for queries; pass embedding= or the query's vector, where there is an "
-                "IndexStore to the store."
+                "This index has no embedding model for queries; pass embedding= or the query's vector. A model is not "
+                "saved with an index: GraphIndex.load and IndexStore take it again."
             )
         else:
             vectors = embed_queries(model, texts, dense.dimension)

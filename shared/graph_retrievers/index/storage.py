@@ -187,7 +187,10 @@ def current_manifest(folder: Path) -> bytes:
         # Anything else than a file, such as a pipe, could wait for ever.
         return path.read_bytes() if path.is_file() or not path.exists() else b""
     except OSError as error:
-        raise CorruptIndexError(f"There is no index at {folder}: {path} cannot be read ({error.strerror}).") from error
+        raise CorruptIndexError(
+            f"There is no index at {folder}: {path} cannot be read ({error.strerror}). "
+            "`graph-retrievers index DIR OUT` and GraphIndex.save write one."
+        ) from error
 
 
 def _attempted(folder: str | os.PathLike[str], read: Callable[[Path, bytes], _T], held: bool = False) -> _T:
