@@ -33,42 +33,42 @@ __all__ = [
 
 
 class VectorRetriever(IndexRetriever, system="vector"):
-    """:class:`graph_retrievers.retrievers.Vector` as a LangChain retriever."""
+    """:class:`graph_retrievers.Vector` as a LangChain retriever."""
 
 
 class BM25Retriever(IndexRetriever, system="bm25"):
-    """:class:`graph_retrievers.retrievers.BM25` as a LangChain retriever."""
+    """:class:`graph_retrievers.BM25` as a LangChain retriever."""
 
 
 class HybridRetriever(IndexRetriever, system="hybrid"):
-    """:class:`graph_retrievers.retrievers.Hybrid` as a LangChain retriever."""
+    """:class:`graph_retrievers.Hybrid` as a LangChain retriever."""
 
 
 class Re2Retriever(IndexRetriever, system="re2"):
-    """:class:`graph_retrievers.retrievers.Re2` as a LangChain retriever."""
+    """:class:`graph_retrievers.Re2` as a LangChain retriever."""
 
 
 class FastInsightRetriever(IndexRetriever, system="fastinsight"):
-    """:class:`graph_retrievers.retrievers.FastInsight` as a LangChain retriever."""
+    """:class:`graph_retrievers.FastInsight` as a LangChain retriever."""
 
 
 class GARRetriever(IndexRetriever, system="gar"):
-    """:class:`graph_retrievers.retrievers.GAR` as a LangChain retriever."""
+    """:class:`graph_retrievers.GAR` as a LangChain retriever."""
 
 
 class PPRRetriever(IndexRetriever, system="ppr"):
-    """:class:`graph_retrievers.retrievers.PPR` as a LangChain retriever."""
+    """:class:`graph_retrievers.PPR` as a LangChain retriever."""
 
 
 class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
-    """:class:`graph_retrievers.retrievers.WalkFusion` as a LangChain retriever.
+    """:class:`graph_retrievers.WalkFusion` as a LangChain retriever.
 
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known.
     """
 
 
 class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
-    """:class:`graph_retrievers.retrievers.SpreadingActivation` as a LangChain retriever.
+    """:class:`graph_retrievers.SpreadingActivation` as a LangChain retriever.
 
     ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
     documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
@@ -76,7 +76,7 @@ class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
 
 
 class LightRAGRetriever(IndexRetriever, system="lightrag"):
-    """:class:`graph_retrievers.retrievers.LightRAG` as a LangChain retriever.
+    """:class:`graph_retrievers.LightRAG` as a LangChain retriever.
 
     ``invoke(question, keywords={"low_level_keywords": ["Ada Lovelace"]})`` gives keywords, where they are known. With
     ``facts=True``, relations are documents of the metadata ``kind`` "fact".
@@ -84,22 +84,22 @@ class LightRAGRetriever(IndexRetriever, system="lightrag"):
 
 
 class PathRAGRetriever(IndexRetriever, system="pathrag"):
-    """:class:`graph_retrievers.retrievers.PathRAG` as a LangChain retriever; ``invoke`` takes ``keywords`` as LightRAG's does."""
+    """:class:`graph_retrievers.PathRAG` as a LangChain retriever; ``invoke`` takes ``keywords`` as LightRAG's does."""
 
 
 class GRAGRetriever(IndexRetriever, system="g-rag"):
-    """:class:`graph_retrievers.retrievers.GRAG` as a LangChain retriever.
+    """:class:`graph_retrievers.GRAG` as a LangChain retriever.
 
     To rerank what another retriever found, see :class:`~langchain_graph_retrievers.GRAGCompressor`.
     """
 
 
 class PathRerankingRetriever(IndexRetriever, system="path-reranking"):
-    """:class:`graph_retrievers.retrievers.PathReranking` as a LangChain retriever."""
+    """:class:`graph_retrievers.PathReranking` as a LangChain retriever."""
 
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):
-    """:class:`graph_retrievers.retrievers.LeSeGR` as a LangChain retriever.
+    """:class:`graph_retrievers.LeSeGR` as a LangChain retriever.
 
     With ``provenance=True``, the metadata ``context`` of a document are the neighbours that gave it context.
     """
@@ -118,7 +118,7 @@ class LinearRAGRetriever(IndexRetriever, system="linear-rag"):
 
 
 class MoRRetriever(IndexRetriever, system="mor"):
-    """:class:`graph_retrievers.retrievers.MoR` as a LangChain retriever.
+    """:class:`graph_retrievers.MoR` as a LangChain retriever.
 
     ``invoke(question, plan=[...])`` gives the question's plan, where it is known. With ``provenance=True``, the metadata ``path``
     is the trajectory, and ``notes`` say why a plan could not be walked.
@@ -126,24 +126,24 @@ class MoRRetriever(IndexRetriever, system="mor"):
 
 
 class EagerRetriever(IndexRetriever, system="eager"):
-    """:class:`graph_retrievers.retrievers.Eager` as a LangChain retriever."""
+    """:class:`graph_retrievers.Eager` as a LangChain retriever."""
 
 
 class MMRRetriever(IndexRetriever, system="mmr"):
-    """:class:`graph_retrievers.retrievers.MMR` as a LangChain retriever."""
+    """:class:`graph_retrievers.MMR` as a LangChain retriever."""
 
 
 class ScoredRetriever(IndexRetriever, system="scored"):
-    """:class:`graph_retrievers.retrievers.Scored` as a LangChain retriever."""
+    """:class:`graph_retrievers.Scored` as a LangChain retriever."""
 
 
 class HyDERetriever(IndexRetriever, system="hyde"):
-    """:class:`graph_retrievers.retrievers.HyDE` as a LangChain retriever; `language_model` may be a chat model."""
+    """:class:`graph_retrievers.HyDE` as a LangChain retriever; `language_model` may be a chat model."""
 
 
 class DecompositionRetriever(IndexRetriever, system="decomposition"):
-    """:class:`graph_retrievers.retrievers.Decomposition` as a LangChain retriever; `language_model` may be a chat model."""
+    """:class:`graph_retrievers.Decomposition` as a LangChain retriever; `language_model` may be a chat model."""
 
 
 class IRCoTRetriever(IndexRetriever, system="ircot"):
-    """:class:`graph_retrievers.retrievers.IRCoT` as a LangChain retriever; `language_model` may be a chat model."""
+    """:class:`graph_retrievers.IRCoT` as a LangChain retriever; `language_model` may be a chat model."""
