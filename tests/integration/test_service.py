@@ -6,9 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from graph_retrievers import Hits, StoreRetriever
 from graph_retrievers.errors import CorruptIndexError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,11 +167,36 @@ def test_a_wrong_request_is_refused(client, params, headers, status):
     assert client.get("/search", params=params, headers=headers).status_code == status
 
 
+def test_a_search_that_takes_too_long_is_the_fault_of_the_service(client, monkeypatch):
+    assert client.post("/documents", json={"documents": [{"id": "loom", "text": "A loom."}]}, headers=ANA).status_code == 200
+    monkeypatch.setitem(client.app.state._state, "retriever", StoreRetriever(client.app.state.store, time_limit=1e-9))
+    answer = client.get("/search", params={"q": "Which loom?"}, headers=ANA)
+    assert answer.status_code == 503 and "has no answer after" in answer.json()["detail"]
+
+
+async def test_a_worker_answers_a_few_searches_at_a_time(client, monkeypatch):
+    at_once, running, most = sys.modules["app"].AT_ONCE, [], []
+
+    class Slow:
+        async def aretrieve(self, *question, **options):
+            running.append(1)
+            most.append(len(running))
+            await asyncio.sleep(0.02)
+            running.pop()
+            return Hits()
+
+    monkeypatch.setitem(client.app.state._state, "retriever", Slow())
+    monkeypatch.setitem(client.app.state._state, "places", asyncio.Semaphore(at_once))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(client.app), base_url="http://service", headers=ANA) as many:
+        answers = await asyncio.gather(*(many.get("/search", params={"q": "Which loom?"}) for _ in range(4 * at_once)))
+    assert {answer.status_code for answer in answers} == {200} and max(most) == at_once
+
+
 def test_figures_are_those_of_prometheus(client):
     client.get("/search", params={"q": "Which loom?"}, headers=ANA)
     client.get("/elsewhere")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client.app.state, "retriever", None)
+        patch.setitem(client.app.state._state, "retriever", None)
         assert client.get("/search", params={"q": "Which loom?"}, headers=ANA).status_code == 500
     lines = client.get("/metrics").text.splitlines()
     assert any(line.startswith('answers_total{path="/search",status="200"}') for line in lines)
