@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,8 +16,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from graph_retrievers import tracing
+from graph_retrievers import Operator, Retriever, tracing
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, TimeLimitError
+from graph_retrievers.operators import BM25Search, OperatorKind, Pipeline
+from graph_retrievers.search.requests import Degree
 from graph_retrievers.systems import BM25, GAR, SpreadingActivation
 from langchain_graph_retrievers import SpreadingActivationRetriever
 from llama_graph_retrievers import SpreadingActivationRetriever as LlamaSpreadingActivation
@@ -65,6 +69,42 @@ def test_a_batch_is_one_call_and_lies_in_the_span_of_its_caller(spans):
     assert finished["retrieval GAR"].parent.span_id == finished["answer"].context.span_id
     questions = [s.attributes["graph_retrievers.questions"] for s in spans.get_finished_spans() if s.name == "retrieval GAR"]
     assert questions == [2, 1]
+
+
+def test_a_batch_tells_how_many_it_found_in_all_and_no_texts(spans):
+    tracing.instrument(spans.provider, content=True)
+    found = BM25(INDEX, k=2, backfill=False).retrieve_batch(["Which apple?", "Which house?", "xyzzy"])
+    assert BM25(INDEX).retrieve_batch([]) == []
+    question, *nothing = [span.attributes for span in spans.get_finished_spans() if span.name == "retrieval BM25"]
+    assert question["graph_retrievers.hits"] == sum(map(len, found)) > len(found[0])
+    assert question["graph_retrievers.notes"] == sum(len(hits.notes) for hits in found) > len(found[0].notes)
+    assert not {"gen_ai.retrieval.query.text", "gen_ai.retrieval.documents"} & question.keys()
+    assert all(attributes["graph_retrievers.hits"] == attributes["graph_retrievers.steps"] == 0 for attributes in nothing)
+
+
+async def test_the_span_of_a_search_that_is_cancelled_says_so(spans):
+    begun = threading.Event()
+
+    class Slow(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def search(self, question, found):
+            for _ in range(1000):
+                begun.set()
+                time.sleep(0.01)
+                yield Degree(found.nodes)
+            return found
+
+    searching = asyncio.ensure_future(Retriever(INDEX, Pipeline(BM25Search(1), Slow())).aretrieve("Which apple?"))
+    assert await asyncio.to_thread(begun.wait, 20)
+    searching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await searching
+    for _ in range(500):
+        if spans.get_finished_spans()[-1].name == "retrieval Retriever":
+            break
+        await asyncio.sleep(0.02)
+    assert spans.get_finished_spans()[-1].attributes["error.type"] == "CancelledError"
 
 
 @pytest.mark.parametrize("content", [False, True])
