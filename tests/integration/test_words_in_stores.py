@@ -184,6 +184,11 @@ def test_a_collection_that_is_there_gets_words_beside_its_vectors():
     assert words.search(QUESTIONS, 5) == expected.search(QUESTIONS, 5) and words.traits() == expected.traits()
     held = LangChainVectors(QdrantVectorStore(client, "nodes", Hashed())).vectors(index.graph.ids[:3])
     np.testing.assert_allclose([held[name] for name in index.graph.ids[:3]], index.dense.vectors[:3], atol=1e-6)
+    # A node that is gone has no words any more, and its point, which is not of this package, stays.
+    gone = index.graph.ids[0]
+    words.fill(index.with_changes(delete=[gone]))
+    assert gone not in dict(words.search(QUESTIONS[:1], 300)[0]) and gone in dict(expected.search(QUESTIONS[:1], 300)[0])
+    assert QdrantVectors(client, "nodes").vectors([gone])
     for name in ("plain", "absent"):
         with pytest.raises(InvalidArgumentError, match=f"no sparse vectors '{name}' with the modifier idf. Make it with"):
             QdrantWords(client, "nodes", name=name).fill(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -56,6 +57,8 @@ def opened_engines(args: argparse.Namespace) -> Iterator[tuple[CypherDatabase, A
     if "://" in args.vectors:
         _check_way("--vectors", args.vectors, "QDRANT_API_KEY", key, args.insecure)
     schema = GraphSchema(label=args.name)
+    # Neo4j tells of each label and property that a first write has not made yet.
+    logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
     with CypherDatabase(args.to, (user, password) if password else None, name=name, schema=schema) as database:
         with closing(_qdrant(args.vectors, args.name, key)) as client:
             yield database, client
