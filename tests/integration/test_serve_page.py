@@ -342,6 +342,44 @@ def test_what_goes_wrong_is_told_and_the_page_goes_on(browser, served):
     assert browser.find_element(By.ID, "status").text == "Choose a retriever."
 
 
+def test_the_document_that_was_chosen_last_is_shown(browser, served):
+    url = films(served)
+    sized(browser, "desktop")
+    opened(browser, f"{url}#question=MirrorMask&retrievers=spreading&k=4", "document.body.dataset.drawn")
+    # The answer about the first comes after that about the second.
+    browser.execute_async_script(
+        """const done = arguments[0], plain = ask;
+        window.ask = async (path, body, signal) => {
+          const found = await plain(path, body, signal);
+          if (path === "read" && body.row === 0) await new Promise((act) => setTimeout(act, 300));
+          return found;
+        };
+        Promise.all([read(0, null), read(1, null)]).then(() => done());"""
+    )
+    assert names(browser, "#document h2") == ["Dave McKean"]
+    quiet(browser, url)
+
+
+def test_four_retrievers_can_be_asked_at_once_and_keys_of_the_browser_are_left_to_it(browser, served):
+    index = small()
+    url = served({f"bm25-{n}": BM25(index, backfill=False) for n in range(6)})
+    sized(browser, "desktop")
+    opened(browser, f"{url}#question=film&retrievers=bm25-0,bm25-1,bm25-2", "document.body.dataset.drawn")
+    boxes = browser.find_elements(By.CSS_SELECTOR, "#retrievers input")
+    assert all(box.is_enabled() for box in boxes)
+    boxes[5].click()
+    assert [box.is_enabled() for box in boxes] == [True, True, True, False, False, True]
+    boxes[0].click()
+    assert all(box.is_enabled() for box in boxes)
+    pressed = """return ["ctrlKey", "metaKey", "altKey", ""].map((held) => {
+      const event = new KeyboardEvent("keydown", { key: "+", [held]: true, cancelable: true, bubbles: true });
+      byId("graph").dispatchEvent(event);
+      return event.defaultPrevented;
+    });"""
+    assert browser.execute_script(pressed) == [False, False, False, True]
+    quiet(browser, url)
+
+
 def test_five_thousand_nodes_are_found_and_drawn(browser, served):
     count = 5200
     nodes = [Node("hub", "All pages of the archive.", title="Archive"), *(Node(f"d{n}", f"page {n}") for n in range(count))]
