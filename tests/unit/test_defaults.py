@@ -61,9 +61,9 @@ def reference():
     return GraphIndex.from_texts(texts, titles=[f"print_{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=[("0", "1")])
 
 
-def encyclopedia():
+def encyclopedia(edges=(("0", "1"),)):
     texts = [f"Ada{n} was born. {LONG}" for n in range(30)]
-    return GraphIndex.from_texts(texts, titles=[f"Ada{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=[("0", "1")])
+    return GraphIndex.from_texts(texts, titles=[f"Ada{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=list(edges))
 
 
 def test_walks_over_passages_and_over_entities():
@@ -76,7 +76,7 @@ def test_walks_over_passages_and_over_entities():
 
 def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_elsewhere():
     for walk in (FastInsight, PPR, SpreadingActivation, Eager, Scored):
-        for made in (manual(), reference()):
+        for made in (manual(), reference(), encyclopedia(edges=())):
             assert not has(walk(made), "Fusion", "HybridSearch(k=100", "constant=5")
             assert repr(walk(made, fuse=True)) == repr(walk(made))
         assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "constant=5")

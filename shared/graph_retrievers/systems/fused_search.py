@@ -11,7 +11,7 @@ __all__ = ["fused_with_search"]
 
 
 def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, *, led: bool = True) -> Operator:
-    """Return an operator fused with vector search, or with hybrid search over passages where names do not lead.
+    """Return an operator fused with vector search, or with hybrid search over passages where names do not lead along edges.
 
     With None for `fuse`, it is fused only there. With False for `led`, it finds less than a search where names lead too: it is
     fused with hybrid search over any passages, which counts twice unless names lead or join them.
@@ -20,7 +20,7 @@ def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, 
     known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
     passages = known and holds_passages(index.graph)
     texts = without_names(index)
-    words = passages and not (led and names_lead(texts))
+    words = passages and not (led and index.graph.has_edges and names_lead(texts))
     if not (words if fuse is None else fuse):
         return operator
     named = led or (passages and (names_lead(texts) or names_join(texts)))
