@@ -293,6 +293,21 @@ def test_site_names_are_counted_over_all_titles(tmp_path):
     assert [node.title for node in read_folder(tmp_path)][-2:] == ["h", "Introduction: What is a loom?"]
 
 
+def test_documents_of_other_formats_are_counted(tmp_path, caplog):
+    for name in (".hidden", "_static"):
+        (tmp_path / name).mkdir()
+    for name in ("a.pdf", "b.PDF", "c.rst", "d.png", ".hidden/e.pdf", "_static/f.pdf"):
+        (tmp_path / name).write_bytes(b"%PDF-1.4")
+    with pytest.raises(DatasetError, match="neither"):
+        read_folder(tmp_path)
+    assert [record.message.partition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
+        "did not read 2 .pdf, 1 .rst; loaders of LangChain and LlamaIndex read such files."
+    ]
+    caplog.clear()
+    read_folder(write(tmp_path / "own", a_md="# A\n\ntext"))
+    assert "did not read" not in caplog.text
+
+
 def test_the_names_of_several_sites_are_left_out_each_in_its_folder(tmp_path):
     heading = "<title>{0} - {1}</title><h1>About {0}</h1><p>text {0}"
     for site in ("Looms", "Cards", "Mills"):

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 _MARKDOWN = (".md", ".mdx", ".markdown")
 _HTML = (".html", ".htm")
 _SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
+# Documents that are not read; other files, such as pictures and styles, are none.
+_UNREAD = frozenset(".adoc .doc .docx .epub .ipynb .odt .org .pdf .pptx .rst .rtf .tex".split())
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
 # Pieces of navigation, pages and sections left out, that the log names.
@@ -47,11 +49,11 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
     Subfolders are included; names that begin with a dot, links that lead out of the folder, and what Sphinx writes beside the pages
-    (indexes, ``_sources``, ``_static``) are skipped. Navigation is left out: what HTML marks as such, and links, labels and
-    copyright lines at the beginning or the end of half of the pages. A page with the text of another is read once, and so is a
-    section (see :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without
-    text of its own, such as a table of contents or a redirect, is not kept; links to it lead to the first page that it lists. The
-    log says what was left out.
+    (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents of other formats, such as PDF. Navigation is left
+    out: what HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of the pages. A page
+    with the text of another is read once, and so is a section (see :func:`~graph_retrievers.construction.copies.without_copies`);
+    links lead to the one that is kept. A page without text of its own, such as a table of contents or a redirect, is not kept;
+    links to it lead to the first page that it lists. The log says what was left out.
 
     Parameters
     ----------
@@ -103,13 +105,19 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     root = as_path("folder", folder)
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
-    paths = [path for path in root.rglob("*") if path.suffix.lower() in _SUFFIXES and path.is_file() and _inside(path, root)]
+    kinds = _UNREAD.union(_SUFFIXES)
+    paths = [path for path in root.rglob("*") if path.suffix.lower() in kinds and path.is_file() and _inside(path, root)]
     # Names of files need not be UTF-8; what is not is written as \udc.. , since texts cannot hold it.
     ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
     names = sorted(zip(ids, paths, strict=True))
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     generated = {name for name, _ in names if _is_generated(name)}
     names = [(name, path) for name, path in names if name not in generated]
+    unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() in _UNREAD)
+    names = [(name, path) for name, path in names if path.suffix.lower() in _SUFFIXES]
+    if unread:
+        told = ", ".join(f"{count} {suffix}" for suffix, count in sorted(unread.items()))
+        logger.warning("%s: did not read %s; loaders of LangChain and LlamaIndex read such files.", root, told)
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
