@@ -174,6 +174,22 @@ def test_changes_by_source_reach_the_engines(database, client, pages):
     assert held[0]["loom.md"]["description"] == "A loom that was sold." and not any("kiln" in node for node in held[0] | held[2])
 
 
+def test_a_text_or_a_vector_alone_is_written_alone(database, client):
+    texts, vectors = ["oak loom", "ash card", "elm mill", "fir clock"], np.eye(4)
+
+    def written(texts, vectors):
+        index = GraphIndex.from_texts(texts, ids=list("abcd"), vectors=vectors)
+        nodes, _, points = write_index(index, database, client, "works")
+        return nodes.written, points.written
+
+    assert written(texts, vectors) == (4, 4) and written(texts, vectors) == (0, 0)
+    turned = np.eye(4)[[0, 1, 3, 2]]
+    assert written(texts, turned) == (0, 2)
+    np.testing.assert_allclose(QdrantVectors(client, "works").vectors(["c"])["c"], turned[2], atol=1e-6)
+    texts[1] = "yew card"
+    assert written(texts, turned) == (1, 1) and QdrantWords(client, "works").search(["yew"], 1)[0][0][0] == "b"
+
+
 def test_words_are_written_anew_only_where_the_mean_length_has_drifted(database, client):
     def made(texts):
         return GraphIndex.from_texts(texts, ids=[f"n{row}" for row in range(len(texts))])
