@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
@@ -124,6 +125,18 @@ def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first():
         picture(object(), "a loom")
 
 
+def test_names_and_texts_of_any_length_are_cut_and_a_node_is_exported_once():
+    long = "A loom of many words. " * 500
+    index = GraphIndex.from_nodes([Node("a" * 1000, long, title=long, type=long), Node("b", "A card.")], [("a" * 1000, "b", long)])
+    drawn = picture(BM25(index), "Which words of a card?", 2)
+    assert len(drawn["hits"]) == 2
+    assert len(json.dumps(drawn)) < 8_000
+    client = TestClient(search_app({"spreading": spreading(index)}), base_url="http://127.0.0.1")
+    found = [client.post("/api/search", json={"question": "A card"}), client.post("/api/neighbors", json={"row": 1})]
+    assert all(answer.status_code == 200 and len(answer.content) < 10_000 for answer in found)
+    assert len(client.post("/api/export", json={"rows": [1, 1, 0, 1]}).json()["nodes"]) == 2
+
+
 def test_a_record_holds_the_steps_of_its_own_call_alone():
     index = small()
     retriever = BM25(index, share_batches=True, backfill=False)
@@ -139,7 +152,9 @@ def test_a_record_holds_the_steps_of_its_own_call_alone():
 
 
 def test_only_retrievers_that_run_are_offered_and_others_say_what_they_need():
+    level = logging.getLogger("graph_retrievers").level
     runs, needs = offered(small(), time_limit=5)
+    assert logging.getLogger("graph_retrievers").level == level
     assert set(runs) == {"bm25", "spreading-uniform"} and all(each.time_limit == 5 for each in runs.values())
     assert "no vectors" in needs["walk-fusion"] and "language model" in needs["ircot"] and "plan" in needs["mor"]
     runs, needs = offered(linked_index())
@@ -226,6 +241,9 @@ def test_long_texts_are_read_in_parts(monkeypatch):
         ("read", {"row": 4}, 400, "from 0 to 3"),
         ("read", {"row": -1}, 400, "from 0 to 3"),
         ("read", {"row": "mckean"}, 400, "from 0 to 3"),
+        ("read", {"row": True}, 400, "from 0 to 3"),
+        ("read", {"row": 1.0}, 400, "from 0 to 3"),
+        ("search", {"question": "a", "k": float("nan")}, 400, "k must be an integer"),
         ("read", {"row": 0, "start": -1}, 400, "start must be an integer"),
         ("neighbors", {"row": 0, "relation": "x"}, 400, "has no edge of the relation 'x'; it has: 'directed by', 'music by'"),
         ("neighbors", {"row": 0, "relation": 1}, 400, "expected text"),
@@ -239,7 +257,7 @@ def test_long_texts_are_read_in_parts(monkeypatch):
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(client, path, body, status, told):
-    answer = client.post(f"/api/{path}", json=body)
+    answer = client.post(f"/api/{path}", content=json.dumps(body), headers={"content-type": "application/json"})
     assert answer.status_code == status and told in answer.json()["error"]
 
 
@@ -296,6 +314,8 @@ def test_every_answer_forbids_what_the_page_does_not_need(client):
     ):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        assert "frame-ancestors 'none'" in policy and "require-trusted-types-for 'script'" in policy
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin" and answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
 
