@@ -6,9 +6,11 @@ import argparse
 import ipaddress
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["add_engines", "opened_engines", "write_to_engines"]
 
 _SECONDS = 60
+# What Qdrant's local mode makes in its folder.
+_LOCAL = {".lock", "meta.json", "collection"}
 
 
 def add_engines(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +60,8 @@ def opened_engines(args: argparse.Namespace) -> Iterator[tuple[CypherDatabase, A
     _check_way("--to", args.to, "NEO4J_PASSWORD", password, args.insecure)
     if "://" in args.vectors:
         _check_way("--vectors", args.vectors, "QDRANT_API_KEY", key, args.insecure)
+    else:
+        _check_folder(args.vectors)
     schema = GraphSchema(label=args.name)
     # Neo4j tells of each label and property that a first write has not made yet.
     logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
@@ -99,6 +105,19 @@ def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure:
         raise InvalidArgumentError(
             f"{flag} {url!r} would send {variable} to another machine as it is. Use {safe}://, or --insecure in a network that you "
             "trust."
+        )
+
+
+def _check_folder(where: str) -> None:
+    """Raise InvalidArgumentError if a folder for the local mode looks like an address, or holds files of others."""
+    folder = Path(where)
+    if re.fullmatch(r"[^/\\]+:\d+/?", where) and not folder.exists():
+        raise InvalidArgumentError(f"--vectors {where!r} would be a folder; write an address as http://{where}, or https://.")
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgumentError(f"--vectors {where!r} is a file; expected http://HOST:6333, https://..., or a folder.")
+    if folder.exists() and (others := sorted({entry.name for entry in folder.iterdir()} - _LOCAL)):
+        raise InvalidArgumentError(
+            f"--vectors {where!r} holds {others[0]!r}, which Qdrant did not make; give a folder that is new, empty or Qdrant's own."
         )
 
 

@@ -20,6 +20,12 @@ _FLAGS = {
     "system": ("retriever", "--retriever"),
     "checkpoint": ("checkpoint", "--checkpoint NAME=DIR"),
 }
+# What connections are made of in Python, and where the command that opens them takes it from.
+_GIVEN = {
+    "auth=(user, password)": "NEO4J_USERNAME and NEO4J_PASSWORD",
+    "QdrantClient(api_key=...)": "QDRANT_API_KEY",
+    "GraphSchema(label=...)": "--name",
+}
 # Arguments that are told by their place.
 _PLACES = {"index", "question", "source", "out", "dataset", "name"}
 _KEYWORD = r"[a-z_]+=(?:True|'[^']*')?"
@@ -51,6 +57,9 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
         return f"{match['verb']} {' or '.join(flags)}" if flags else f"{match[0]} from Python"
 
     message = _ADVICE.sub(advice, message)
+    if given.get("to"):
+        for keyword, place in _GIVEN.items():
+            message = message.replace(keyword, place)
     first = re.match(r"([a-z_]+)(?= (?:must|is) )", message)
     named = first is not None and first[1] in given and first[1] not in _PLACES
     return _option(first[1]) + message[first.end() :] if first is not None and named else message
