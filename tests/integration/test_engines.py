@@ -22,6 +22,7 @@ from graph_retrievers.errors import (
     DimensionMismatchError,
     GraphRetrieverError,
     InvalidArgumentError,
+    InvalidVectorError,
     MissingDatabaseFeatureError,
     MissingSignalError,
 )
@@ -30,6 +31,7 @@ from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
+from graph_retrievers.stores.qdrant_points import QdrantPoints
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, ScopedVectorStore, ScopedWordStore
 from langchain_graph_retrievers import GraphRetriever
 from tests.helpers import HashEmbedding
@@ -256,6 +258,42 @@ def test_a_change_that_failed_goes_on_where_it_stopped(database, pages, tmp_path
         assert contents(database, client) == whole
 
 
+class Meeting:
+    """A client, of which the first request of points lets another write begin and end."""
+
+    def __init__(self, client, other):
+        self.client, self.other = client, other
+
+    def __getattr__(self, name):
+        if name == "upsert" and self.other is not None:
+            other, self.other = self.other, None
+            other()
+        return getattr(self.client, name)
+
+
+def test_of_two_writes_at_once_neither_is_taken_for_whole(database, client, pages):
+    index = index_of(pages)
+    change_pages(pages)
+    other = index_of(pages)
+    meeting = Meeting(client, lambda: write_index(other, database, client, "works"))
+    with pytest.raises(DatabaseError, match="Another write to the collection 'works' began while this one ran, and each"):
+        write_index(index, database, meeting, "works")
+    with pytest.raises(InvalidArgumentError, match="is being filled"):
+        remote_of(database, client)
+    # The write that began last, where the other ends before it.
+    first, last = (QdrantPoints(client, "works", each) for each in (index, other))
+    first.begin()
+    last.begin()
+    for points in (first, last):
+        with pytest.raises(DatabaseError, match="Another write"):
+            points.finish()
+    write_index(other, database, client, "works", length_drift=0)
+    changed = contents(database, client)
+    fresh = emptied(database)
+    write_index(other, database, fresh, "works", length_drift=0)
+    assert contents(database, fresh) == changed
+
+
 KILLED = """
 import os, signal, sys
 from qdrant_client import QdrantClient
@@ -360,6 +398,20 @@ def test_a_long_title_can_be_written_and_a_longer_id_cannot(database, client):
         write_index(GraphIndex.from_texts(["a"], ids=["y" * 2001]), database, client, "works", replace=True)
 
 
+def test_a_long_label_has_indexes_of_its_own(cypher_server, client, monkeypatch):
+    index, made, plain = GraphIndex.from_texts(["A loom."]), [], CypherDatabase.write
+    monkeypatch.setattr(CypherDatabase, "write", lambda self, text, **given: made.append(text) or plain(self, text, **given))
+    # Names that are cut to 128 characters would end in a space, or be those of others.
+    for label in ("l" * 110, "l" * 127 + "a", "l" * 127 + "b"):
+        database = cypher_server.open(label=label)
+        write_index(index, database, client, label[-1])
+        assert len(contents(database, client, label[-1])[0]) == 1
+        database.write(f"MATCH (n:`{label}`) DETACH DELETE n")
+        database.close()
+    names = [text.split("`")[1] for text in made if text.startswith("CREATE")]
+    assert len(names) == len(set(names)) == 9
+
+
 def test_two_indexes_of_one_database_and_one_qdrant_are_kept_apart(cypher_server, database, client, pages):
     first = index_of(pages)
     write_index(first, database, client, "works")
@@ -425,6 +477,17 @@ def test_what_the_relevance_model_reads_is_told(database, client):
     graph = CorpusGraph(["a", "b"], ["A loom.", "A card."], titles=["Loom", "Card"], include_titles=False)
     write_index(GraphIndex.from_graph(graph, embedding=HashEmbedding(16)), database, client, "works")
     assert not remote_of(database, client).include_titles and remote_of(database, client, include_titles=True).include_titles
+
+
+def test_nodes_without_a_vector_are_told(database, client, caplog):
+    vectors = np.diag([1.0, 0.0, 1.0])
+    index = GraphIndex.from_texts(["A loom.", "A card.", "A mill."], ids=["a", "b", "c"], vectors=vectors)
+    write_index(index, database, client, "works")
+    said = "1 of 3 nodes have no vector (a row of zeros), such as 'b': on engines, a retriever that compares one ends in an error."
+    assert caplog.messages == [said]
+    retriever = RemoteRetriever(remote_of(database, client, embedding=None), WalkFusion, form="links")
+    with pytest.raises(InvalidVectorError, match="no vector of node 'b'"):
+        retriever.retrieve("card", vector=vectors[0])
 
 
 def test_nodes_of_others_are_not_deleted(database, client):
@@ -538,7 +601,10 @@ SECRET = "hush-hush-9"
     [
         ((), {}, "Where is the index to go? Give OUT, a folder, or --to and --vectors."),
         (("--to", "{uri}"), {}, "--to and --vectors belong together"),
-        (("--to", "{uri}", "--vectors", "{folder}"), {"NEO4J_PASSWORD": SECRET}, "refused the user"),
+        (("--to", "{uri}", "--vectors", "{folder}"), {"NEO4J_PASSWORD": SECRET}, "Check NEO4J_USERNAME and NEO4J_PASSWORD"),
+        (("--to", "{uri}", "--vectors", "localhost:6333"), {}, "would be a folder; write an address as http://localhost:6333"),
+        (("--to", "{uri}", "--vectors", "{pages}"), {}, "holds 'card.md', which Qdrant did not make; give a folder"),
+        (("--to", "{uri}", "--vectors", "{pages}/card.md"), {}, "is a file; expected http://HOST:6333"),
         (("--to", "bolt://127.0.0.1:1", "--vectors", "{folder}"), {}, "bolt://127.0.0.1:1 cannot be reached"),
         (("--to", "{uri}", "--vectors", "http://127.0.0.1:1"), {}, "Qdrant cannot be reached"),
         (("--to", f"bolt://me:{SECRET}@127.0.0.1:1", "--vectors", "{folder}"), {}, "set NEO4J_PASSWORD in the environment"),
@@ -556,7 +622,8 @@ SECRET = "hush-hush-9"
 def test_the_command_says_what_is_wrong_before_it_reads(cypher_server, command, tmp_path, monkeypatch, options, environment, said):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    status, out, err = command(*(option.format(uri=cypher_server.uri, folder=tmp_path / "qdrant") for option in options))
+    given = {"uri": cypher_server.uri, "folder": tmp_path / "qdrant", "pages": tmp_path / "pages"}
+    status, out, err = command(*(option.format(**given) for option in options))
     assert status == 2 and said in err and err.count("\n") == 1 and not out and SECRET not in err
 
 

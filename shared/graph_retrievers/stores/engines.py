@@ -79,7 +79,8 @@ def write_index(
     MissingDatabaseFeatureError
         See :meth:`~graph_retrievers.stores.cypher.words.CypherWords.fill`.
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
-        If an engine cannot be reached, refuses the user, or fails. What was written remains, and the next call goes on from there.
+        If an engine cannot be reached, refuses the user, or fails, or another write to the collection began meanwhile. What was
+        written remains, and the next call goes on from there.
 
     Examples
     --------

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID, uuid4, uuid5
 
 import numpy as np
 
@@ -40,6 +41,8 @@ __all__ = [
     "settings",
     "word_place",
 ]
+
+logger = logging.getLogger(__name__)
 
 _KEY = "graph_retrievers"
 # Payload of a point: the id of the node, and by what the next write knows what is there already.
@@ -167,10 +170,19 @@ class QdrantPoints:
         """Make the collection if it is not there, and mark it as one that is being filled."""
         from qdrant_client import models
 
-        told: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named}
+        # By which two writes at once are noticed.
+        told: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named, "write": str(uuid4())}
         if isinstance(self.bm25, BM25):
             told |= {**{name: getattr(self.bm25, name) for name in BM25_SETTINGS}, "mean length": self.mean}
         self.told = told
+        if self.dense is not None and told["own"] and (bare := (self.dense.norms == 0).nonzero().flatten().tolist()):
+            logger.warning(
+                "%s of %s nodes have no vector (a row of zeros), such as %s: on engines, a retriever that compares one ends in an "
+                "error.",
+                f"{len(bare):,}",
+                f"{len(self.dense):,}",
+                shown(self.index.graph.ids[bare[0]]),
+            )
         with reaching():
             if self.fresh and not self.new:
                 self.client.delete_collection(self.collection)
@@ -241,9 +253,22 @@ class QdrantPoints:
         return points
 
     def finish(self) -> None:
-        """Write what retrievers are chosen by; without it, the collection is not taken for whole."""
+        """Write what retrievers are chosen by; without it, the collection is not taken for whole.
+
+        DatabaseError if another write has begun since: each may have changed what the other had compared, so that neither is whole.
+        """
         with reaching():
-            self.client.update_collection(self.collection, metadata={_KEY: {**self.told, "traits": traits_of(self.index)}})
+            alone = (settings(self.client, self.collection) or {}).get("write") == self.told["write"]
+            # Without traits, the other write is not taken for whole either, whether it still runs or has ended.
+            if alone:
+                del self.told["write"]
+                self.told["traits"] = traits_of(self.index)
+            self.client.update_collection(self.collection, metadata={_KEY: self.told})
+        if not alone:
+            raise DatabaseError(
+                f"Another write to the collection {self.collection!r} began while this one ran, and each may have undone what the "
+                "other wrote. Let both end, and write again, one at a time."
+            )
 
 
 def settings(client: Any, collection: str) -> dict[str, Any] | None:

@@ -281,8 +281,11 @@ def prepare(database: CypherDatabase) -> None:
 
 
 def _make_index(database: CypherDatabase, kind: str, prop: str, ending: str) -> None:
-    title = quoted(f"graph_retrievers {database.schema.label} {prop}"[:128])
-    database.write(f"CREATE {kind} {title} IF NOT EXISTS FOR (n:{{label}}) {ending}".format(**database.schema.names()))
+    title = f"graph_retrievers {database.schema.label} {prop}"
+    if len(title) > 128:
+        # Cut, it would be that of another index.
+        title = f"graph_retrievers {blake2b(title.encode(), digest_size=16).hexdigest()}"
+    database.write(f"CREATE {kind} {quoted(title)} IF NOT EXISTS FOR (n:{{label}}) {ending}".format(**database.schema.names()))
 
 
 def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_progress: bool = False) -> int:
