@@ -490,8 +490,9 @@ def test_nodes_without_a_vector_are_told(database, client, caplog):
         retriever.retrieve("card", vector=vectors[0])
 
 
-def test_nodes_of_others_are_not_deleted(database, client):
-    database.write(f"CREATE (:`{database.schema.label}` {{id: 'theirs', name: 'Theirs'}})")
+@pytest.mark.parametrize("others", ["", ", position: 0", ", position: 'porter'", ", digest: '0'"])
+def test_nodes_of_others_are_not_deleted(database, client, others):
+    database.write(f"CREATE (:`{database.schema.label}` {{id: 'theirs', name: 'Theirs'{others}}})")
     index = GraphIndex.from_texts(["A loom."])
     with pytest.raises(InvalidArgumentError, match="1 of the 1 nodes with the label .* were not written by write_graph, and would"):
         write_index(index, database, client, "works", replace=True)

@@ -74,7 +74,8 @@ def write_graph(
     Raises
     ------
     InvalidArgumentError
-        If the schema has no relationship type, an id has more than 2,000 characters, or, with `prune`, a node has no position.
+        If the schema has no relationship type, an id has more than 2,000 characters, or, with `prune`, a node was not written by
+        this function.
     DatabaseError
         If the database fails. Batches written before remain; write again, and what is there is not written twice.
 
@@ -114,11 +115,15 @@ def check_writable(schema: GraphSchema, graph: CorpusGraph) -> None:
 def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int = 1000) -> tuple[int, list[str]]:
     """Return the number of nodes that the label has, and the ids of those that are not in a graph."""
     names, gone = database.schema.names(), list[str]()
-    count = "MATCH (n:{label}) RETURN count(n) AS nodes, count(n.{position}) AS placed, max(n.{position}) AS last"
+    # Others may have positions too, but not both.
+    count = (
+        "MATCH (n:{label}) RETURN count(n) AS nodes, "
+        "sum(CASE WHEN n.{position} IS NULL OR n.{digest} IS NULL THEN 1 ELSE 0 END) AS others, max(n.{position}) AS last"
+    )
     (row,) = database.read(count.format(**names))
-    if row["nodes"] != row["placed"]:
+    if row["others"]:
         raise InvalidArgumentError(
-            f"{row['nodes'] - row['placed']:,} of the {row['nodes']:,} nodes with the label {database.schema.label!r} were not "
+            f"{row['others']:,} of the {row['nodes']:,} nodes with the label {database.schema.label!r} were not "
             "written by write_graph, and would be deleted; choose another label: GraphSchema(label=...)."
         )
     # Each place is looked up in the index; a condition of two bounds would read all nodes.
