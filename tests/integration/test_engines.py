@@ -479,6 +479,16 @@ def test_what_the_relevance_model_reads_is_told(database, client):
     assert not remote_of(database, client).include_titles and remote_of(database, client, include_titles=True).include_titles
 
 
+def test_vectors_without_the_name_of_a_model_keep_the_one_that_is_known(database, client):
+    nodes, other = [Node("a", "A loom."), Node("b", "A card.")], HashEmbedding(16)
+    other.name = "another-model"
+    index = GraphIndex.from_nodes(nodes, embedding=HashEmbedding(16))
+    write_index(index, database, client, "works")
+    assert write_index(GraphIndex.from_nodes(nodes, vectors=index.dense.vectors), database, client, "works").points == NOTHING
+    with pytest.raises(InvalidArgumentError, match="of the model 'HashEmbedding', and this index of 'another-model'"):
+        write_index(GraphIndex.from_nodes(nodes, embedding=other), database, client, "works")
+
+
 def test_nodes_without_a_vector_are_told(database, client, caplog):
     vectors = np.diag([1.0, 0.0, 1.0])
     index = GraphIndex.from_texts(["A loom.", "A card.", "A mill."], ids=["a", "b", "c"], vectors=vectors)

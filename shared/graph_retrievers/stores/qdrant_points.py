@@ -120,7 +120,7 @@ class QdrantPoints:
         self.mean = 0.0
         if isinstance(self.bm25, BM25):
             self.mean, before = self.bm25.mean_length, (told or {}).get("mean length")
-            if not self.fresh and before and abs(self.mean / before - 1) <= drift:
+            if before and abs(self.mean / before - 1) <= drift:
                 self.mean = before
 
     def _check(self, told: Mapping[str, Any], replace: bool, beside: bool) -> None:
