@@ -31,7 +31,7 @@ from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
-from graph_retrievers.stores.qdrant_points import QdrantPoints
+from graph_retrievers.stores.qdrant_points import QdrantPoints, point_id
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, ScopedVectorStore, ScopedWordStore
 from langchain_graph_retrievers import GraphRetriever
 from tests.helpers import HashEmbedding
@@ -483,7 +483,7 @@ def test_vectors_without_the_name_of_a_model_keep_the_one_that_is_known(database
     nodes, other = [Node("a", "A loom."), Node("b", "A card.")], HashEmbedding(16)
     other.name = "another-model"
     index = GraphIndex.from_nodes(nodes, embedding=HashEmbedding(16))
-    write_index(index, database, client, "works")
+    assert write_index(index, database, client, "works", batch_size=1).points == Changes(2)
     assert write_index(GraphIndex.from_nodes(nodes, vectors=index.dense.vectors), database, client, "works").points == NOTHING
     with pytest.raises(InvalidArgumentError, match="of the model 'HashEmbedding', and this index of 'another-model'"):
         write_index(GraphIndex.from_nodes(nodes, embedding=other), database, client, "works")
@@ -498,6 +498,12 @@ def test_nodes_without_a_vector_are_told(database, client, caplog):
     retriever = RemoteRetriever(remote_of(database, client, embedding=None), WalkFusion, form="links")
     with pytest.raises(InvalidVectorError, match="no vector of node 'b'"):
         retriever.retrieve("card", vector=vectors[0])
+    # Words alone, in a collection of others, which has vectors of its own.
+    sparse = {"words": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+    client.create_collection("theirs", vectors_config={}, sparse_vectors_config=sparse)
+    client.upsert("theirs", [models.PointStruct(id=point_id(node), vector={}) for node in index.graph.ids])
+    QdrantWords(client, "theirs").fill(index)
+    assert caplog.messages == [said]
 
 
 @pytest.mark.parametrize("others", ["", ", position: 0", ", position: 'porter'", ", digest: '0'"])
