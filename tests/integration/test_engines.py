@@ -258,6 +258,18 @@ def test_a_change_that_failed_goes_on_where_it_stopped(database, pages, tmp_path
         assert contents(database, client) == whole
 
 
+class Losing:
+    """A client that is lost when the collection is marked."""
+
+    def __init__(self, client):
+        self.client = client
+
+    def __getattr__(self, name):
+        if name == "update_collection":
+            raise RuntimeError("lost")
+        return getattr(self.client, name)
+
+
 class Meeting:
     """A client, of which the first request of points lets another write begin and end."""
 
@@ -567,6 +579,11 @@ def test_words_of_the_database_take_the_place_of_those_of_qdrant(cypher_server, 
     write_index(index_of(pages), database, client, "works", words=words)
     assert not any(name.startswith("clock.md") for name, _ in words.search(["clock"], 50)[0])
     assert any(name == "anvil.md" for name, _ in words.search(["anvil stands"], 50)[0])
+    # A write that was stopped is not taken for whole.
+    with pytest.raises(DatabaseError, match="lost"):
+        write_index(index_of(pages), database, Losing(client), "works", words=words)
+    with pytest.raises(InvalidArgumentError, match="or they are being filled"):
+        words.traits()
 
 
 # -- the command ---------------------------------------------------------------------------------------------------
