@@ -640,6 +640,8 @@ SECRET = "hush-hush-9"
         (("--to", "{uri}", "--vectors", "{pages}"), {}, "holds 'card.md', which Qdrant did not make; give a folder"),
         (("--to", "{uri}", "--vectors", "{pages}/card.md"), {}, "is a file; expected http://HOST:6333"),
         (("--to", "bolt://127.0.0.1:1", "--vectors", "{folder}"), {}, "bolt://127.0.0.1:1 cannot be reached"),
+        (("--to", "bolt://0.0.0.0:1", "--vectors", "{folder}", "--insecure"), {}, "bolt://0.0.0.0:1 cannot be reached"),
+        (("--to", "{uri}", "--vectors", "{folder}"), {"NEO4J_DATABASE": "elsewhere"}, "elsewhere"),
         (("--to", "{uri}", "--vectors", "http://127.0.0.1:1"), {}, "Qdrant cannot be reached"),
         (("--to", f"bolt://me:{SECRET}@127.0.0.1:1", "--vectors", "{folder}"), {}, "set NEO4J_PASSWORD in the environment"),
         (("--to", "{uri}", "--vectors", f"http://h:6333?api_key={SECRET}"), {}, "set QDRANT_API_KEY in the environment"),
