@@ -8,19 +8,20 @@ from typing import Any
 
 
 def shown(value: Any, length: int = 80) -> str:
-    """Return the beginning of the repr of a value that a caller gave, its type where it has none.
+    """Return the repr of a value that a caller gave, at most `length` characters of it; its type where it has none.
 
-    Deeply nested lists, numbers of thousands of digits and objects of others may have none.
+    Deeply nested lists, numbers of thousands of digits and objects of others may have none. A repr that is cut ends in "...".
 
     Examples
     --------
-    >>> shown("k"), shown(10**5000)
-    ("'k'", '<int>')
+    >>> shown("k"), shown("kkkkkkkk", 8), shown(10**5000)
+    ("'k'", "'kkkk...", '<int>')
     """
     try:
-        return repr(value)[:length]
+        text = repr(value)
     except Exception:
         return f"<{type(value).__name__}>"
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 class GraphRetrieverError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.first_stage import FirstStage
 from graph_retrievers.search.operator import Operator, Pipeline
@@ -29,7 +29,7 @@ def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str,
     named = () if checkpoint is None else (str(checkpoint),)
     if set(named) & set(under_way):
         raise InvalidArgumentError(
-            f"The checkpoint {shown(checkpoint)} names itself as its first search (first_settings); pass another search as first=, "
+            f"The checkpoint {str(checkpoint)!r} names itself as its first search (first_settings); pass another search as first=, "
             "or fit it again behind another."
         )
     token = _UNDER_WAY.set((*under_way, *named))
