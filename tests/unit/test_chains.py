@@ -113,6 +113,10 @@ def test_of_equal_means_the_shorter_chain_comes_first_then_that_of_lower_rows():
     assert chains_of(edges, level, [0], limit=1, **whole)[0] == [[0, 1]]
     # Activations whose sums differ by rounding are equal.
     assert chains_of([(0, 1), (0, 2)], [1.0, 0.5, 0.5 + 1e-12], [0])[0] == [[0, 1], [0, 2]]
+    # 1 + 0.7 + 2.1 is 1 + 1.4 + 1.4, but neither in double nor in single precision.
+    edges, level = [(0, 1), (1, 3), (0, 2), (2, 4)], [1.0, 0.7, 1.4, 2.1, 1.4]
+    assert chains_of(edges, np.float32(level), [0], **whole)[0] == [[0, 1, 3], [0, 2, 4]]
+    assert chains_of(edges, np.float32(level), [0], limit=1, **whole)[0] == [[0, 1, 3]]
 
 
 def test_a_chain_and_its_reverse_are_equal_however_their_activations_add_up():

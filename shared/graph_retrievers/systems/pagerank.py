@@ -315,8 +315,8 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
 class PersonalizedPageRank(Operator):
     """Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
-    The seeds of a query share a restart weight of 1 in proportion to their positive scores; all nodes together share
-    `passage_weight` in proportion to their vector similarity to the query, brought to [0, 1] by min-max.
+    The seeds of a query share a restart weight of 1 in proportion to their positive scores, or equally if none is positive; all
+    nodes together share `passage_weight` in proportion to their vector similarity to the query, brought to [0, 1] by min-max.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class FlowPruning(Operator):
     theta : float in [0, 1], default 0.3
         A resource up to this does not flow on.
     exclude_types : sequence of str, default ()
-        Node types that no path leads through.
+        Node types that no path enters; one may start there.
     chains : {"path", "hits"}, default "path"
         Whether a path is only that of its nodes, or also a result of its own (``Ranking.chains``).
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.search.beyond import Chains
-from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.candidates import Candidates, falling, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question, slices
 from graph_retrievers.search.operator import Operator, OperatorKind
@@ -30,8 +30,8 @@ CHAIN_RESULTS = (None, "hits", "path")
 EDGE_LIMIT = 1 << 20
 # Width of the first, quick pass of a search that has no threshold before its last level.
 _SCOUTS = 64
-# Bounds are compared with this tolerance, so that no chain is dropped by rounding.
-_SLACK = 1e-12
+# Means and bounds are compared with this tolerance, so that no chain is dropped by rounding.
+_SLACK = 2e-6
 
 
 class ChainSearch(Operator):
@@ -132,8 +132,7 @@ class _Beam:
 
     def __init__(self, search: ChainSearch, found: Candidates, walkable: np.ndarray, links: Near) -> None:
         self.limit, self.length, self.whole = search.limit, search.length, search.dedupe == "before_limit"
-        # Rounded to single precision, so that equal activations are equal whatever the order of their sums.
-        self.level = found.scores.astype(np.float32).astype(np.float64)
+        self.level = found.scores.astype(np.float64)
         # A seed that may not be walked to can only be the first node of a chain.
         self.is_seed, self.walkable, self.floor = np.all(found.trails[:, -2:-1] < 0, axis=1), walkable, -np.inf
         # Parallel rows are one edge.
@@ -191,9 +190,8 @@ class _Beam:
 
     def _take(self, paths: np.ndarray) -> None:
         """Add chains to the best, and keep the best."""
-        # Summed in the order of size, so that a chain and its reverse have the same bits.
-        means = np.add.accumulate(np.sort(self.level[paths], 1), 1)[:, -1] / paths.shape[1]
-        kept, start, end = means >= self.floor, paths[:, 0], paths[:, -1]
+        means = self.level[paths].mean(1)
+        kept, start, end = means >= self.floor * (1 - _SLACK), paths[:, 0], paths[:, -1]
         if self.whole:
             # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
             kept &= ~self.is_seed[end] | (end > start) | ~self.walkable[start]
@@ -201,8 +199,9 @@ class _Beam:
         chains[:, : paths.shape[1]] = paths[kept]
         chains, means = np.concatenate([self.chains, chains]), np.concatenate([self.means, means[kept]])
         # Of equal means the shorter chain first: only those of all nodes are found before shorter ones.
-        by = np.lexsort((chains[:, -1] >= 0, -means) if self.whole else (-means,))[: self.limit]
-        self.chains, self.means = chains[by], means[by]
+        shorter = np.argsort(chains[:, -1] >= 0, kind="stable")
+        by = shorter[order(means[shorter])][: self.limit]
+        self.chains, self.means = chains[by], falling(means[by])
         if len(by) == self.limit:
             self.floor = max(self.floor, self.means[-1])
 
