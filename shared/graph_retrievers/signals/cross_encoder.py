@@ -17,7 +17,7 @@ from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, ModelHeadError, shown
 from graph_retrievers.signals.classification_head import ClassificationHead, split_head, unsplittable
 from graph_retrievers.signals.encoder import Encoder, longest, named_dtype
-from graph_retrievers.signals.loading import no_loading_bar
+from graph_retrievers.signals.loading import load_pretrained, no_loading_bar
 from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
 
 __all__ = ["CrossEncoder"]
@@ -190,24 +190,9 @@ class CrossEncoder(RelevanceModel):
             if model.device != self.device or (self._dtype is not None and model.dtype != self._dtype):
                 model = copy.deepcopy(model).to(device=self.device, dtype=self._dtype)
             return model.eval(), tokenizer
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        source = str(self._source)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-            with no_loading_bar():
-                model, report = AutoModelForSequenceClassification.from_pretrained(
-                    source,
-                    trust_remote_code=False,
-                    use_safetensors=True,
-                    dtype=self._dtype if self._dtype is not None else "auto",
-                    output_loading_info=True,
-                )
-        except Exception as error:  # files of strangers make transformers raise nearly anything
-            raise InvalidArgumentError(
-                f"No cross-encoder could be loaded from {source!r}: {error} Expected a name on a hub or a folder with "
-                "config.json, model.safetensors and tokenizer files of a sequence-classification model."
-            ) from error
+        source, of = str(self._source), " of a sequence-classification model"
+        options: dict[str, Any] = {"of": of, "dtype": self._dtype or "auto", "output_loading_info": True}
+        tokenizer, (model, report) = load_pretrained(source, "AutoModelForSequenceClassification", "cross-encoder", **options)
         # transformers only warns that it fills missing weights with random numbers.
         if report["missing_keys"]:
             raise ModelHeadError(

@@ -1,11 +1,34 @@
-"""Loading models of transformers without its progress bar."""
+"""Loading models of transformers: from safetensors only, without running their code, and without a progress bar."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["no_loading_bar"]
+from graph_retrievers.errors import InvalidArgumentError
+
+__all__ = ["load_pretrained", "no_loading_bar"]
+
+
+def load_pretrained(source: str, kind: str, called: str, of: str = "", **options: Any) -> tuple[Any, Any]:
+    """Return the tokenizer and the model of a name on a hub or of a folder; InvalidArgumentError if they cannot be loaded.
+
+    `kind` is the model's class in transformers, and `options` are those of its ``from_pretrained``. `called` and `of` say in the
+    message what was to be loaded, and what files it is made of.
+    """
+    import transformers
+
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        with no_loading_bar():
+            loads = getattr(transformers, kind).from_pretrained
+            return tokenizer, loads(source, trust_remote_code=False, use_safetensors=True, **options)
+    except Exception as error:  # files of strangers make transformers raise nearly anything
+        raise InvalidArgumentError(
+            f"No {called} could be loaded from {source!r}: {error} Expected a name on a hub or a folder with config.json, "
+            f"model.safetensors and tokenizer files{of}."
+        ) from error
 
 
 @contextmanager

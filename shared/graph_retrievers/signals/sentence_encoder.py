@@ -19,7 +19,7 @@ from graph_retrievers.arguments import choice, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.encoder import Encoder, fast_bfloat16, longest, named_dtype
-from graph_retrievers.signals.loading import no_loading_bar
+from graph_retrievers.signals.loading import load_pretrained
 
 __all__ = ["SentenceEncoder", "load_embedding", "minilm"]
 
@@ -172,17 +172,7 @@ class SentenceEncoder:
         return _Loaded(tokenizer, encoder, limit, str(precision).removeprefix("torch."))
 
     def _read(self) -> tuple[Any, Any]:
-        from transformers import AutoModel, AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
-            with no_loading_bar():
-                model = AutoModel.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-        except (OSError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"No embedding model could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "
-                "config.json, model.safetensors and tokenizer files."
-            ) from error
+        tokenizer, model = load_pretrained(self._source, "AutoModel", "embedding model", dtype=torch.float32)
         self._prompts = self._settings("config_sentence_transformers.json").get("prompts") or {}
         if self.pooling is None:
             modes = {

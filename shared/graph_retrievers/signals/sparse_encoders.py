@@ -13,13 +13,15 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.signals.loading import no_loading_bar
+from graph_retrievers.signals.loading import load_pretrained
 
 __all__ = ["LexicalWeights", "Splade"]
 
 
 class _TransformersSparse(ABC):
     """A Hugging Face model that gives each token of the vocabulary a weight; loaded at first use, from safetensors only."""
+
+    _kind: str
 
     def __init__(
         self,
@@ -38,23 +40,9 @@ class _TransformersSparse(ABC):
 
     def _parts(self) -> tuple[Any, Any]:
         if self._loaded is None:
-            from transformers import AutoTokenizer
-
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False)
-                with no_loading_bar():
-                    made = self._class().from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
-            except (OSError, ValueError) as error:
-                raise InvalidArgumentError(
-                    f"No sparse encoder could be loaded from {self._source!r}: {error} Expected a name on a hub or a folder with "
-                    "config.json, model.safetensors and tokenizer files."
-                ) from error
-            self._loaded = made.eval().to(self.device), tokenizer
+            tokenizer, model = load_pretrained(self._source, self._kind, "sparse encoder")
+            self._loaded = model.eval().to(self.device), tokenizer
         return self._loaded
-
-    @abstractmethod
-    def _class(self) -> Any:
-        """Return the class of transformers that loads the model."""
 
     @abstractmethod
     def _of_batch(self, model: Any, batch: Any) -> Tensor:
@@ -99,10 +87,7 @@ class Splade(_TransformersSparse):
     >>> Splade("naver/splade-v3").encode(["punched cards"])  # doctest: +SKIP
     """
 
-    def _class(self) -> Any:
-        from transformers import AutoModelForMaskedLM
-
-        return AutoModelForMaskedLM
+    _kind = "AutoModelForMaskedLM"
 
     def _of_batch(self, model: Any, batch: Any) -> Tensor:
         weights = torch.log1p(torch.relu(model(**batch).logits))
@@ -133,15 +118,12 @@ class LexicalWeights(_TransformersSparse):
     >>> LexicalWeights("BAAI/bge-m3", (weight, bias)).encode(["punched cards"])  # doctest: +SKIP
     """
 
+    _kind = "AutoModel"
+
     def __init__(self, model: str | Path | tuple[Any, Any], head: tuple[Tensor, Any], **options: Any) -> None:
         super().__init__(model, **options)
         self.weight = torch.as_tensor(head[0], dtype=torch.float32).flatten().to(self.device)
         self.bias = torch.as_tensor(head[1], dtype=torch.float32).flatten().to(self.device)
-
-    def _class(self) -> Any:
-        from transformers import AutoModel
-
-        return AutoModel
 
     def _of_batch(self, model: Any, batch: Any) -> Tensor:
         hidden = model(**batch).last_hidden_state.float()
@@ -151,8 +133,5 @@ class LexicalWeights(_TransformersSparse):
         vocabulary = model.get_input_embeddings().num_embeddings
         table = torch.zeros((hidden.shape[0], vocabulary), device=hidden.device)
         table.scatter_reduce_(1, batch["input_ids"], weights, "amax")
-        table[:, self._special()] = 0.0
+        table[:, sorted(self._parts()[1].all_special_ids)] = 0.0
         return table
-
-    def _special(self) -> list[int]:
-        return sorted(self._parts()[1].all_special_ids)
