@@ -286,34 +286,31 @@ class DenseIndex(VectorSignal):
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
-        if settings.get("precision", "float32") == "float32":
-            if settings.get("backend") != "hnsw":
-                return cls(tensors["vectors"], device=device, **settings)
-            vectors = cls(tensors["vectors"], **settings | {"backend": "exact"})
-            vectors.backend = "hnsw"
-            return vectors._with(vectors._kept, None, HNSW.restore(tensors, vectors._kept) if len(vectors) else None).to(
-                device or torch.device("cpu")
-            )
         kept, scales = tensors["vectors"], tensors.get("scales")
         like = cls(torch.zeros(0, kept.shape[-1]), **settings)
+        if like.precision == "float32":
+            kept = like.prepared(check_vectors(kept))
         whole = scales is None if like._scales is None else scales is not None and scales.shape == kept.shape[:1]
         if scales is not None and (scales.dtype != torch.float32 or not bool(((scales > 0) & (127 * scales < LARGEST)).all())):
             raise InvalidArgumentError("The scales of the vectors are not float32 numbers above 0.")
         if kept.dim() != 2 or kept.dtype != like._kept.dtype or not whole:
             raise InvalidArgumentError(f"The vectors do not fit the precision {like.precision!r}.")
-        return like._with(kept, scales).to(device or torch.device("cpu"))
+        graph = HNSW.restore(tensors, kept) if like.backend == "hnsw" and len(kept) else None
+        return like._with(kept, scales, graph, device or torch.device("cpu"))
 
-    def _with(self, kept: Tensor, scales: Tensor | None, hnsw: HNSW | None = None) -> DenseIndex:
-        """Return a signal of the same settings with vectors as they are kept."""
+    def _with(
+        self, kept: Tensor, scales: Tensor | None, hnsw: HNSW | None = None, device: torch.device | None = None
+    ) -> DenseIndex:
+        """Return a signal of the same settings with vectors as they are kept, by default where they are."""
         made = object.__new__(DenseIndex)
         made.metric, made.backend, made.covers, made.precision = self.metric, self.backend, self.covers, self.precision
-        made._kept, made._scales = kept, scales
+        made._kept, made._scales = kept.to(device), None if scales is None else scales.to(device)
         made._faiss, made._hnsw = _faiss_index(kept) if self.backend == "faiss" else None, hnsw
         return made
 
     def to(self, device: torch.device) -> DenseIndex:
         """Return this signal on another device."""
-        return self._with(self._kept.to(device), None if self._scales is None else self._scales.to(device), self._hnsw)
+        return self._with(self._kept, self._scales, self._hnsw, device)
 
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> DenseIndex:
         """Return the vectors of a changed corpus; only new contents are embedded. See :meth:`Signal.updated`."""

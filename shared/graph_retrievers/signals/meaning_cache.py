@@ -6,7 +6,8 @@ import hashlib
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,36 +162,16 @@ class MeaningCache:
         with self._database() as database:
             database.executemany("INSERT OR REPLACE INTO graphs VALUES (?, ?)", rows)
 
-    def _database(self) -> Any:
-        return _Database(self._file)
-
-
-class _Database:
-    """A connection for one block, for threads share none: committed and closed at its end."""
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection for one block, for threads share none; it is committed and closed at its end."""
         try:
-            self._connection = sqlite3.connect(str(file))
-        except (sqlite3.OperationalError, ValueError) as error:
-            raise InvalidArgumentError(f"{file} cannot be used as a cache of meaning graphs: {error}") from error
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._connection
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        found = error
-        try:
-            if error is None:
-                self._connection.commit()
-        except sqlite3.OperationalError as busy:
-            found = busy
-        finally:
-            self._connection.close()
-        # The table of another program lacks our columns; other errors of operation are those of a file in use, or a full disk.
-        if isinstance(found, sqlite3.OperationalError) and "no such" not in str(found):
-            raise InvalidArgumentError(f"{self._file} cannot be used as a cache of meaning graphs: {found}") from found
-        if isinstance(found, sqlite3.DatabaseError | ValueError | TypeError | RecursionError):
+            with closing(sqlite3.connect(str(self._file))) as database, database:
+                yield database
+        except (sqlite3.DatabaseError, ValueError, TypeError, RecursionError) as error:
+            # The table of another program lacks our columns; other errors of operation are those of a file in use, or a full disk.
+            if isinstance(error, sqlite3.OperationalError) and "no such" not in str(error):
+                raise InvalidArgumentError(f"{self._file} cannot be used as a cache of meaning graphs: {error}") from error
             raise CorruptIndexError(
-                f"{self._file} is not a cache of meaning graphs ({found}); delete it or pass another file."
-            ) from found
+                f"{self._file} is not a cache of meaning graphs ({error}); delete it or pass another file."
+            ) from error

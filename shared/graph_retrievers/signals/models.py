@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -42,9 +42,9 @@ def as_relevance_model(model: Any) -> RelevanceModel:
         raise InvalidArgumentError(f"{name} is a language model; pass LanguageModelRelevance(model), and read what it costs.")
     if callable(getattr(model, "compress_documents", None)):
         score = getattr(getattr(model, "model", None), "score", None)
-        return PairScorer(score if callable(score) else _Compressor(model), name)
+        return PairScorer(score if callable(score) else partial(_by_query, partial(_compressed, model)), name)
     if callable(getattr(model, "postprocess_nodes", None)):
-        return PairScorer(partial(_postprocessed, model), name)
+        return PairScorer(partial(_by_query, partial(_postprocessed, model)), name)
     for method in ("score", "predict"):
         if callable(getattr(model, method, None)):
             return PairScorer(getattr(model, method), name)
@@ -65,59 +65,56 @@ class _Document:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Compressor:
-    """Scores of pairs by an object with ``compress_documents``, asked once a query for all its texts."""
-
-    model: Any
-
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        # Some compressors insist on LangChain's own class, which is loaded where they are.
-        kind = getattr(sys.modules.get("langchain_core.documents"), "Document", _Document)
-        places: dict[str, list[int]] = {}
-        for place, (query, _) in enumerate(pairs):
-            places.setdefault(query, []).append(place)
-        scores: dict[int, float] = {}
-        for query, rows in places.items():
-            documents = [kind(page_content=pairs[row][1], metadata={_PLACE: row}) for row in rows]
-            for found in self._unlimited(len(rows)).compress_documents(documents, query):
-                if "relevance_score" not in found.metadata or _PLACE not in found.metadata:
-                    raise InvalidArgumentError(
-                        f"{type(self.model).__name__} gives documents without a relevance_score in their metadata; pass the model "
-                        "that it scores with, or a reranker that writes its scores."
-                    )
-                scores[found.metadata[_PLACE]] = float(found.metadata["relevance_score"])
-        if len(scores) < len(pairs):
-            raise InvalidArgumentError(
-                f"{type(self.model).__name__} gave {len(scores)} scores for {len(pairs)} texts; a relevance model scores every "
-                "text: remove its limit or threshold."
-            )
-        return [scores[place] for place in range(len(pairs))]
-
-    def _unlimited(self, count: int) -> Any:
-        """Return the compressor with room for all documents, where it has the usual limit."""
-        if not hasattr(self.model, "top_n"):
-            return self.model
-        wider = copy.copy(self.model)
-        wider.top_n = count
-        return wider
-
-
-def _postprocessed(model: Any, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the scores that a node postprocessor of LlamaIndex gives pairs of query and text."""
-    # The framework is there if one of its objects is.
-    schema: Any = sys.modules["llama_index.core.schema"]
+def _by_query(score: Callable[[str, Sequence[str]], Sequence[float]], pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return the scores of pairs by a function that scores all texts of a query at once."""
     scores = [0.0] * len(pairs)
     for query in dict.fromkeys(query for query, _ in pairs):
         places = [place for place, pair in enumerate(pairs) if pair[0] == query]
-        nodes = [schema.NodeWithScore(node=schema.TextNode(id_=str(place), text=pairs[place][1]), score=0.0) for place in places]
-        # A copy shares the weights; the model of the caller keeps its top_n.
-        whole = model.model_copy(update={"top_n": len(nodes)}) if hasattr(model, "top_n") else model
-        ranked = whole.postprocess_nodes(nodes, query_bundle=schema.QueryBundle(query))
-        found = {int(scored.node.node_id): scored.score for scored in ranked}
-        if None in found.values():
-            raise InvalidArgumentError(f"{type(model).__name__} returned a node without a score; expected one for each.")
-        least = min((0.0, *found.values()))
-        for place in places:
-            scores[place] = found.get(place, least)
+        for place, value in zip(places, score(query, [pairs[place][1] for place in places]), strict=True):
+            scores[place] = value
     return scores
+
+
+def _compressed(model: Any, query: str, texts: Sequence[str]) -> list[float]:
+    """Return the scores that an object with ``compress_documents`` gives the texts of a query."""
+    # Some compressors insist on LangChain's own class, which is loaded where they are.
+    kind = getattr(sys.modules.get("langchain_core.documents"), "Document", _Document)
+    scores: dict[int, float] = {}
+    documents = [kind(page_content=text, metadata={_PLACE: place}) for place, text in enumerate(texts)]
+    for found in _unlimited(model, len(texts)).compress_documents(documents, query):
+        if "relevance_score" not in found.metadata or _PLACE not in found.metadata:
+            raise InvalidArgumentError(
+                f"{type(model).__name__} gives documents without a relevance_score in their metadata; pass the model that it "
+                "scores with, or a reranker that writes its scores."
+            )
+        scores[found.metadata[_PLACE]] = float(found.metadata["relevance_score"])
+    if len(scores) < len(texts):
+        raise InvalidArgumentError(
+            f"{type(model).__name__} gave {len(scores)} scores for {len(texts)} texts; a relevance model scores every text: "
+            "remove its limit or threshold."
+        )
+    return [scores[place] for place in range(len(texts))]
+
+
+def _unlimited(model: Any, count: int) -> Any:
+    """Return a compressor with room for all documents, where it has the usual limit."""
+    if not hasattr(model, "top_n"):
+        return model
+    wider = copy.copy(model)
+    wider.top_n = count
+    return wider
+
+
+def _postprocessed(model: Any, query: str, texts: Sequence[str]) -> list[float]:
+    """Return the scores that a node postprocessor of LlamaIndex gives the texts of a query."""
+    # The framework is there if one of its objects is.
+    schema: Any = sys.modules["llama_index.core.schema"]
+    nodes = [schema.NodeWithScore(node=schema.TextNode(id_=str(place), text=text), score=0.0) for place, text in enumerate(texts)]
+    # A copy shares the weights; the model of the caller keeps its top_n.
+    whole = model.model_copy(update={"top_n": len(nodes)}) if hasattr(model, "top_n") else model
+    ranked = whole.postprocess_nodes(nodes, query_bundle=schema.QueryBundle(query))
+    scores = {int(scored.node.node_id): scored.score for scored in ranked}
+    if None in scores.values():
+        raise InvalidArgumentError(f"{type(model).__name__} returned a node without a score; expected one for each.")
+    least = min((0.0, *scores.values()))
+    return [scores.get(place, least) for place in range(len(texts))]

@@ -289,7 +289,7 @@ class SparseIndex(TermSignal):
 
     def _fill(self, held: Entries, kept: np.ndarray, found: list[dict[int, float]], device: torch.device | None) -> None:
         """Take over the entries of kept rows, and the weights `found` of the others."""
-        _, terms, data, owner = _flat(found)
+        terms, data, owner = _flat(found)
         rows = np.repeat(np.flatnonzero(kept < 0), owner.diff().numpy()).astype(np.int32)
         count = max(int(terms.max()) + 1 if terms.numel() else 0, len(held.indptr) - 1)
         indptr, *parts = followed(held, kept, (terms.numpy(), rows, data.numpy()), count)
@@ -310,7 +310,7 @@ class SparseIndex(TermSignal):
             )
         found = _weights(self.encoder, list(queries), True)
         known = self.indptr.numel() - 1
-        _, terms, data, pointers = _flat([{term: weight for term, weight in text.items() if term < known} for text in found])
+        terms, data, pointers = _flat([{term: weight for term, weight in text.items() if term < known} for text in found])
         return pointers.to(self.device), terms.to(self.device), data.to(self.device)
 
     def with_encoder(self, encoder: SparseEncoder) -> SparseIndex:
@@ -354,14 +354,7 @@ class SparseIndex(TermSignal):
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> SparseIndex:
         """Return the weights of some rows; nothing is encoded. See :meth:`Signal.restricted`."""
-        place = torch.full((len(self),), -1, dtype=torch.int32, device=self.device)
-        place[rows] = torch.arange(rows.numel(), dtype=torch.int32, device=self.device)
-        there = place[self.rows.long()]
-        indptr = torch.nn.functional.pad((there >= 0).cumsum(0), (1, 0))[self.indptr]
-        tensors = {"indptr": indptr, "rows": there[there >= 0], "data": self.data[there >= 0]}
-        made = SparseIndex.restore(tensors, self.state()[1] | {"num_rows": rows.numel()}, self.device)
-        made.encoder = self.encoder
-        return made
+        return self.updated((), rows, lambda texts: torch.zeros(0))
 
 
 def _checked(encoder: SparseEncoder) -> SparseEncoder:
@@ -384,8 +377,8 @@ def _weights(encoder: SparseEncoder, texts: list[str], queries: bool) -> list[di
     return found
 
 
-def _flat(weights: list[dict[int, float]]) -> tuple[int, Tensor, Tensor, Tensor]:
-    """Return the number of texts, terms and weights of all in order, and the pointers to each text's."""
+def _flat(weights: list[dict[int, float]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return terms and weights of all texts in order, and the pointers to each text's."""
     for text in weights:
         if not isinstance(text, dict) or not all(isinstance(term, int) and 0 <= term < _MOST_TERMS for term in text):
             numbers = f"from 0 to {_MOST_TERMS - 1}"
@@ -398,4 +391,4 @@ def _flat(weights: list[dict[int, float]]) -> tuple[int, Tensor, Tensor, Tensor]
     if bool((~torch.isfinite(data) | (data < 0)).any()):
         raise InvalidVectorError("A sparse encoder gave a weight that is negative, NaN or infinite.")
     counts = torch.tensor([len(text) for text in weights], dtype=torch.int64)
-    return len(weights), terms, data, torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+    return terms, data, torch.nn.functional.pad(counts.cumsum(0), (1, 0))
