@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from graph_retrievers.errors import DeviceError, DuplicateNodeError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.corpus_graph import Rows, simple_keys
-from graph_retrievers.index.change import merged_keys
+from graph_retrievers.index.rows import merged_keys
 from tests.helpers import as_edges
 
 EDGES = [("a", "b", "cites"), ("b", "a", "cites"), ("a", "b", "links"), ("c", "c", "cites"), ("c", "a")]

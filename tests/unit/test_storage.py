@@ -91,7 +91,7 @@ class TestRoundTrip:
         texts = ["", "nul \0 inside", "line\r\nbreak\u2028", "emoji 🧶 and ﷽", "'; DROP TABLE nodes; --"]
         graph = CorpusGraph([f"id {t!r}" for t in texts], texts, titles=texts, types=texts, edges=[("id ''", "id ''", "ê\0")])
         storage.write_index(tmp_path / "index", graph, {}, {})
-        assert_same_graph(storage.read_index(tmp_path / "index")[0], graph)
+        assert_same_graph(storage.read_saved(tmp_path / "index").graph, graph)
 
     @pytest.mark.slow
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -110,7 +110,7 @@ class TestRoundTrip:
     def test_any_plain_metadata_come_back_with_their_types(self, tmp_path, metadata, titles):
         graph = CorpusGraph(["a"], ["text"], metadata=[metadata], include_titles=titles)
         storage.write_index(tmp_path / "index", graph, {}, {})
-        loaded = storage.read_index(tmp_path / "index")[0]
+        loaded = storage.read_saved(tmp_path / "index").graph
         assert repr(loaded.metadata) == repr(graph.metadata)
         assert loaded.include_titles is titles
 

@@ -7,8 +7,7 @@ edges follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain, compress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,14 +19,13 @@ from graph_retrievers.construction.edges import edge_parts
 from graph_retrievers.construction.spec import Corpus, EdgeSource, EdgeSpec
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, MissingSignalError, UnknownNodeError, shown
 from graph_retrievers.graph.addresses import node_source
-from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows, simple_keys
+from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows
 from graph_retrievers.index.build import Built, check_not_empty
+from graph_retrievers.index.rows import merged_keys, set_rows, surviving
 from graph_retrievers.signals.embedding import check_vectors, embed_texts
 from graph_retrievers.signals.signal import Signal
 
-__all__ = ["change", "check_ids", "merged_keys"]
-
-_T = TypeVar("_T")
+__all__ = ["change", "check_ids"]
 
 
 class _Changed(NamedTuple):
@@ -243,7 +241,7 @@ def _change_edges(
     parts, made, again = list[Rows](), list[EdgeSource](), iter(found)
     for (spec, _), part in zip(sources, stretches, strict=True):
         if spec is None or same:
-            parts.append(_surviving(graph, part, nodes.place, dropped))
+            parts.append(surviving(graph, part, nodes.place, dropped)[1])
         else:
             parts.append(changed._rows_of(next(again)[1], names))
         made.append(EdgeSource(spec, len(parts[-1][0])))
@@ -254,7 +252,7 @@ def _change_edges(
         made.append(EdgeSource(None, len(parts[-1][0])))
     # Rows that were dropped may have been one of several between their ends.
     kept = not dropped and (same or not specs)
-    _set_rows(changed, parts, list(names), merged_keys(graph, nodes.place, parts[-1], len(changed)) if kept else None)
+    set_rows(changed, parts, list(names), merged_keys(graph, nodes.place, parts[-1], len(changed)) if kept else None)
     return made
 
 
@@ -280,49 +278,3 @@ def _matching(graph: CorpusGraph, given: np.ndarray, edges: Iterable[EdgeLike]) 
             raise InvalidArgumentError(f"{what}; edges of specifications go when the documents change.")
         found.update(rows[asked])
     return found
-
-
-def _surviving(graph: CorpusGraph, part: slice, place: np.ndarray, dropped: Collection[int]) -> Rows:
-    """Return the rows of a stretch of edges whose two ends are still there, apart from those `dropped`."""
-    sources, targets = (place[column[part].cpu().numpy()] for column in (graph.sources, graph.targets))
-    keep = (sources >= 0) & (targets >= 0)
-    keep[[row - part.start for row in dropped if part.start <= row < part.stop]] = False
-    rest = (column[part].cpu().numpy()[keep] for column in (graph.relations, graph.weights))
-    keeps = keep.tolist() if graph.edge_texts or graph.edge_metadata else []
-    lists = (list(compress(values[part], keeps)) if values else [] for values in (graph.edge_texts, graph.edge_metadata))
-    return Rows(sources[keep], targets[keep], *rest, *lists)
-
-
-def merged_keys(graph: CorpusGraph, place: np.ndarray, added: Rows, size: int) -> np.ndarray:
-    """Return the :func:`simple_keys` of a graph whose nodes are placed anew, in their order, and which gets some rows."""
-    head, tail = np.repeat(place, graph.degree.cpu().numpy()), place[graph.indices.cpu().numpy()]
-    keys = head * size + tail
-    keys = keys if place.min(initial=0) >= 0 else keys[(head >= 0) & (tail >= 0)]
-    new = simple_keys(added.sources, added.targets, size)
-    at = np.searchsorted(keys, new)
-    absent = np.append(keys, -1)[at] != new
-    return np.insert(keys, at[absent], new[absent])
-
-
-def _set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], keys: np.ndarray | None) -> None:
-    """Set the edges of a graph, one stretch after another; relations are numbered as they first occur.
-
-    `keys` are the :func:`simple_keys` of the rows, where they are known.
-    """
-    sources, targets, relations, weights = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    first = np.full(len(names), len(relations))
-    # The last of repeated places is written.
-    first[relations[::-1]] = np.arange(len(relations))[::-1]
-    used = [number for number in np.argsort(first, kind="stable").tolist() if first[number] < len(relations)]
-    number = np.zeros(len(names), np.int32)
-    number[used] = np.arange(len(used))
-    texts = _joined([part.texts for part in parts], parts, "")
-    metadata = _joined([part.metadata for part in parts], parts, {})
-    graph._set_rows(Rows(sources, targets, number[relations], weights, texts, metadata), [names[i] for i in used], keys)
-
-
-def _joined(lists: Sequence[list[_T]], parts: Sequence[Rows], empty: _T) -> list[_T]:
-    """Return the entries of all rows; an empty list, as in a graph built afresh, if none has content."""
-    if not any(map(any, lists)):
-        return []
-    return list(chain.from_iterable(held or [empty] * len(part.sources) for held, part in zip(lists, parts, strict=True)))

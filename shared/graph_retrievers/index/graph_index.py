@@ -30,7 +30,7 @@ from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import Built, build, check_not_empty
 from graph_retrievers.index.change import change
-from graph_retrievers.index.scope import induced_graph
+from graph_retrievers.index.scope import restricted
 from graph_retrievers.index.settings import (
     picklable_sources,
     restored_signals,
@@ -39,7 +39,7 @@ from graph_retrievers.index.settings import (
     saved_signals,
     saved_sources,
 )
-from graph_retrievers.index.storage import read_index, write_index
+from graph_retrievers.index.storage import read_saved, write_index
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding
 from graph_retrievers.signals.models import as_relevance_model
@@ -354,7 +354,7 @@ class GraphIndex:
             Whether to call :meth:`prepare`, so that the first question does not wait for it.
         """
         options = {"embedding": embedding, "relevance": relevance, "signals": signals, "edges": edges}
-        index = cls.from_state(folder, *read_index(folder, device), **options)
+        index = cls.from_state(folder, *read_saved(folder, device)[1:], **options)
         return index.prepare() if ready else index
 
     def prepare(self) -> GraphIndex:
@@ -490,15 +490,7 @@ class GraphIndex:
         rows = filter_mask(self.graph, scope).nonzero().flatten()
         if rows.numel() == 0:
             raise EmptyGraphError("No node is in the scope; see that the filter names fields and values that nodes have.")
-        graph, edges = induced_graph(self.graph, rows)
-        contents = {"nodes": graph.contents(), "edges": graph.edge_contents()}
-        chosen = {"nodes": rows, "edges": edges}
-        signals = {name: signal.restricted(chosen[signal.covers], contents[signal.covers]) for name, signal in self.signals.items()}
-        # How many rows of each stretch are left.
-        ends = torch.tensor([source.rows for source in self.edge_sources], dtype=torch.int64).cumsum(0)
-        counts = torch.searchsorted(edges.cpu(), ends).diff(prepend=torch.zeros(1, dtype=torch.int64)).tolist()
-        sources = [(source.spec, count) for source, count in zip(self.edge_sources, counts, strict=True)]
-        made = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=sources)
+        made = GraphIndex._of(restricted(self._parts, rows), self.relevance)
         made.rows = rows
         return made
 
@@ -567,9 +559,8 @@ class GraphIndex:
         >>> index.with_changes(delete=["1"], add=[Node("2", "A cipher.")], add_edges=[("0", "2")]).graph.edges()
         [Edge(source='0', target='2', relation='', weight=1.0, text='', metadata={})]
         """
-        before = Built(self.graph, self.signals, self.embedding, self.edge_sources)
         options = {"add_edges": add_edges, "delete_edges": delete_edges, "vectors": vectors, "show_progress": show_progress}
-        made = change(before, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, **options)
+        made = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, **options)
         return GraphIndex._of(made, self._own_relevance())
 
     def to(self, device: str | torch.device) -> GraphIndex:
@@ -644,6 +635,10 @@ class GraphIndex:
     def has_bm25(self) -> bool:
         """Whether the index holds BM25 over the nodes."""
         return "bm25" in self.signals
+
+    @property
+    def _parts(self) -> Built:
+        return Built(self.graph, self.signals, self.embedding, self.edge_sources)
 
     def _own_relevance(self) -> RelevanceModel | None:
         """Return the relevance model, None for the one that follows the embedding model."""

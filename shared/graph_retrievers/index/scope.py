@@ -1,4 +1,4 @@
-"""The graph of some of the nodes, and of the edges among them."""
+"""The part of an index that some of its nodes make, with the edges among them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Rows
+from graph_retrievers.construction.spec import EdgeSource
+from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph
+from graph_retrievers.index.build import Built
+from graph_retrievers.index.rows import set_rows, surviving
 
-__all__ = ["induced_graph"]
+__all__ = ["induced_graph", "restricted"]
+
+
+def restricted(before: Built, rows: Tensor) -> Built:
+    """Return the parts of the index of some nodes, ascending rows; see :meth:`graph_retrievers.index.GraphIndex.within`."""
+    graph, edges = induced_graph(before.graph, rows)
+    contents, chosen = {"nodes": graph.contents(), "edges": graph.edge_contents()}, {"nodes": rows, "edges": edges}
+    signals = {name: held.restricted(chosen[held.covers], contents[held.covers]) for name, held in before.signals.items()}
+    # How many rows of each stretch are left.
+    ends = np.cumsum([source.rows for source in before.edge_sources])
+    counts = np.diff(np.searchsorted(edges.cpu().numpy(), ends), prepend=0).tolist()
+    sources = [EdgeSource(source.spec, count) for source, count in zip(before.edge_sources, counts, strict=True)]
+    return Built(graph, signals, before.embedding, sources)
 
 
 def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor]:
@@ -22,21 +37,9 @@ def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor
     >>> part.edges(), edges.tolist()
     ([Edge(source='a', target='c', relation='has', weight=1.0, text='', metadata={})], [1])
     """
-    chosen = rows.tolist()
+    chosen, place = rows.tolist(), np.full(len(graph), -1)
+    place[chosen] = np.arange(len(chosen))
     made = graph.with_columns({name: [getattr(graph, name)[row] for row in chosen] for name in COLUMNS})
-    place = torch.full((len(graph),), -1, dtype=torch.int64, device=graph.device)
-    place[rows] = torch.arange(rows.numel(), device=graph.device)
-    sources, targets = place[graph.sources], place[graph.targets]
-    edges = ((sources >= 0) & (targets >= 0)).nonzero().flatten()
-    # Relations are numbered in the order in which they are met.
-    names, first, relations = np.unique(graph.relations[edges].cpu().numpy(), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    kept = edges.tolist()
-    texts = [graph.edge_texts[row] for row in kept] if graph.edge_texts else []
-    metadata = [graph.edge_metadata[row] for row in kept] if graph.edge_metadata else []
-    numbers = np.argsort(order)[relations].astype(np.int32)
-    ends = sources[edges].cpu().numpy(), targets[edges].cpu().numpy()
-    weights = graph.weights[edges].cpu().numpy()
-    rows_kept = Rows(*ends, numbers, weights, texts if any(texts) else [], metadata if any(metadata) else [])
-    made._set_rows(rows_kept, [graph.relation_names[names[place]] for place in order])
-    return made, edges
+    edges, kept = surviving(graph, slice(0, graph.num_edges), place)
+    set_rows(made, [kept], graph.relation_names)
+    return made, torch.from_numpy(edges).to(graph.device)

@@ -43,7 +43,6 @@ __all__ = [
     "check_target",
     "current_manifest",
     "publish_index",
-    "read_index",
     "read_saved",
     "read_settings",
     "write_index",
@@ -75,7 +74,7 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError)
 
 
 class Saved(NamedTuple):
-    """What a folder holds: the manifest as it was read, and what it names, as :func:`read_index` returns it."""
+    """What a folder holds: the manifest as it was read, and what it names."""
 
     manifest: bytes
     graph: CorpusGraph
@@ -113,13 +112,11 @@ def publish_index(
         with workshop(folder) as made:
             rows = {f"graph.{name}": getattr(graph, name) for name in _ROWS}
             flat = {name: tensor.detach().cpu().contiguous() for name, tensor in (rows | dict(tensors)).items()}
-            files = dict(
-                [
-                    _part(made, "tensors", lambda path: save_file(flat, path)),
-                    _part(made, "nodes", lambda path: _write_nodes(path, graph)),
-                    _part(made, "settings", lambda path: _write_text(path, _dumps(settings))),
-                ]
-            )
+            files = {
+                "tensors": _part(made, "tensors", lambda path: save_file(flat, path)),
+                "nodes": _part(made, "nodes", lambda path: _write_nodes(path, graph)),
+                "settings": _part(made, "settings", lambda path: path.write_bytes(_dumps(settings).encode())),
+            }
             body = {
                 "format": _FORMAT,
                 "version": FORMAT_VERSION,
@@ -129,13 +126,13 @@ def publish_index(
                 "include_titles": graph.include_titles,
                 "files": files,
             }
-            text = _manifest_text(body)
-            _write_text(made / MANIFEST, text)
+            manifest = _manifest_text(body).encode()
+            (made / MANIFEST).write_bytes(manifest)
             sync(made / MANIFEST)
             publish(made, folder, [entry["name"] for entry in files.values()], previous)
     finally:
         sweep(folder, _named(folder))
-    return text.encode()
+    return manifest
 
 
 def _check_writable(graph: CorpusGraph, settings: Mapping[str, Any]) -> None:
@@ -157,24 +154,17 @@ def _check_writable(graph: CorpusGraph, settings: Mapping[str, Any]) -> None:
         _check_plain(entry, f"metadata of edge {row}")
 
 
-def read_index(
-    folder: str | os.PathLike[str], device: str | torch.device | None = None
-) -> tuple[CorpusGraph, dict[str, Tensor], dict[str, Any]]:
+def read_saved(folder: str | os.PathLike[str], device: str | torch.device | None = None, *, held: bool = False) -> Saved:
     """Return what :func:`write_index` wrote: the graph on a device, the CPU by default, and tensors and settings of the signals.
 
-    CorruptIndexError, which names the file, if one is missing, cut short or changed; IndexVersionError if another version of the
-    format wrote the index. The tensors of the signals are on the CPU.
+    `held` says that the caller holds the folder's lock. CorruptIndexError, which names the file, if one is missing, cut short or
+    changed; IndexVersionError if another version of the format wrote the index. The tensors of the signals are on the CPU.
     """
-    return read_saved(folder, device)[1:]
-
-
-def read_saved(folder: str | os.PathLike[str], device: str | torch.device | None = None, *, held: bool = False) -> Saved:
-    """Return what a folder holds, with its manifest, as :func:`read_index`; `held` says that the caller holds the folder's lock."""
     return _attempted(folder, lambda root, raw: _read(root, raw, device), held)
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the settings of a saved index without reading the rest; errors as for :func:`read_index`."""
+    """Return the settings of a saved index without reading the rest; errors as for :func:`read_saved`."""
     return _attempted(folder, lambda root, raw: _read_settings(_checked(root, _body(root, raw), "settings")))
 
 
@@ -262,33 +252,28 @@ def check_target(folder: str | os.PathLike[str]) -> None:
     Raises IndexVersionError if a newer version of this package wrote that index, or its version is not a number of a format.
     """
     target = as_path("folder", folder).resolve()
+    ours = False
     for name in (MANIFEST, PREVIOUS):
-        body = _loose(target / name) or {}
-        version = body.get("version")
-        if body.get("format") == _FORMAT and not (type(version) is int and 1 <= version <= FORMAT_VERSION):
+        body = _loose(target / name)
+        version, own = body.get("version"), body.get("format") == _FORMAT
+        ours |= own
+        if own and not (type(version) is int and 1 <= version <= FORMAT_VERSION):
             raise IndexVersionError(
                 f"{target / name} is of format version {shown(version)}; this package writes version {FORMAT_VERSION}, and does "
                 "not replace a newer index or one of an unknown version. Upgrade graph-retrievers, or name another folder."
             )
-    if not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir())):
-        return
-    if any(_is_ours(target / name) for name in (MANIFEST, PREVIOUS)):
-        return
-    raise InvalidArgumentError(f"{target} exists and is not an index; name another folder, or remove this one first.")
+    new = not target.exists() or (target.is_dir() and all(own_name(path.name) for path in target.iterdir()))
+    if not new and not ours:
+        raise InvalidArgumentError(f"{target} exists and is not an index; name another folder, or remove this one first.")
 
 
-def _is_ours(manifest: Path) -> bool:
-    body = _loose(manifest)
-    return body is not None and body.get("format") == _FORMAT
-
-
-def _loose(manifest: Path) -> dict[str, Any] | None:
-    """Return a manifest, whose contents are not checked; None if it cannot be read."""
+def _loose(manifest: Path) -> dict[str, Any]:
+    """Return a manifest, whose contents are not checked; an empty one if it cannot be read."""
     try:
         body = json.loads(manifest.read_text("utf-8")) if manifest.is_file() else None
     except (OSError, ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
+        body = None
+    return body if isinstance(body, dict) else {}
 
 
 def _named(folder: Path) -> dict[str, list[str] | None]:
@@ -297,13 +282,13 @@ def _named(folder: Path) -> dict[str, list[str] | None]:
     for name in (MANIFEST, PREVIOUS):
         if (folder / name).exists():
             try:
-                found[name] = [str(entry["name"]) for entry in (_loose(folder / name) or {})["files"].values()]
+                found[name] = [str(entry["name"]) for entry in _loose(folder / name)["files"].values()]
             except (KeyError, TypeError, AttributeError):
                 found[name] = None
     return found
 
 
-def _part(made: Path, kind: str, write: Callable[[Path], None]) -> tuple[str, dict[str, Any]]:
+def _part(made: Path, kind: str, write: Callable[[Path], Any]) -> dict[str, Any]:
     """Write one file and name it after its content; return its entry of the manifest."""
     draft = made / f"{kind}.{_SUFFIXES[kind]}"
     write(draft)
@@ -313,7 +298,7 @@ def _part(made: Path, kind: str, write: Callable[[Path], None]) -> tuple[str, di
     sync(draft)
     found = digest(draft)
     path = draft.rename(made / f"{kind}-{found[:16]}.{_SUFFIXES[kind]}")
-    return kind, {"name": path.name, "bytes": path.stat().st_size, "sha256": found}
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": found}
 
 
 def _write_nodes(path: Path, graph: CorpusGraph) -> None:
@@ -333,10 +318,6 @@ def _write_nodes(path: Path, graph: CorpusGraph) -> None:
             rows = ((row, text, _dumps(entry)) for row, (text, entry) in enumerate(zip(texts, metadata, strict=True)))
             database.executemany("INSERT INTO edges VALUES (?, ?, ?)", rows)
         database.commit()
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_bytes(text.encode("utf-8"))
 
 
 def _dumps(value: Any) -> str:

@@ -1,0 +1,67 @@
+"""Relationship rows of a graph whose nodes were changed: those that stay, in the order of the given graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Rows, simple_keys
+
+__all__ = ["merged_keys", "set_rows", "surviving"]
+
+_T = TypeVar("_T")
+
+
+def surviving(graph: CorpusGraph, part: slice, place: np.ndarray, dropped: Collection[int] = ()) -> tuple[np.ndarray, Rows]:
+    """Return the rows of a stretch of edges whose two ends are still there, apart from those `dropped`.
+
+    `place`, shape [N], is the new row of each node, -1 for one that is gone. The rows are returned as numbers in the graph, int64,
+    shape [m], and with the new rows of their ends.
+    """
+    sources, targets = (place[column[part].cpu().numpy()] for column in (graph.sources, graph.targets))
+    keep = (sources >= 0) & (targets >= 0)
+    keep[[row - part.start for row in dropped if part.start <= row < part.stop]] = False
+    kept = np.flatnonzero(keep) + part.start
+    relations, weights = (column[part].cpu().numpy()[keep] for column in (graph.relations, graph.weights))
+    chosen: list[int] = kept.tolist() if graph.edge_texts or graph.edge_metadata else []
+    texts = list(map(graph.edge_texts.__getitem__, chosen)) if graph.edge_texts else []
+    metadata = list(map(graph.edge_metadata.__getitem__, chosen)) if graph.edge_metadata else []
+    return kept, Rows(sources[keep], targets[keep], relations, weights, texts, metadata)
+
+
+def merged_keys(graph: CorpusGraph, place: np.ndarray, added: Rows, size: int) -> np.ndarray:
+    """Return the :func:`simple_keys` of a graph whose nodes are placed anew, in their order, and which gets some rows."""
+    head, tail = np.repeat(place, graph.degree.cpu().numpy()), place[graph.indices.cpu().numpy()]
+    keys = head * size + tail
+    keys = keys if place.min(initial=0) >= 0 else keys[(head >= 0) & (tail >= 0)]
+    new = simple_keys(added.sources, added.targets, size)
+    at = np.searchsorted(keys, new)
+    absent = np.append(keys, -1)[at] != new
+    return np.insert(keys, at[absent], new[absent])
+
+
+def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], keys: np.ndarray | None = None) -> None:
+    """Set the edges of a graph, one stretch after another; relations are numbered as they first occur.
+
+    `keys` are the :func:`simple_keys` of the rows, where they are known.
+    """
+    sources, targets, relations, weights = (np.concatenate([part[i] for part in parts]) for i in range(4))
+    first = np.full(len(names), len(relations))
+    # The last of repeated places is written.
+    first[relations[::-1]] = np.arange(len(relations))[::-1]
+    used = [number for number in np.argsort(first, kind="stable").tolist() if first[number] < len(relations)]
+    number = np.zeros(len(names), np.int32)
+    number[used] = np.arange(len(used))
+    texts = _joined([part.texts for part in parts], parts, "")
+    metadata = _joined([part.metadata for part in parts], parts, {})
+    graph._set_rows(Rows(sources, targets, number[relations], weights, texts, metadata), [names[i] for i in used], keys)
+
+
+def _joined(lists: Sequence[list[_T]], parts: Sequence[Rows], empty: _T) -> list[_T]:
+    """Return the entries of all rows; an empty list, as in a graph built afresh, if none has content."""
+    if not any(map(any, lists)):
+        return []
+    return list(chain.from_iterable(held or [empty] * len(part.sources) for held, part in zip(lists, parts, strict=True)))
