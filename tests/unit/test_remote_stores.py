@@ -369,6 +369,6 @@ def test_a_title_is_found_where_its_folded_case_has_other_words():
 def test_edges_of_a_database_are_checked(corpus, given):
     edge = {"part": "expand", "id": "b", "near": "a", "forward": True, "row": 0, **given}
     store = CypherGraphStore(Rows({"part": "texts", "id": "a", "text": ""}, edge))
-    pages = engines(corpus)[3].opened()
+    pages = engines(corpus)[3].opened().pages
     with pytest.raises(DatabaseError, match="The edge from 'a' to 'b' has the position"):
         pages.take(store.read(expand=["a"], limit=9))

@@ -57,15 +57,15 @@ def test_each_request_is_answered_as_in_memory(request_, given):
     index = index_of(corpus, CountingRelevance())
     stores = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
     remote = RemoteIndex(stores[0], vectors=stores[1], signals={"bm25": index.bm25}, relevance=CountingRelevance())
-    own, stored = question_vectors(corpus)[:2], remote.stored(remote.opened())
+    own, stored = question_vectors(corpus)[:2], remote.opened()
     backend = Stores(Queries.of(stored, QUESTIONS[:2], vectors=own), given)
     backend.pages.positions.update(range(80))
     backend.pages.fetch()
     memory = Memory(Queries.of(index, QUESTIONS[:2], vectors=own, **given))
-    trips = backend.pages.graph_trips
+    trips = backend.pages.trips["graph database"]
     found, expected = (run(each, [alone(request_), alone(request_)]) for each in (backend, memory))
     assert_alike(found, expected)
-    assert backend.pages.graph_trips <= trips + 1
+    assert backend.pages.trips["graph database"] <= trips + 1
 
 
 MIX = np.full((len(NODES), len(NODES)), 1 / len(NODES), np.float32)

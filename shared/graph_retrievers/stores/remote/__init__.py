@@ -1,5 +1,6 @@
 """Retrievers on a graph in a database and vectors in a vector store, which fetch only what a query reads."""
 
+from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
     GraphStore,
     Page,
@@ -12,7 +13,7 @@ from graph_retrievers.stores.remote.ports import (
     VectorStore,
     WordStore,
 )
-from graph_retrievers.stores.remote.retriever import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote.retriever import RemoteRetriever
 
 __all__ = [
     "GraphStore",

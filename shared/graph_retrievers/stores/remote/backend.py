@@ -41,7 +41,7 @@ from graph_retrievers.search.requests import (
 )
 from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.relevance import BiEncoder
-from graph_retrievers.stores.remote.pages import Found, Pages, name_key
+from graph_retrievers.stores.remote.pages import VECTORS, WORDS, Found, Pages, name_key
 from graph_retrievers.stores.remote.stored_index import SearchedWords, StoredIndex, StoredWords, WholeGraphError
 
 __all__ = ["StoredQuestion", "Stores"]
@@ -235,46 +235,39 @@ class Stores(Memory):
         if isinstance(signal, StoredWords):
             return self._words(signal, text, k, test)
         if isinstance(signal, SearchedWords):
-            return self._matches(text, k, test)
-        return self._vectors(self.queries.vectors[place] if request.text is None else self._embedded(text), k, test)
+            return self._looked_up(text, k, test)
+        if request.text is None:
+            return self._looked_up(self.queries.vectors[place], k, test)
+        return self._looked_up(self.queries.cache.get(("vector of a text", text), lambda: self.queries.embed([text])[0]), k, test)
 
-    def _embedded(self, text: str) -> Tensor:
-        return self.queries.cache.get(("vector of a text", text), lambda: self.queries.embed([text])[0])
-
-    def _vectors(self, query: Tensor, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
-        pages = self.pages
-        key = query.numpy().tobytes()
+    def _looked_up(self, query: Tensor | str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best nodes of a search by a vector or by words; none, and note the search, if it is still to be made."""
+        pages, reach = self.pages, (k if test is None else _DEEPER * k) + _MORE
+        key = query if isinstance(query, str) else query.numpy().tobytes()
         found = pages.found.get(key)
-        if found is None:
-            return self._search(key, query, k if test is None else _DEEPER * k)
-        # Results that are not nodes of the graph are left out.
-        rows = torch.tensor([pages.rows[name] for name in found.keys if name in pages.rows], dtype=torch.int64)
+        if found is not None:
+            # Results that are not nodes of the graph are left out.
+            held = [(pages.rows[name], score) for name, score in found.results if name in pages.rows]
+            rows = torch.tensor([row for row, _ in held], dtype=torch.int64)
+            told = torch.tensor([score for _, score in held], dtype=torch.float32)
+            scores, rounding = (told, 0.0) if isinstance(query, str) else (self._cosines(query, rows), ROUNDING)
+            best = _first(rows, scores, k, test, rounding, found.complete)
+            if best is not None:
+                return best
+            reach = max(reach, _DEEPER * found.reach)
+        searches = pages.searches[WORDS if isinstance(query, str) else VECTORS]
+        # Several searches of a step may be made for the same.
+        searches[key] = query, max(reach, searches.get(key, (None, 0))[1])
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+
+    def _cosines(self, query: Tensor, rows: Tensor) -> Tensor:
+        """Return the cosines of results of the vector store, in its order."""
         scores = self.queries.index.dense.scores(query.unsqueeze(0), torch.zeros_like(rows), rows)
         if bool((scores.diff() > _RISE).any()):
             raise InvalidArgumentError(
                 "The vector store orders its results by something else than the cosine; make it a cosine store."
             )
-        best = _first(rows, scores, k, test, ROUNDING, found.complete)
-        return self._search(key, query, max(k, _DEEPER * found.reach)) if best is None else best
-
-    def _matches(self, text: str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
-        pages = self.pages
-        found, reach = pages.found.get(text), (k if test is None else _DEEPER * k) + _MORE
-        if found is not None:
-            pairs = [(pages.rows[name], score) for name, score in found.keys if name in pages.rows]
-            rows, scores = (np.array(part) for part in zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
-            best = _first(torch.from_numpy(rows).long(), torch.from_numpy(scores).float(), k, test, 0.0, found.complete)
-            if best is not None:
-                return best
-            reach = max(reach, _DEEPER * found.reach)
-        pages.lookups[text] = max(reach, pages.lookups.get(text, 0))
-        return np.zeros(0, np.int64), np.zeros(0, np.float32)
-
-    def _search(self, key: Any, query: Tensor, reach: int) -> tuple[np.ndarray, np.ndarray]:
-        # Several searches of a step may be made by the same vector.
-        _, other = self.pages.searches.get(key, (None, 0))
-        self.pages.searches[key] = query, max(reach + _MORE, other)
-        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return scores
 
     def _words(self, signal: StoredWords, text: str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
         pages = self.pages
@@ -285,14 +278,14 @@ class Stores(Memory):
                 values, rows = signal.whole.search([text], reach)
                 pairs = [pair for pair in zip(rows[0].tolist(), values[0].tolist(), strict=True) if pair[0] >= 0]
                 found = pages.found[key] = Found(pairs, reach, len(pairs) < reach)
-            nodes = np.array([row for row, _ in found.keys], np.int64)
+            nodes = np.array([row for row, _ in found.results], np.int64)
             missing = {row for row in nodes.tolist() if row not in pages.nodes}
             if missing:
                 pages.positions |= missing
                 return nodes[:0], np.zeros(0, np.float32)
             kept = np.arange(len(nodes)) if test is None else np.flatnonzero(test(nodes))
             if found.complete or len(kept) >= k:
-                return nodes[kept][:k], np.array([value for _, value in found.keys], np.float32)[kept][:k]
+                return nodes[kept][:k], np.array([value for _, value in found.results], np.float32)[kept][:k]
             reach = _DEEPER * found.reach
 
     def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
@@ -28,9 +29,11 @@ from graph_retrievers.graph.names import name_words
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.stores.remote.ports import GraphStore, Page, StoredEdge, StoredNode, VectorStore, WordStore
 
-__all__ = ["Found", "Limits", "Pages", "asked_of", "name_key", "within"]
+__all__ = ["VECTORS", "WORDS", "Found", "Limits", "Pages", "asked_of", "name_key", "within"]
 
 T = TypeVar("T")
+# The engines, as messages name them.
+GRAPH, VECTORS, WORDS = "graph database", "vector store", "word store"
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,9 @@ class Limits:
 
 
 class Found(NamedTuple):
-    """The first results of a search: ids, ids with scores, or rows with scores, best first; `complete` if these are all."""
+    """The first results of a search, ids or rows with scores, best first; `complete` if these are all."""
 
-    keys: list[Any]
+    results: list[tuple[Any, float]]
     reach: int
     complete: bool
 
@@ -62,8 +65,8 @@ class _Near(NamedTuple):
 class Pages:
     """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
 
-    The sets `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches`, `lookups` and `pairs` have what is wanted
-    next; :meth:`fetch` brings what of it is not there yet, in at most one round trip to the graph and two to each other store.
+    `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is wanted next; :meth:`fetch`
+    brings what of it is not there yet, in at most one round trip to the graph and two to each other store.
 
     Parameters
     ----------
@@ -87,8 +90,8 @@ class Pages:
         members: frozenset[str] | None = None,
         words: WordStore | None = None,
     ) -> None:
-        self.graph, self.store, self.limits, self.size, self.dimension = graph, store, limits, size, dimension
-        self.members, self.words = members, words
+        self.graph, self.store, self.words = graph, store, words
+        self.limits, self.size, self.dimension, self.members = limits, size, dimension, members
         self.nodes: dict[int, StoredNode] = {}
         self.rows: dict[str, int] = {}
         self.near: dict[int, _Near] = {}
@@ -105,21 +108,20 @@ class Pages:
         self.absent: set[str] = set()
         # How many results a search gave, and of how many, where it gave fewer than there must be.
         self.short: tuple[int, int] | None = None
-        self.graph_trips = self.vector_trips = self.word_trips = 0
+        self.trips = Counter[str]()
         self._start_anew()
 
     def _start_anew(self) -> None:
         self.texts, self.expand, self.vectors, self.positions = set[int](), set[int](), set[int](), set[int]()
         self.titles, self.names = set[str](), set[str]()
-        self.searches: dict[Any, tuple[Tensor, int]] = {}
-        self.lookups: dict[str, int] = {}
+        # For each engine, what is searched for and the number of results, by a key of their own.
+        self.searches: dict[str, dict[Hashable, tuple[Any, int]]] = {VECTORS: {}, WORDS: {}}
         self.pairs: dict[str, set[str]] = {}
 
     def fetch(self) -> bool:
         """Fetch what is wanted; return whether anything was missing."""
-        ids = self._search() if self.searches else set()
-        ids |= self._look_up() if self.lookups else set()
-        compared = self._compare()
+        ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
+        searched = self._compare(self.pairs) or any(self.searches.values())
         expand = self.expand - self.near.keys()
         texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
         asked: dict[str, set[Any]] = {
@@ -130,9 +132,9 @@ class Pages:
             "titles": self.titles - self.titled.keys(),
             "names": self.names - self.named.keys(),
         }
-        searched, missing = bool(self.searches or self.lookups or compared), any(asked.values())
+        missing = any(asked.values())
         if missing:
-            self._count("graph_trips", "graph database")
+            self._count(GRAPH)
             page = asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
             self.take(page)
             self._check_gone(asked)
@@ -143,7 +145,7 @@ class Pages:
                 keys = [(name_key(node.title or node.id), row) for row, node in self.nodes.items()]
                 self.named |= {name: sorted(row for key, row in keys if key == name) for name in asked["names"]}
             self._join(expand, page.edges)
-        near = {name for key in self.searches for name in self.found[key].keys}
+        near = {name for key in self.searches[VECTORS] for name, _ in self.found[key].results}
         vectors = (self.vectors | {self.rows[name] for name in near if name in self.rows}) - self.places.keys()
         if vectors and self.store is not None:
             self._read_vectors(sorted(vectors))
@@ -227,59 +229,53 @@ class Pages:
         self.edges.update(edge.position for others in links.values() for edge in others)
         self._check_size(len(self.edges))
 
-    def _search(self) -> set[str]:
-        """Make the vector searches that are wanted; return the ids that they found."""
-        ids: set[str] = set()
-        assert self.store is not None
-        reach = max(reach for _, reach in self.searches.values())
-        asked = torch.stack([vector for vector, _ in self.searches.values()]).cpu().numpy()
-        self._count("vector_trips", "vector store")
-        results = within(self.limits.timeout, _results, self.store, asked, reach)
-        if len(results) != len(asked):
-            raise DatabaseError(f"The vector store gave {len(results)} results for {len(asked)} searches; expected one each.")
-        for key, result in zip(self.searches, results, strict=True):
+    def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[str, float]]]]) -> set[str]:
+        """Make the searches of an engine that are wanted; return the ids that they found."""
+        wanted, ids = self.searches[engine], set[str]()
+        if not wanted:
+            return ids
+        reach = max(reach for _, reach in wanted.values())
+        results = self._ask(engine, search, [asked for asked, _ in wanted.values()], reach)
+        if len(results) != len(wanted):
+            raise DatabaseError(f"The {engine} gave {len(results)} results for {len(wanted)} searches; expected one each.")
+        for key, result in zip(wanted, results, strict=True):
             # Of a store that repeats ids without end, deeper searches find nothing else.
             self._check_size(len(result))
-            keys = list(dict.fromkeys(map(str, result)))
-            self._check_members("vector store", keys)
-            self.found[key] = Found(keys, reach, len(result) < reach)
-            if len(result) < min(reach, self.size):
+            found = dict[str, float]()
+            for name, score in result:
+                found.setdefault(name, score)
+            self.found[key] = Found([*found.items()], reach, len(result) < reach)
+            if self.members is not None and not self.members.issuperset(found):
+                raise InvalidArgumentError(
+                    f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep "
+                    "to them. Use a store that does."
+                )
+            if engine == VECTORS and len(result) < min(reach, self.size):
                 self.short = (len(result), reach)
-            ids |= set(keys)
+            ids |= found.keys()
         return ids
 
-    def _check_members(self, engine: str, ids: Iterable[str]) -> None:
-        if self.members is not None and not self.members.issuperset(ids):
-            raise InvalidArgumentError(
-                f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep to "
-                "them. Use a store that does."
-            )
+    def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
+        """Return the results of searches by vectors, whose scores are not told."""
+        assert self.store is not None
+        what = "The result of the vector store's search"
+        results = listed(what, self.store.search(torch.stack(vectors).cpu().numpy(), k), "lists of ids")
+        return [[(str(name), 0.0) for name in listed(f"A{what[3:]}", result, "ids")] for result in results]
 
-    def _look_up(self) -> set[str]:
-        """Make the searches by words that are wanted; return the ids that they found."""
+    def _by_words(self, texts: list[str], k: int) -> list[list[tuple[str, float]]]:
+        """Return the results of searches by words."""
         assert self.words is not None
-        reach = max(self.lookups.values())
-        self._count("word_trips", "word store")
-        results = within(self.limits.timeout, _matches, self.words, list(self.lookups), reach, engine="word store")
-        if len(results) != len(self.lookups):
-            raise DatabaseError(f"The word store gave {len(results)} results for {len(self.lookups)} searches; expected one each.")
-        ids: set[str] = set()
-        for text, result in zip(self.lookups, results, strict=True):
-            self._check_size(len(result))
-            self._check_members("word store", (name for name, _ in result))
-            self.found[text] = Found(result, reach, len(result) < reach)
-            ids.update(name for name, _ in result)
-        return ids
+        results = listed("The result of the word store's search", self.words.search(texts, k), "lists of ids and scores")
+        return [[(str(name), float(score)) for name, score in result] for result in results]
 
-    def _compare(self) -> bool:
-        """Fetch the scores of nodes by the terms of texts that are wanted; return whether any were missing."""
-        pairs = {text: sorted(ids - self.compared.get(text, set())) for text, ids in self.pairs.items()}
-        asked = [(text, ids) for text, ids in pairs.items() if ids]
+    def _compare(self, pairs: Mapping[str, set[str]]) -> bool:
+        """Fetch the scores of nodes, by their ids, by the terms of texts; return whether any were missing."""
+        missing = {text: sorted(ids - self.compared.get(text, set())) for text, ids in pairs.items()}
+        asked = [(text, ids) for text, ids in missing.items() if ids]
         if not asked:
             return False
         assert self.words is not None
-        self._count("word_trips", "word store")
-        found = within(self.limits.timeout, self.words.term_scores, asked, engine="word store")
+        found = self._ask(WORDS, self.words.term_scores, asked)
         results = [list(terms) for terms in listed("The scores of the word store", found, "lists of scores by id")]
         if len(results) != len(asked):
             raise DatabaseError(f"The word store gave the scores of {len(results)} texts, and was asked for {len(asked)}.")
@@ -295,17 +291,14 @@ class Pages:
     def term_scores(self, text: str, rows: Sequence[int]) -> np.ndarray:
         """Return the scores of nodes by the terms of a text, fetched where they are missing: float32, shape [n, T]."""
         names = [self.nodes[row].id for row in rows]
-        self.pairs = {text: set(names)}
-        self._compare()
-        self.pairs = {}
+        self._compare({text: set(names)})
         held = self.terms.get(text, [])
         return np.array([[scores.get(name, 0.0) for scores in held] for name in names], np.float32).reshape(len(names), len(held))
 
     def _read_vectors(self, rows: Sequence[int]) -> None:
         assert self.store is not None
         names = [self.nodes[row].id for row in rows]
-        self._count("vector_trips", "vector store")
-        found = within(self.limits.timeout, self.store.vectors, names)
+        found = self._ask(VECTORS, self.store.vectors, names)
         if not isinstance(found, Mapping):
             raise DatabaseError(f"The vector store gave {shown(found)} as vectors; expected a mapping of ids to vectors.")
         try:
@@ -345,20 +338,24 @@ class Pages:
         graph._set_rows(graph._rows_of(made, self.relations), list(self.relations))
         return graph
 
-    def _count(self, name: str, engine: str) -> None:
-        trips = getattr(self, name) + 1
-        if trips > self.limits.round_trips:
+    def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
+        """Return what a call to a store returns, which is a round trip."""
+        self._count(engine)
+        return within(self.limits.timeout, ask, *arguments, engine=engine)
+
+    def _count(self, engine: str) -> None:
+        self.trips[engine] += 1
+        if self.trips[engine] > self.limits.round_trips:
             raise DatabaseError(
                 f"The call needs more than max_round_trips={self.limits.round_trips} round trips to the {engine}; raise it, or ask "
                 "for less: a smaller budget, more nodes a round, a filter that more nodes pass."
             )
-        setattr(self, name, trips)
 
     def note(self) -> str:
         """Return what the call has fetched, as a note."""
         left_out = f"; {len(self.absent)} results of the vector store are not in the graph" if self.absent else ""
-        trips = f"{self.graph_trips} to the graph, {self.vector_trips} to the vector store"
-        trips += f", {self.word_trips} to the word store" if self.words is not None else ""
+        trips = f"{self.trips[GRAPH]} to the graph, {self.trips[VECTORS]} to the vector store"
+        trips += f", {self.trips[WORDS]} to the word store" if self.words is not None else ""
         short = ""
         if self.short is not None:
             given, asked = self.short
@@ -391,16 +388,6 @@ def _check_edges(edges: Iterable[StoredEdge]) -> None:
             )
 
 
-def _results(store: VectorStore, vectors: np.ndarray, k: int) -> list[list[Any]]:
-    results = listed("The result of the vector store's search", store.search(vectors, k), "lists of ids")
-    return [listed("A result of the vector store's search", result, "ids") for result in results]
-
-
-def _matches(words: WordStore, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
-    results = listed("The result of the word store's search", words.search(texts, k), "lists of ids and scores")
-    return [[(str(name), float(score)) for name, score in result] for result in results]
-
-
 def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) -> T:
     """Return what a call to an engine returns; DatabaseError if it fails.
 
@@ -415,7 +402,7 @@ def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) 
         raise DatabaseError(f"The {engine} failed ({type(error).__name__}: {error}).") from error
 
 
-def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str = "vector store") -> T:
+def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str = VECTORS) -> T:
     """Return what a call to a store returns; DatabaseUnreachableError after so many seconds, DatabaseError if it fails.
 
     >>> within(1.0, sorted, [2, 1])

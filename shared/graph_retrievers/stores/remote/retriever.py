@@ -3,213 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import positive, seconds
-from graph_retrievers.cache import SizedCache
-from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.filters import filter_key
-from graph_retrievers.hits import Hits
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever, time_limited
+from graph_retrievers.retrievers.similarity import similarities
+from graph_retrievers.search.candidates import Candidates
+from graph_retrievers.search.driver import Search, Trace, run
 from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.search.operator import Composite, Operator
-from graph_retrievers.signals.embedding import as_embedding
-from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.stores.remote.answers import answered
-from graph_retrievers.stores.remote.backend import Stores
-from graph_retrievers.stores.remote.pages import Limits, Pages, asked_of
-from graph_retrievers.stores.remote.ports import GraphStore, VectorStore, WordStore
-from graph_retrievers.stores.remote.scope import graph_of_scope, vectors_of_scope, words_of_scope
-from graph_retrievers.stores.remote.stored_index import Facts, StoredGraph, StoredIndex, WholeGraphError
+from graph_retrievers.stores.remote.backend import StoredQuestion, Stores
+from graph_retrievers.stores.remote.index import RemoteIndex
+from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
-__all__ = ["RemoteIndex", "RemoteRetriever"]
-
-# Scopes that are kept: so many, and so many times the nodes of the graph in all.
-_SCOPES, _COPIES = 1000, 2
-# What of a graph is told by its edges.
-_OF_EDGES = ("schema triples",)
-
-
-class RemoteIndex:
-    """A graph in a database, with vectors in a vector store.
-
-    An index keeps what it reads first: the number of nodes, the width of the vectors, and types. After the graph
-    or the vectors have changed, make a new one.
-
-    Parameters
-    ----------
-    graph : GraphStore
-        Such as :class:`~graph_retrievers.stores.cypher.CypherGraphStore`.
-    vectors : VectorStore, optional
-        The signal ``"dense"``, compared by cosine. Every node has a vector in it under its id.
-    words : WordStore, optional
-        The signal ``"bm25"``, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`. It knows what the form of retrievers is
-        chosen by, too, so that they run as in memory.
-    signals : mapping of str to Signal, optional
-        Signals over all nodes that this process holds, in the order in which the graph was written.
-    embedding, relevance : object, optional
-        Models, as for :class:`~graph_retrievers.index.GraphIndex`.
-    include_titles : bool, optional
-        Whether the relevance model reads ``title + ". " + text``; by default as the index that filled `words`, else True.
-    max_round_trips : int, default 100
-        Round trips to each engine that one batch of queries may take.
-    max_nodes : int, default 100000
-        Nodes, and edges, that one batch of queries may fetch.
-    timeout : float, default 30.0
-        Seconds in which the vector store, and the word store, must answer. A database has its own.
-
-    Raises
-    ------
-    EmptyGraphError
-        If the database has no node.
-    DimensionMismatchError
-        If a signal, or the words, cover another number of nodes than the database has.
-    DatabaseError
-        If an engine fails, or does not answer in time.
-    InvalidArgumentError
-        If `timeout` is not a number of seconds above 0 that the system can wait.
-    """
-
-    def __init__(
-        self,
-        graph: GraphStore,
-        *,
-        vectors: VectorStore | None = None,
-        words: WordStore | None = None,
-        signals: Mapping[str, Signal] | None = None,
-        embedding: Any = None,
-        relevance: Any = None,
-        include_titles: bool | None = None,
-        max_round_trips: int = 100,
-        max_nodes: int = 100_000,
-        timeout: float = 30.0,
-    ) -> None:
-        self.graph, self.vectors, self.words = graph, vectors, words
-        self.signals = dict(signals or {})
-        self.embedding = None if embedding is None else as_embedding(embedding)
-        self.relevance = None if relevance is None else as_relevance_model(relevance)
-        trips, most = positive("max_round_trips", max_round_trips), positive("max_nodes", max_nodes)
-        self.limits = Limits(trips, most, seconds("timeout", timeout))
-        if not isinstance(graph, GraphStore) or not isinstance(vectors, (VectorStore, type(None))):
-            raise InvalidArgumentError(
-                f"Expected a GraphStore and a VectorStore, got {type(graph).__name__} and {type(vectors).__name__}; wrap them, as "
-                "CypherGraphStore(database) and LangChainVectors(store) do."
-            )
-        if not isinstance(words, (WordStore, type(None))) or (words is not None and "bm25" in self.signals):
-            raise InvalidArgumentError(
-                f"words is {shown(words)}; expected a WordStore, such as QdrantWords(client, collection), in place of the signal "
-                "'bm25'."
-            )
-        self.size, page = asked_of("graph store", graph.sample, 1)
-        if not self.size:
-            raise EmptyGraphError("The database has no node of the graph; write one with write_graph.")
-        for name, signal in self.signals.items():
-            if not isinstance(signal, Signal) or isinstance(signal, VectorSignal) or signal.covers != "nodes":
-                raise InvalidArgumentError(
-                    f"Signal {name!r} is {shown(signal)}; expected one over the words of nodes, such as BM25."
-                )
-            if len(signal) != self.size:
-                raise DimensionMismatchError(f"Signal {name!r} covers {len(signal)} nodes, the database has {self.size}.")
-        traits = {} if words is None else asked_of("word store", words.traits)
-        self.include_titles = bool(traits.get("include_titles", True) if include_titles is None else include_titles)
-        if traits.get("nodes", self.size) != self.size:
-            raise DimensionMismatchError(
-                f"The word store was filled with {traits['nodes']:,} nodes, and the database has {self.size:,}: fill both from one "
-                "index."
-            )
-        self.dimension = 0
-        self.members: frozenset[str] | None = None
-        self._facts = Facts(traits)
-        self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
-        pages = self.opened()
-        pages.take(page)
-        if vectors is not None:
-            pages.vectors_of(np.array([page.nodes[0].position]))
-        self.dimension = pages.dimension
-
-    def __len__(self) -> int:
-        """Return the number of nodes."""
-        return self.size
-
-    def __repr__(self) -> str:
-        """Return the number of nodes and the signals."""
-        signals = [*(["dense"] if self.vectors is not None else []), *(["bm25"] if self.words is not None else []), *self.signals]
-        return f"RemoteIndex({self.graph!r}, nodes={self.size}, signals={signals})"
-
-    def __deepcopy__(self, memo: Any) -> RemoteIndex:
-        """Return the index itself, which copies of a retriever share."""
-        return self
-
-    def opened(self) -> Pages:
-        """Return the state of a new call."""
-        return Pages(self.graph, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
-
-    def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
-        """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
-
-        :class:`RemoteRetriever` reads it for ``scope=``. The filter is part of every query to the database, so that neighbours,
-        degrees, weights, titles and types are those of the scope; the ids of its nodes go with every search of the vector store;
-        signals are made for it (:meth:`~graph_retrievers.signals.signal.Signal.restricted`). Its ids are read in one round trip,
-        and kept for the next call, as long as :meth:`graph_retrievers.index.GraphIndex.within` keeps a scope.
-
-        Parameters
-        ----------
-        scope : mapping
-            See :func:`graph_retrievers.graph.filters.filter_mask`.
-
-        Returns
-        -------
-        RemoteIndex
-            This index, if the scope is ``{}``.
-
-        Raises
-        ------
-        EmptyGraphError
-            If no node is in the scope.
-        InvalidArgumentError
-            If the filter cannot be part of a query, a store or a signal cannot be asked in a scope, or it has more than `max_nodes`
-            nodes.
-        """
-        if not isinstance(scope, Mapping):
-            raise InvalidArgumentError(f"scope is {shown(scope)}, which a database cannot read; expected a mapping.")
-        if not scope:
-            return self
-        # Not by the nodes of a mask: which nodes there are is not known here.
-        kind, key = filter_key(CorpusGraph([], []), scope)
-        return self._scopes.get(key, lambda: self._within(scope)) if kind == "mapping" else self._within(scope)
-
-    def _within(self, scope: Mapping[str, Any]) -> RemoteIndex:
-        made, graph = copy(self), graph_of_scope(self.graph, scope, self.size, self.limits.nodes)
-        made.graph, made.size, made.members = graph, len(graph.ids), frozenset(graph.ids)
-        made.vectors = None if self.vectors is None else vectors_of_scope(self.vectors, graph.ids)
-        made.words = None if self.words is None else words_of_scope(self.words, graph.ids)
-        made.signals = {name: signal.restricted(graph.rows, None) for name, signal in self.signals.items()}
-        # Forms are chosen by the whole; what joins the types of a scope is read anew.
-        made._facts = Facts({name: told for name, told in self._facts.known.items() if name not in _OF_EDGES})
-        made._scopes = SizedCache(_SCOPES, _COPIES * made.size)
-        return made
-
-    def stored(self, pages: Pages) -> StoredIndex:
-        """Return what a call knows, as an index."""
-        graph = StoredGraph(pages, self.include_titles, self._facts)
-        return StoredIndex(graph, self.signals, self.embedding, self.relevance)
-
-    def read_schema(self) -> None:
-        """Read the node types, and what joins them, once: a retriever that checks plans needs them."""
-        if "schema triples" not in self._facts.known:
-            types, triples = asked_of("graph store", self.graph.schema)
-            self._facts.known |= {"type_names": list(types), "schema triples": list(triples)}
+__all__ = ["RemoteRetriever"]
 
 
 class RemoteRetriever(BaseRetriever):
@@ -256,7 +72,7 @@ class RemoteRetriever(BaseRetriever):
     def __init__(self, index: RemoteIndex, system: Callable[..., Retriever] = WalkFusion, **options: Any) -> None:
         name = getattr(system, "__name__", type(system).__name__)
         try:
-            made = system(index.stored(index.opened()), **options)
+            made = system(index.opened(), **options)
         except WholeGraphError as error:
             hint = {"WalkFusion": ' Give form="links".', "SpreadingActivation": " Give hub_exponent=."}.get(name, "")
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
@@ -311,16 +127,39 @@ class RemoteRetriever(BaseRetriever):
         return results
 
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
-        stored = index.stored(index.opened())
+        stored = index.opened()
         queries = Queries.of(stored, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
         types = {} if self._made.types is None else {"types": {"$type": {"$in": list(self._made.types)}}}
         backend = Stores(queries, call.filters | types)
         try:
-            return answered(self._made if index is self.index else self._made.over(stored), backend)
+            return _hits(self._made if index is self.index else self._made.over(stored), backend)
         except WholeGraphError as error:
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
+
+
+def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:
+    """Return the hits of a batch of questions: what the retriever does on an index, on what the backend answers."""
+    questions = [StoredQuestion(backend, place) for place in range(len(backend.queries))]
+    trace, name = backend.queries.trace, retriever.operator.name
+    found = run(backend, [_answer(retriever, question) for question in questions], trace, name)
+    alike = similarities(questions, retriever.operator, found)
+    graph, parts = backend.part(found)
+    rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
+    passing = backend.passing(rows, "filter") if "filter" in backend.filters else None
+    places = {row: place for place, row in enumerate(rows.tolist())}
+    near = {(query, places[row]): value for (query, row), value in alike.items()}
+    notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
+    return to_hits(parts, graph, passing, None, retriever.reason, near, Trace(trace), notes)
+
+
+def _answer(retriever: Retriever, question: StoredQuestion) -> Search[Candidates]:
+    """Return what becomes hits: the filter applied, cut to k, filled up."""
+    found = yield from retriever.found(question)
+    if found.facts is not None:
+        raise WholeGraphError("facts, which are edges by their rows in")
+    return (yield from retriever.answer(question, found))
 
 
 def _parts(operator: Operator) -> Iterator[Operator]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,9 @@ from graph_retrievers.stores.remote.ports import (
     WordStore,
 )
 
-__all__ = ["GraphOfScope", "graph_of_scope", "vectors_of_scope", "words_of_scope"]
+__all__ = ["GraphOfScope", "graph_of_scope", "store_of_scope"]
+
+_Store = TypeVar("_Store", VectorStore, WordStore)
 
 
 class GraphOfScope:
@@ -98,21 +100,11 @@ def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, most:
     return GraphOfScope(part, positions)
 
 
-def vectors_of_scope(vectors: VectorStore, ids: Collection[str]) -> VectorStore:
-    """Return the vectors of some ids; InvalidArgumentError if the store cannot be searched among them."""
-    if not isinstance(vectors, ScopedVectorStore):
+def store_of_scope(store: _Store, kind: type[ScopedVectorStore | ScopedWordStore], ids: Collection[str]) -> _Store:
+    """Return the vectors or words of some ids; InvalidArgumentError if the store is not of the kind that can be searched so."""
+    if not isinstance(store, kind):
         raise InvalidArgumentError(
-            f"{type(vectors).__name__} cannot be searched in a scope: nodes outside it would take places among the nearest. Give "
-            "it the method within(ids) of ScopedVectorStore."
+            f"{type(store).__name__} cannot be searched in a scope: nodes outside it would take places among the best. Give it the "
+            f"method within(ids) of {kind.__name__}."
         )
-    return vectors.within(ids)
-
-
-def words_of_scope(words: WordStore, ids: Collection[str]) -> WordStore:
-    """Return the words of some ids; InvalidArgumentError if the store cannot be searched among them."""
-    if not isinstance(words, ScopedWordStore):
-        raise InvalidArgumentError(
-            f"{type(words).__name__} cannot be searched in a scope: nodes outside it would take places among the best. Give it the "
-            "method within(ids) of ScopedWordStore."
-        )
-    return words.within(ids)
+    return store.within(ids)  # type: ignore[return-value]
