@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph_retrievers.construction.html import _short, html_charset, read_html
+from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.pages import without_number
 
 INLINE = "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup time tt u var".split()
@@ -343,18 +343,6 @@ def test_long_texts_and_attributes_stand():
     # The first of attributes with one name counts.
     (block,) = read_html("<p><a " + " ".join(f"href=h{place}" for place in range(5_000)) + ">next</a>").blocks
     assert block.links == ("h0",)
-
-
-def test_the_parser_does_not_get_attributes_that_are_not_read():
-    others = " ".join(f"a{place}=1 b{place} c{place} = 'x y'" for place in range(2_000)).encode()
-    assert _short(b"<p><a " + others + b" href=h class='x y'>t").split() == b"<p><a href=h class='x y'>t".split()
-    assert _short(b"<p><a " + others[:10_000] + b">t") == b"<p><a " + others[:10_000] + b">t"
-
-
-def test_tags_of_few_attributes_and_texts_behind_a_tag_stay_as_they_are():
-    words = " ".join(f"w{place}" for place in range(5_000)).encode()
-    for piece in (b"<a title='" + words + b"' b c=1 href=x>t", b"<a b1 " + words[:9_000] + b">" + words):
-        assert _short(piece) == piece
 
 
 def test_the_header_of_a_table_is_above_all_its_rows_and_of_no_other():

@@ -11,7 +11,6 @@ from urllib.parse import urljoin
 
 from graph_retrievers.construction.encodings import web_encoding
 from graph_retrievers.construction.pages import Block, Page, without_number
-from graph_retrievers.errors import MissingDependencyError
 
 __all__ = ["html_charset", "read_html"]
 
@@ -51,20 +50,8 @@ _REFRESH = re.compile(r"""\s*\d(?:\.\d*)?\s*[;,]\s*url\s*=\s*["']?([^"'\s]+)""",
 _URL = re.compile(r"\s*https?://", re.IGNORECASE)
 _CHARSET = re.compile(rb"""(?:<meta[^<>]{0,200}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 
-# The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base. Of a
-# tag with more attributes, those that are not read are left out.
-_OPEN, _PIECE, _LONGEST_BASE, _MANY = 2_000, 16_384, 2_000, 1_000
-# A start tag up to its end, as HTML reads it, and its attributes: those that are read as a group, and others that can be left out
-# also where they turn out to be words in the value of another one, since they leave no quotation mark alone.
-_QUOTED = rb"""\s*+=\s*+(?:"[^"]*+"|'[^']*+'|"""
-_TAG = re.compile(
-    rb"(<[a-z][^\s/>]*+)((?:[\s/]++|[^\s/>][^\s/>=]*+(?:%b[^\s\"'>][^\s>]*+|(?=>))|(?!\s*=)))*+)(?=>)" % _QUOTED, re.IGNORECASE
-)
-_ATTRIBUTE = re.compile(
-    rb"((?:class|role|href|id|name|alt|aria-hidden|http-equiv|content)(?:%b[^\s\"'>][^\s>]*+)|(?=[\s/]|\Z)(?!\s*=)))"
-    rb"|(?<=[\s/\"'])[^\s/>=\"']++(?:%b[^\s\"'>][^\s>\"']*+(?=[\s>]|\Z))|(?=[\s/]|\Z)(?!\s*=))" % (_QUOTED, _QUOTED),
-    re.IGNORECASE,
-)
+# The parser compares a closing tag to every open element. Bytes that it gets at a time; a longer address is not a base.
+_OPEN, _PIECE, _LONGEST_BASE = 2_000, 16_384, 2_000
 
 
 def read_html(text: str, *, piece: bool = False) -> Page:
@@ -113,10 +100,8 @@ def html_charset(raw: bytes) -> str:
 
 
 def _parse(text: str, reader: _Reader) -> None:
-    try:
-        from lxml import etree
-    except ImportError as error:
-        raise MissingDependencyError("lxml is not installed; run pip install lxml to read HTML.") from error
+    from lxml import etree
+
     # The parser ends at a null character; characters that UTF-8 does not have become question marks.
     data = text.replace("\0", " ").encode("utf-8", "replace")
     begin = 0
@@ -126,21 +111,11 @@ def _parse(text: str, reader: _Reader) -> None:
         while begin < len(data) and reader.depth < _OPEN:
             end = data.find(b"<", begin + _PIECE)
             end = end if end >= 0 else len(data)
-            parser.feed(_short(data[begin:end]))
+            parser.feed(data[begin:end])
             begin = end
         # There may be nothing to read, as in a page of comments.
         with suppress(etree.XMLSyntaxError):
             parser.close()
-
-
-def _short(piece: bytes) -> bytes:
-    """Leave out of a long start tag at the end of a piece the attributes that are not read: the parser keeps a table of all."""
-    begin = piece.rfind(b"<")
-    tag = _TAG.match(piece, begin) if len(piece) - begin > _PIECE else None
-    if not tag or tag.end() - begin <= _PIECE:
-        return piece
-    attributes, count = _ATTRIBUTE.subn(rb"\1", tag[2])
-    return piece[:begin] + tag[1] + attributes + piece[tag.end() :] if count > _MANY else piece
 
 
 class _Reader:

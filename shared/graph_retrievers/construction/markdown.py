@@ -13,7 +13,6 @@ from unicodedata import category
 
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.pages import Block, Page, plain_lines
-from graph_retrievers.errors import MissingDependencyError
 from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.names import composed
 
@@ -122,10 +121,8 @@ def slug(heading: str) -> str:
 
 @cache
 def _parser() -> Any:
-    try:
-        from markdown_it import MarkdownIt
-    except ImportError as error:
-        raise MissingDependencyError("markdown-it-py is not installed; run pip install markdown-it-py to read Markdown.") from error
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark").enable("table")
     # Behind those of Markdown, so that "[[1]](address)" stays one of them.
     parser.inline.ruler.after("image", "wiki_link", _wiki_link)
