@@ -4,33 +4,6 @@ from __future__ import annotations
 
 from langchain_graph_retrievers.retrievers import IndexRetriever
 
-__all__ = [
-    "BM25Retriever",
-    "DecompositionRetriever",
-    "EagerRetriever",
-    "FastInsightRetriever",
-    "GARRetriever",
-    "GRAGRetriever",
-    "GRetrieverRetriever",
-    "HippoRAGRetriever",
-    "HyDERetriever",
-    "HybridRetriever",
-    "IRCoTRetriever",
-    "LeSeGRRetriever",
-    "LightRAGRetriever",
-    "LinearRAGRetriever",
-    "MMRRetriever",
-    "MoRRetriever",
-    "PPRRetriever",
-    "PathRAGRetriever",
-    "PathRerankingRetriever",
-    "Re2Retriever",
-    "ScoredRetriever",
-    "SpreadingActivationRetriever",
-    "VectorRetriever",
-    "WalkFusionRetriever",
-]
-
 
 class VectorRetriever(IndexRetriever, system="vector"):
     """:class:`graph_retrievers.Vector` as a LangChain retriever."""
@@ -147,3 +120,6 @@ class DecompositionRetriever(IndexRetriever, system="decomposition"):
 
 class IRCoTRetriever(IndexRetriever, system="ircot"):
     """:class:`graph_retrievers.IRCoT` as a LangChain retriever; `language_model` may be a chat model."""
+
+
+__all__ = sorted(name for name in globals() if name.endswith("Retriever") and name != IndexRetriever.__name__)

@@ -4,33 +4,6 @@ from __future__ import annotations
 
 from llama_graph_retrievers.retrievers import IndexRetriever
 
-__all__ = [
-    "BM25Retriever",
-    "DecompositionRetriever",
-    "EagerRetriever",
-    "FastInsightRetriever",
-    "GARRetriever",
-    "GRAGRetriever",
-    "GRetrieverRetriever",
-    "HippoRAGRetriever",
-    "HyDERetriever",
-    "HybridRetriever",
-    "IRCoTRetriever",
-    "LeSeGRRetriever",
-    "LightRAGRetriever",
-    "LinearRAGRetriever",
-    "MMRRetriever",
-    "MoRRetriever",
-    "PPRRetriever",
-    "PathRAGRetriever",
-    "PathRerankingRetriever",
-    "Re2Retriever",
-    "ScoredRetriever",
-    "SpreadingActivationRetriever",
-    "VectorRetriever",
-    "WalkFusionRetriever",
-]
-
 
 class VectorRetriever(IndexRetriever, system="vector"):
     """Vector search on an index."""
@@ -150,3 +123,6 @@ class DecompositionRetriever(IndexRetriever, system="decomposition"):
 
 class IRCoTRetriever(IndexRetriever, system="ircot"):
     """IRCoT on an index; ``language_model`` may be a LlamaIndex ``LLM``."""
+
+
+__all__ = sorted(name for name in globals() if name.endswith("Retriever") and name != IndexRetriever.__name__)
