@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 
 PAGE = Path(__file__).parents[1] / "docs" / "compose.md"
 NAMES = ("pagerank_then_paths", "paths_then_words")

@@ -133,7 +133,7 @@ def recall(name: str, split: str) -> None:
     """Print Recall@10 of retrievers with vectors of float32 and of the default precision, and the least cosine of all texts."""
     from graph_retrievers import GraphIndex, build_retriever, minilm
     from graph_retrievers.datasets import read_dataset
-    from graph_retrievers.evaluation.cache import cache_folder, cached_vectors
+    from graph_retrievers.signals.vector_cache import cache_folder, cached_vectors
 
     dataset = read_dataset(SHARED / "data" / name)
     graph, queries = dataset.graph(), [query for query in dataset.queries if query.split == split]

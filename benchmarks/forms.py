@@ -19,12 +19,12 @@ from graph_retrievers.construction import build_edges, read_folder
 from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.datasets import Query, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.traits import names_identify, names_mentioned
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
@@ -35,6 +34,7 @@ from graph_retrievers.results import Ranking
 from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.grag.training import fit_document_graph
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.splits import labelled_queries

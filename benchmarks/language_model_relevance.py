@@ -22,7 +22,6 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from graph_retrievers.datasets import Query, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import query_metrics
 from graph_retrievers.graph import CorpusGraph
@@ -30,6 +29,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import build_retriever
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -21,13 +21,13 @@ from typing import Any
 import torch
 
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, LexicalSemanticSearch, ReciprocalRankFusion
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import LeSeGR, WalkFusion
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency
 from graph_retrievers.systems.lesegr.retriever import fit_lesegr

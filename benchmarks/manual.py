@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from graph_retrievers import GraphIndex, minilm
-from graph_retrievers.cli import _edge_specs
+from graph_retrievers.commands.index import edge_specs
 from graph_retrievers.construction import build_edges, read_folder
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.cross_encoder import CrossEncoder
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import build_retriever
 
 OURS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
@@ -57,7 +57,7 @@ def pages(folder, embedding):
             archive.extractall(unpacked, filter="data")
         (root,) = Path(unpacked).iterdir()
         nodes = read_folder(root)
-    index = indexed(CorpusGraph.from_nodes(nodes, build_edges(nodes, _edge_specs("links,structure", nodes))), embedding)
+    index = indexed(CorpusGraph.from_nodes(nodes, build_edges(nodes, edge_specs("links,structure", nodes))), embedding)
     covered = [{(node.metadata["path"], anchor) for anchor in ["", *node.metadata["anchors"]]} for node in nodes]
     return index, covered, lambda gold: (gold.partition("#")[0], gold.partition("#")[2].partition("~")[0])
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from graph_retrievers.datasets import Query, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.retriever import MoR, fit_mor
 from graph_retrievers.systems.mor.trained import TrainedPlanner, same_plan

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 
 DATASET, SOURCES = "wiki-multihop", {"hotpot": "HotpotQA", "2wiki": "2WikiMultiHopQA", "musique": "MuSiQue"}
 NAMES = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")

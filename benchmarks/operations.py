@@ -22,9 +22,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from graph_retrievers import GraphIndex, build_retriever, minilm
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import retriever_names
 
 # Functions, and operations, whose result waits for values.

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import ALL_FIVE, MULTI_HOP
 from graph_retrievers.evaluation.significance import randomization_test
@@ -30,6 +29,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.first_stage import FirstStage
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import FastInsight, PathReranking
 from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
 from graph_retrievers.systems.registry import build_retriever

@@ -18,7 +18,6 @@ from typing import Any
 
 from graph_retrievers.commands.evaluate import imported
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import holm, randomization_test
@@ -27,6 +26,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import retriever_class, retriever_names
 
 K, _MANY = 10, 1000

@@ -20,7 +20,6 @@ from torch import Tensor
 from walk_fusion import TIMED
 
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import MULTI_HOP
 from graph_retrievers.evaluation.significance import randomization_test
@@ -28,6 +27,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import WalkFusion
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph

@@ -24,7 +24,6 @@ from result_pages import write_contents, write_page
 
 import graph_retrievers
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cache_folder, cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.plots import check_matplotlib
 from graph_retrievers.evaluation.report import write_report
@@ -33,6 +32,7 @@ from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cache_folder, cached_vectors
 from graph_retrievers.systems.mor.retriever import fit_mor
 from graph_retrievers.systems.registry import build_retriever
 

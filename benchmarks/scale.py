@@ -26,9 +26,9 @@ from graphs import power_law_pairs, unit_vectors
 
 from graph_retrievers import GraphIndex, build_retriever, minilm
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.vector_cache import cached_vectors
 
 SIZES = "10000,100000,300000,1000000"
 RETRIEVERS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")

@@ -43,10 +43,10 @@ from graph_retrievers import (
 )
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import MissingDatabaseFeatureError
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators import GatedPropagation, HybridSearch, Rerank, VectorSearch
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from graph_retrievers import CrossEncoder, GraphIndex, build_retriever, minilm
 from graph_retrievers.datasets import read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.signals.vector_cache import cached_vectors
 
 
 def main() -> None:

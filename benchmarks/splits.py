@@ -25,8 +25,8 @@ from graph_retrievers import GraphIndex
 from graph_retrievers.construction import DocumentStructure, Links, Relationships
 from graph_retrievers.construction.markdown import slug
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import WalkFusion
 from graph_retrievers.systems.registry import build_retriever
 

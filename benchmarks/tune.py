@@ -23,12 +23,12 @@ from typing import Any
 from walk_fusion import KINDS
 
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.evaluation.tuning import tune
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import build_retriever, default_retriever
 from graph_retrievers.systems.tuned import load_retriever
 

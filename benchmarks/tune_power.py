@@ -19,11 +19,11 @@ import numpy as np
 from plain import Kept
 
 from graph_retrievers.datasets import Query, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.tuning import Trial, candidates, choices, choose
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 from graph_retrievers.systems.registry import build_retriever

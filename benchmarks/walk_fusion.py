@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from graph_retrievers.datasets import Query, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import randomization_test
@@ -23,6 +22,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import WalkFusion
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.traits import names_mentioned

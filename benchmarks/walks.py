@@ -15,13 +15,13 @@ from statistics import fmean
 from plain import Kept
 
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 from graph_retrievers.systems.registry import build_retriever, retriever_class

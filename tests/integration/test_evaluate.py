@@ -13,7 +13,6 @@ from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
-from graph_retrievers.evaluation.cache import cached_vectors
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
 from graph_retrievers.evaluation.outcome import Evaluation
@@ -26,6 +25,7 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import GRAG, LeSeGR, MoR
 from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes

@@ -9,7 +9,7 @@ import pytest
 import torch
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from graph_retrievers.cli import _table
+from graph_retrievers.commands.search import hits_table
 from graph_retrievers.construction import from_networkx
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
@@ -259,7 +259,7 @@ def test_no_document_writes_an_entry_of_a_context():
     assert path.text == f"{FLAT} -[{FLAT}]-> b - x" and str(path) == f"a -[{FLAT}]-> b - x"
     assert NodePath(("a",), titles=("\n ",)).text == "a"
     assert hits[0].explain().split("\n") == ["found by x", f"path: {FLAT} -[{FLAT}]-> b - x"]
-    assert sum(line.startswith(("- ", "  1", "  2", "  3", "  #")) for line in _table(hits, False).split("\n")) == 4
+    assert sum(line.startswith(("- ", "  1", "  2", "  3", "  #")) for line in hits_table(hits, False).split("\n")) == 4
     drawn = hits.subgraph()
     assert len(drawn.to_mermaid().splitlines()) == 1 + len(drawn.nodes) + len(drawn.edges)
     assert len(drawn.to_dot().splitlines()) == 2 + len(drawn.nodes) + len(drawn.edges)

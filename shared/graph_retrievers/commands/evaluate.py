@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.flags import in_flags, printable
-from graph_retrievers.commands.models import query_embedding
+from graph_retrievers.commands.models import add_options, embedded_index, index_and_queries, is_index
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands", "imported", "run_evaluate", "run_make_queries"]
 
-_EMBEDDING = "minilm"
 _RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
 
 
 def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned.
 
-    Each command sets ``run``, a function from the parsed arguments to an exit status.
+    Each command sets ``run``, a function of the parsed arguments.
     """
     parser = subparsers.add_parser(
         "evaluate",
@@ -83,12 +83,10 @@ def _add_retriever_options(group: Any) -> None:
     add("--published", action="store_true", help=published)
     run = "a TREC run file to measure beside the retrievers; may be given several times"
     add("--run", action="append", default=[], metavar="NAME=FILE", dest="runs", help=run)
-    embedding = "embedding model (default: minilm, from the extra 'offline'; for an index, the model that built it)"
-    model.add_argument("--embedding", metavar="NAME_OR_DIR", default=_EMBEDDING, help=embedding)
+    add_options(model.add_argument, "--embedding")
     model.add_argument("--no-embedding", action="store_true", help="no vectors, for retrievers that do not read them")
-    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder that scores (default: the similarity of the vectors)")
-    tokens = "tokens of question and passage the cross-encoder reads (default: 160; pass 512 for a model of long passages)"
-    add("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
+    reranker = "cross-encoder that scores (default: the similarity of the vectors)"
+    add_options(add, "--reranker", "--max-length", reranker=reranker)
     precision = "numbers the cross-encoder computes with (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more "
     precision += "than twice as fast on a recent CPU and changes scores by about 3 %% of their spread"
     add("--precision", choices=("float32", "bfloat16"), help=precision)
@@ -96,8 +94,8 @@ def _add_retriever_options(group: Any) -> None:
     add("--language-model", metavar="MODULE:NAME", help=writer)
     checkpoint = "trained weights of a retriever, from the fit command; may be given several times"
     add("--checkpoint", action="append", default=[], metavar="NAME=DIR", help=checkpoint)
-    add("--tuned", metavar="DIR", help="folder of what the tune command chose, measured as 'tuned' beside the others")
-    add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
+    tuned = "folder of what the tune command chose, measured as 'tuned' beside the others"
+    add_options(add, "--tuned", "--device", tuned=tuned)
 
 
 def _add_measurement_options(add: Callable[..., Any]) -> None:
@@ -120,9 +118,8 @@ def _add_output_options(add: Callable[..., Any]) -> None:
     add("--sweep-queries", type=int, default=40, metavar="N", help=sweeps)
 
 
-def run_evaluate(args: argparse.Namespace) -> int:
-    """Run the ``evaluate`` command; return 0."""
-    from graph_retrievers.datasets import read_dataset, read_queries
+def run_evaluate(args: argparse.Namespace) -> None:
+    """Run the ``evaluate`` command."""
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
     from graph_retrievers.retrievers.signatures import published_settings
@@ -144,16 +141,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
             options.setdefault(name, {})["published"] = True
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
-    if not _is_index(args.dataset):
-        dataset = read_dataset(args.dataset)
-        graph = dataset.graph(args.device)
-        queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
-        index = _index(args, graph, edges=any(retriever_class(name)[0].reads_edge_signals for name in names))
-    elif args.queries:
-        index = _saved_index(args)
-        queries = read_queries(args.queries, nodes=index.graph)
-    else:
-        raise InvalidArgumentError(f"{args.dataset} is not a dataset; for an index, pass questions with --queries FILE.")
+    edges = any(retriever_class(name)[0].reads_edge_signals for name in names)
+    index, queries = index_and_queries(args, args.dataset, partial(embedded_index, edges=edges))
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     retrievers: dict[str, Any] = {name: name for name in names}
     if args.tuned:
@@ -191,54 +180,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
             _write_results(args, evaluation)
         if args.report:
             built = [name for name in names if name in evaluation.retrievers]
-            sys.stdout.write(f"{_write_report(args, index, evaluation, built, folder)}\n")
-    return 0
-
-
-def _index(args: argparse.Namespace, graph: Any, edges: bool) -> GraphIndex:
-    from graph_retrievers.evaluation.cache import cached_vectors
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.signals.dense import DenseIndex
-    from graph_retrievers.signals.embedding import load_embedding
-
-    embedding = vectors = None
-    signals: dict[str, Any] = {}
-    if not args.no_embedding:
-        embedding = load_embedding(args.embedding, args.device)
-        if not args.no_cache or args.resume:
-            folder = Path(args.resume) / "vectors" if args.no_cache else None
-            vectors = cached_vectors(embedding, graph.contents(), folder=folder, show_progress=True)
-            if edges and graph.num_edges:
-                found = cached_vectors(embedding, graph.edge_contents(), folder=folder, show_progress=True)
-                signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges")
-    reranker = _reranker(args)
-    options: dict[str, Any] = {"embedding": embedding, "relevance": reranker}
-    computed = edges and embedding is not None and not signals
-    index = GraphIndex.from_graph(graph, vectors=vectors, edge_signals=computed, show_progress=True, **options)
-    return GraphIndex(graph, index.signals | signals, **options) if signals else index
-
-
-def _is_index(folder: str) -> bool:
-    from graph_retrievers.datasets import is_dataset
-
-    return Path(folder).is_dir() and not is_dataset(folder)
-
-
-def _saved_index(args: argparse.Namespace) -> GraphIndex:
-    """Return the index in the folder, with the model that built it unless another is named."""
-    from graph_retrievers.index import GraphIndex
-
-    wanted = argparse.Namespace(embedding=None if args.embedding == _EMBEDDING else args.embedding, device=args.device)
-    embedding = None if args.no_embedding else query_embedding(wanted, args.dataset)
-    return GraphIndex.load(args.dataset, embedding=embedding, relevance=_reranker(args), device=args.device)
-
-
-def _reranker(args: argparse.Namespace) -> Any:
-    if not args.reranker:
-        return None
-    from graph_retrievers.signals.cross_encoder import CrossEncoder
-
-    return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=args.precision)
+            print(_write_report(args, index, evaluation, built, folder))
 
 
 def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
@@ -248,14 +190,15 @@ def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
     from graph_retrievers.evaluation.tables import aligned, results_table, source_rows
 
     comparisons = compare(evaluation, f"recall@{args.k}", seed=args.seed)
-    sys.stdout.write(f"{printable(evaluation.dataset)}, split {args.split}: {len(evaluation.queries)} queries\n")
-    sys.stdout.write(printable(results_table(evaluation, comparisons)) + "\n")
+    print(f"{printable(evaluation.dataset)}, split {args.split}: {len(evaluation.queries)} queries")
+    print(printable(results_table(evaluation, comparisons)))
     if rows := source_rows(evaluation):
-        sys.stdout.write(printable(aligned(rows)) + "\n")
+        print(printable(aligned(rows)))
     if comparisons:
         test = f"paired randomisation test, p < 0.05 with Holm's correction over {len(comparisons)} pairs"
-        sys.stdout.write(f"really above: by Recall@{args.k}, {test}\n")
-    sys.stdout.writelines(f"note: {printable(in_flags(note, args))}\n" for note in evaluation.notes)
+        print(f"really above: by Recall@{args.k}, {test}")
+    for note in evaluation.notes:
+        print(f"note: {printable(in_flags(note, args))}")
     _write_json(args, evaluation)
     if args.trec:
         for name, results in evaluation.returned.items():
@@ -269,7 +212,7 @@ def _write_times(args: argparse.Namespace, evaluation: Evaluation) -> None:
     from graph_retrievers.evaluation.tables import aligned, format_seconds
 
     rows = [[name, format_seconds(costs["seconds_per_query"])] for name, costs in evaluation.costs.items()]
-    sys.stdout.write(f"{aligned([['retriever', 'time/query'], *rows])}\n")
+    print(aligned([['retriever', 'time/query'], *rows]))
     _write_json(args, evaluation)
 
 
@@ -294,18 +237,17 @@ def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evalu
     return write_report(evaluation, args.report, sweeps=sweeps, seed=args.seed)
 
 
-def run_make_queries(args: argparse.Namespace) -> int:
-    """Run the ``make-queries`` command; return 0."""
+def run_make_queries(args: argparse.Namespace) -> None:
+    """Run the ``make-queries`` command."""
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
     from graph_retrievers.index import GraphIndex
 
     model = imported(args.language_model) if args.language_model else None
-    graph = GraphIndex.load(args.dataset).graph if _is_index(args.dataset) else read_dataset(args.dataset).graph()
+    graph = GraphIndex.load(args.dataset).graph if is_index(args.dataset) else read_dataset(args.dataset).graph()
     queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
     write_queries(args.out, queries)
-    sys.stdout.write(f"{args.out}: {len(queries)} queries\n")
-    return 0
+    print(f"{args.out}: {len(queries)} queries")
 
 
 def imported(path: str) -> Any:

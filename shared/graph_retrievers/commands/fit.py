@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from graph_retrievers.commands.models import add_options, embedded_index
+from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["FITTERS", "add_commands", "run_fit"]
 
@@ -37,36 +39,23 @@ def add_commands(subparsers: Any) -> None:
     add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
     add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
     add("--published", action="store_true", help="train the network of the paper (lesegr, g-rag)")
-    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder to start from (path-reranking)")
-    add("--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads (default: 160)")
-    add("--embedding", metavar="DIR_OR_NAME", help="embedding model (default: all-MiniLM-L6-v2, extra 'offline')")
-    add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
+    reranker = "cross-encoder to start from (path-reranking)"
+    add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=reranker)
     add("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.set_defaults(run=run_fit)
 
 
-def run_fit(args: argparse.Namespace) -> int:
-    """Run the ``fit`` command; return 0."""
+def run_fit(args: argparse.Namespace) -> None:
+    """Run the ``fit`` command."""
     from graph_retrievers.datasets import read_dataset
-    from graph_retrievers.errors import InvalidArgumentError
-    from graph_retrievers.evaluation.cache import cached_vectors
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.signals.cross_encoder import CrossEncoder
-    from graph_retrievers.signals.embedding import load_embedding
 
     module, function = FITTERS[args.name]
     if args.reranker and args.name != "path-reranking":
         raise InvalidArgumentError(f"{args.name} does not train a cross-encoder; leave out --reranker.")
     if args.published and args.name not in _CHOSEN:
         raise InvalidArgumentError(f"{args.name} has one kind of network; leave out --published.")
-    # Loaded first, so that what is wrong with it is told before the corpus is embedded.
-    relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device).load() if args.reranker else None
     dataset = read_dataset(args.dataset)
-    graph = dataset.graph(args.device)
-    embedding = load_embedding(args.embedding or "minilm", args.device)
-    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
+    index = embedded_index(args, dataset.graph(args.device))
     options = {"seed": args.seed, "show_progress": True, **({"published": True} if args.published else {})}
     summary = getattr(import_module(module), function)(dataset, index, Path(args.out), **options)
-    sys.stdout.write(f"{args.name} trained on {dataset.name}, written to {args.out}\n{json.dumps(summary, indent=1)}\n")
-    return 0
+    print(f"{args.name} trained on {dataset.name}, written to {args.out}\n{json.dumps(summary, indent=1)}")

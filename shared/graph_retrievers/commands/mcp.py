@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.models import query_embedding
+from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
 from graph_retrievers.commands.serve import listen
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.search.limits import in_thread
@@ -39,37 +38,28 @@ def add_commands(subparsers: Any) -> None:
     add("index", metavar="OUT", help="folder of the index")
     over = "serve http://127.0.0.1:PORT/mcp; 0 for any port that is free (default: standard input and output)"
     add("--port", type=int, metavar="PORT", help=over)
-    chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--retriever", metavar="NAME", help="see taxonomy (default: what measured best on such indexes)")
-    chosen.add_argument("--tuned", metavar="DIR", help="folder of what the tune command chose")
-    add("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
-    add("--device", help="torch device, such as cuda (default: cpu)")
+    add_options(parser.add_mutually_exclusive_group().add_argument, "--retriever", "--tuned")
+    add_options(add, "--embedding", "--device")
     add("--max-characters", type=int, default=8000, metavar="N", help="characters of texts in an answer (default: 8000)")
     parser.set_defaults(run=run_mcp)
 
 
-def run_mcp(args: argparse.Namespace) -> int:
-    """Serve until the client leaves or the process is stopped; return 0."""
+def run_mcp(args: argparse.Namespace) -> None:
+    """Serve until the client leaves or the process is stopped."""
     from graph_retrievers.agents import GraphTools
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.systems.registry import build_retriever
-    from graph_retrievers.systems.tuned import load_retriever
 
     with nullcontext() if args.port is None else listen("127.0.0.1", args.port) as listening:
-        index = GraphIndex.load(args.index, embedding=query_embedding(args, args.index), device=args.device, ready=True)
-        retriever = load_retriever(index, args.tuned) if args.tuned else build_retriever(args.retriever, index)
-        server = mcp_server(GraphTools(retriever, max_characters=args.max_characters))
+        index = load_index(args, args.index, ready=True)
+        server = mcp_server(GraphTools(chosen_retriever(args, index), max_characters=args.max_characters))
         if listening is None:
             server.run("stdio")
-            return 0
+            return
         from uvicorn import Config, Server
 
-        sys.stdout.write(f"{len(index):,} nodes: http://127.0.0.1:{listening.getsockname()[1]}/mcp (Ctrl-C ends)\n")
-        sys.stdout.flush()
+        print(f"{len(index):,} nodes: http://127.0.0.1:{listening.getsockname()[1]}/mcp (Ctrl-C ends)", flush=True)
         # The application of the SDK refuses other hosts and origins.
         config = Config(server.streamable_http_app(), log_level="warning", server_header=False, timeout_graceful_shutdown=3)
         Server(config).run(sockets=[listening])
-    return 0
 
 
 def mcp_server(tools: GraphTools) -> MCPServer:

@@ -1,13 +1,56 @@
-"""The models that commands load."""
+"""The models, indexes and retrievers that commands load, and the options that name them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["absolute", "query_embedding"]
+from graph_retrievers.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graph_retrievers.datasets import Query
+    from graph_retrievers.graph.corpus_graph import CorpusGraph
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.retrievers.retriever import Retriever
+
+__all__ = [
+    "absolute",
+    "add_options",
+    "chosen_retriever",
+    "embedded_index",
+    "index_and_queries",
+    "is_index",
+    "load_index",
+    "reranker",
+]
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--device": {"help": "torch device of the index and the models, such as cuda (default: cpu)"},
+    "--embedding": {
+        "metavar": "NAME_OR_DIR",
+        "help": "embedding model (default: the one that built the index; for a dataset minilm, from the extra 'offline')",
+    },
+    "--reranker": {"metavar": "DIR_OR_NAME", "help": "cross-encoder for re2, gar, fastinsight and path-reranking"},
+    "--max-length": {
+        "metavar": "TOKENS",
+        "type": int,
+        "default": 160,
+        "help": "tokens of question and passage that the cross-encoder reads (default: 160; pass 512 for a model of long passages)",
+    },
+    "--retriever": {"metavar": "NAME", "help": "see taxonomy (default: what measured best on such indexes)"},
+    "--tuned": {"metavar": "DIR", "help": "folder of what the tune command chose"},
+}
+
+
+def add_options(add: Callable[..., Any], *names: str, **help: str) -> None:
+    """Add options that several commands have, by ``add_argument`` of a parser; `help` has other texts for this command."""
+    for name in names:
+        said = {"help": help[key]} if (key := name.removeprefix("--")) in help else {}
+        add(name, **_OPTIONS[name] | said)
 
 
 def absolute(name: str) -> str:
@@ -15,7 +58,33 @@ def absolute(name: str) -> str:
     return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 
-def query_embedding(args: argparse.Namespace, folder: str) -> Any:
+def reranker(args: argparse.Namespace) -> Any:
+    """Return the cross-encoder that ``--reranker`` names, or None."""
+    if not getattr(args, "reranker", None):
+        return None
+    from graph_retrievers.signals.cross_encoder import CrossEncoder
+
+    precision = getattr(args, "precision", None)
+    return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=precision)
+
+
+def is_index(folder: str) -> bool:
+    """Return whether a folder is an index, and not a dataset."""
+    from graph_retrievers.datasets import is_dataset
+
+    return Path(folder).is_dir() and not is_dataset(folder)
+
+
+def load_index(args: argparse.Namespace, folder: str, *, ready: bool = False) -> GraphIndex:
+    """Return the index in a folder with its models: those that options name, else the embedding that built it."""
+    from graph_retrievers.index import GraphIndex
+
+    model = reranker(args)
+    embedding = None if getattr(args, "no_embedding", False) else _query_embedding(args, folder)
+    return GraphIndex.load(folder, embedding=embedding, relevance=model, device=args.device, ready=ready)
+
+
+def _query_embedding(args: argparse.Namespace, folder: str) -> Any:
     """Return the embedding model that ``--embedding`` names, else the one that built the index in a folder, else None."""
     from graph_retrievers.index.settings import saved_embedding
     from graph_retrievers.index.storage import read_settings
@@ -32,3 +101,46 @@ def query_embedding(args: argparse.Namespace, folder: str) -> Any:
         built_with = name or "precomputed vectors"
         sys.stderr.write(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.\n")
     return None
+
+
+def embedded_index(args: argparse.Namespace, graph: CorpusGraph, *, edges: bool = False) -> GraphIndex:
+    """Return the index of a dataset's graph, with signals of its edges if they are wanted; vectors are kept for later runs."""
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.embedding import load_embedding
+
+    # Loaded first, so that what is wrong with it is told before the corpus is embedded.
+    if (model := reranker(args)) is not None:
+        model.load()
+    no_embedding, no_cache, resume = (getattr(args, name, None) for name in ("no_embedding", "no_cache", "resume"))
+    embedding = None if no_embedding else load_embedding(args.embedding or "minilm", args.device)
+    cache = True if not no_cache else Path(resume) / "vectors" if resume else False
+    signals = edges and embedding is not None
+    options: dict[str, Any] = {"embedding": embedding, "relevance": model, "show_progress": True}
+    return GraphIndex.from_graph(graph, edge_signals=signals, cache=cache, **options)
+
+
+def index_and_queries(
+    args: argparse.Namespace, folder: str, embed: Callable[[argparse.Namespace, CorpusGraph], GraphIndex] = embedded_index
+) -> tuple[GraphIndex, list[Query]]:
+    """Return the index and the questions of a dataset, or an index and the questions of ``--queries``."""
+    from graph_retrievers.datasets import read_dataset, read_queries
+
+    if is_index(folder):
+        if not args.queries:
+            raise InvalidArgumentError(f"{folder} is not a dataset; for an index, pass questions with --queries FILE.")
+        index = load_index(args, folder)
+        return index, read_queries(args.queries, nodes=index.graph)
+    dataset = read_dataset(folder)
+    graph = dataset.graph(args.device)
+    queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
+    return embed(args, graph), queries
+
+
+def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: Any) -> Retriever:
+    """Return the retriever that ``--tuned`` or ``--retriever`` names, by default what measured best on such indexes."""
+    from graph_retrievers.systems.registry import build_retriever
+    from graph_retrievers.systems.tuned import load_retriever
+
+    if args.tuned:
+        return load_retriever(index, args.tuned, **settings)
+    return build_retriever(args.retriever, index, published=getattr(args, "published", False), **settings)

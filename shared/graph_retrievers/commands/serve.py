@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import socket
-import sys
 import webbrowser
 from pathlib import Path
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.commands.flags import in_flags, printable
-from graph_retrievers.commands.models import query_embedding
+from graph_retrievers.commands.models import add_options, load_index
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
 __all__ = ["add_commands", "listen", "run_serve"]
@@ -32,31 +31,23 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--expose", action="store_true", help="allow a --host that other machines reach; there is no password")
     add("--open", action="store_true", help="open the page in the browser")
     add("--time-limit", type=float, default=30.0, metavar="SECONDS", help="of one search (default: 30)")
-    add("--tuned", metavar="DIR", help="folder of what the tune command chose, which can be chosen too")
-    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder for re2, gar, fastinsight and path-reranking")
-    tokens = "tokens of question and passage that the cross-encoder reads (default: 160)"
-    add("--max-length", type=int, default=160, metavar="TOKENS", help=tokens)
-    add("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: the one that built the index)")
-    add("--device", help="torch device, such as cuda (default: cpu)")
+    add_options(add, "--tuned", tuned="folder of what the tune command chose, which can be chosen too")
+    add_options(add, "--reranker", "--max-length", "--embedding", "--device")
     parser.set_defaults(run=run_serve)
 
 
-def run_serve(args: argparse.Namespace) -> int:
-    """Serve until the process is stopped; return 0."""
+def run_serve(args: argparse.Namespace) -> None:
+    """Serve until the process is stopped."""
     try:
         from uvicorn import Config, Server
     except ImportError as error:
         raise MissingDependencyError("The page needs the extra 'serve': pip install 'graph-retrievers[serve]'.") from error
 
-    from graph_retrievers.index import GraphIndex
     from graph_retrievers.serve.app import offered, search_app
-    from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.systems.tuned import load_retriever
 
     with listen(args.host, args.port, args.expose) as listening:
-        reranker = args.reranker and CrossEncoder(args.reranker, max_length=args.max_length, device=args.device)
-        embedding = query_embedding(args, args.index)
-        index = GraphIndex.load(args.index, embedding=embedding, relevance=reranker, device=args.device, ready=True)
+        index = load_index(args, args.index, ready=True)
         runs, needs = offered(index, time_limit=args.time_limit)
         if args.tuned:
             runs = {"tuned": load_retriever(index, args.tuned, time_limit=args.time_limit), **runs}
@@ -64,13 +55,11 @@ def run_serve(args: argparse.Namespace) -> int:
         app = search_app(runs, title=Path(args.index).resolve().name, needs=told, hosts=[args.host])
         host = f"[{args.host}]" if ":" in args.host else args.host
         url = f"http://{host}:{listening.getsockname()[1]}/"
-        sys.stdout.write(printable(f"{len(index):,} nodes, {len(runs)} retrievers: {url} (Ctrl-C ends)\n"))
-        sys.stdout.flush()
+        print(printable(f"{len(index):,} nodes, {len(runs)} retrievers: {url} (Ctrl-C ends)"), flush=True)
         if args.open:
             webbrowser.open(url)
         config = Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=3)
         Server(config).run(sockets=[listening])
-    return 0
 
 
 def listen(host: str, port: int, exposed: bool = False) -> socket.socket:

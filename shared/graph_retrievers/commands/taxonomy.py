@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -18,7 +17,7 @@ from graph_retrievers.systems.registry import build_retriever, retriever_names
 __all__ = ["print_taxonomy"]
 
 
-def print_taxonomy(args: argparse.Namespace) -> None:
+def print_taxonomy() -> None:
     """Print the composition of each retriever, and the kind of each operator beside what it was seen to ask."""
     rows = [("retriever", "composition", "operators")]
     retrievers = list(_retrievers(_encyclopedia()))

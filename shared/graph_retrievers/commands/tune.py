@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from graph_retrievers.commands.flags import printable
-from graph_retrievers.commands.models import query_embedding
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.commands.models import add_options, index_and_queries
 
 __all__ = ["add_commands", "run_tune"]
 
@@ -27,48 +25,22 @@ def add_commands(subparsers: Any) -> None:
     add("source", metavar="DATASET_OR_INDEX", help="folder of a dataset, or of an index, which needs --queries")
     add("--out", required=True, metavar="DIR", help="folder to write")
     add("--queries", metavar="FILE", help="questions, in the form of queries.jsonl; those of the split 'test' are not read")
-    add("--embedding", metavar="NAME_OR_DIR", help="embedding model (default: that of the index; minilm for a dataset)")
-    add("--reranker", metavar="DIR_OR_NAME", help="cross-encoder; with it, retrievers that score with one are tried too")
-    add("--max-length", type=int, default=160, metavar="TOKENS", help="tokens the cross-encoder reads (default: 160)")
+    reranker = "cross-encoder; with it, retrievers that score with one are tried too"
+    add_options(add, "--embedding", "--reranker", "--max-length", "--device", reranker=reranker)
     add("--no-training", action="store_true", help="only choose, train no reranker")
     add("-k", type=int, default=10, help="hits to measure at (default: 10)")
-    add("--device", help="torch device of the index and the models, such as cuda (default: cpu)")
     add("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.set_defaults(run=run_tune)
 
 
-def run_tune(args: argparse.Namespace) -> int:
-    """Run the ``tune`` command; return 0."""
+def run_tune(args: argparse.Namespace) -> None:
+    """Run the ``tune`` command."""
     from graph_retrievers.evaluation.tuning import tune
 
-    index, queries = _read(args)
+    index, queries = index_and_queries(args, args.source)
     options = {"k": args.k, "seed": args.seed, "scored": args.reranker is not None, "rerank": not args.no_training}
     report = tune(index, queries, args.out, show_progress=True, **options)
-    sys.stdout.write(printable(_told(report, args)) + "\n")
-    return 0
-
-
-def _read(args: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the index and the questions."""
-    from graph_retrievers.datasets import is_dataset, read_dataset, read_queries
-    from graph_retrievers.evaluation.cache import cached_vectors
-    from graph_retrievers.index import GraphIndex
-    from graph_retrievers.signals.cross_encoder import CrossEncoder
-    from graph_retrievers.signals.embedding import load_embedding
-
-    relevance = CrossEncoder(args.reranker, max_length=args.max_length, device=args.device) if args.reranker else None
-    if Path(args.source).is_dir() and not is_dataset(args.source):
-        if not args.queries:
-            raise InvalidArgumentError(f"{args.source} is not a dataset; for an index, pass questions with --queries FILE.")
-        embedding = query_embedding(args, args.source)
-        index = GraphIndex.load(args.source, embedding=embedding, relevance=relevance, device=args.device)
-        return index, read_queries(args.queries, nodes=index.graph)
-    dataset = read_dataset(args.source)
-    graph = dataset.graph(args.device)
-    queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
-    embedding = load_embedding(args.embedding or "minilm", args.device)
-    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance), queries
+    print(printable(_told(report, args)))
 
 
 def _told(report: dict[str, Any], args: argparse.Namespace) -> str:

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from graph_retrievers.queries import Queries
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
-from graph_retrievers.signals.vector_cache import PROBES, cache_folder, cached_vectors
+from graph_retrievers.signals.vector_cache import PROBES
 
-__all__ = ["LatentStore", "cache_folder", "cached_vectors"]
+__all__ = ["LatentStore"]
+
 
 class LatentStore:
     """Latents of (query, node) pairs in a folder: one file for each query, relevance model and corpus.

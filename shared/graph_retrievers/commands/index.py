@@ -1,0 +1,160 @@
+"""The command ``index``: build an index of documents, or bring one up to date."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from graph_retrievers.commands.engines import add_engines, opened_engines, write_to_engines
+from graph_retrievers.commands.flags import printable
+from graph_retrievers.commands.models import absolute, add_options
+from graph_retrievers.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from graph_retrievers.graph.corpus_graph import Node
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.signals.embedding import Embedding
+
+__all__ = ["add_commands", "edge_specs", "run_index"]
+
+_EDGES = ("links", "structure", "mentions", "neighbors")
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_index`."""
+    what = "Build an index of documents and save it, or update the one in OUT or in engines: only texts that are new are embedded."
+    parser = subparsers.add_parser("index", help="build or update an index of documents", description=what)
+    add = parser.add_argument
+    add("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
+    add("out", metavar="OUT", nargs="?", help="folder to write; may be left out with --to")
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
+    model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
+    edges = f"edges to find: {', '.join(_EDGES)} (with commas between them) or none; a dataset also keeps its own "
+    edges += "(default: links,structure,mentions for files, none for a dataset)"
+    add("--edges", metavar="KINDS", help=edges)
+    tokens = "tokens of a node: longer sections of files are cut (default: 220; minilm reads 256 with the title)"
+    add("--tokens", type=int, default=220, metavar="N", help=tokens)
+    published = "address that the folder, or its repository, is published at: links to it lead to its files"
+    add("--site", metavar="URL", default="", help=published)
+    add_options(add, "--device")
+    add_engines(parser)
+    parser.set_defaults(run=run_index)
+
+
+def run_index(args: argparse.Namespace) -> None:
+    """Run the ``index`` command."""
+    # Opened first, because reading and embedding take long.
+    with opened_engines(args) as engines:
+        index = _built(args)
+        if engines is not None:
+            print(printable(write_to_engines(args, index, engines)))
+
+
+def _built(args: argparse.Namespace) -> GraphIndex:
+    """Build the index of a folder or dataset, save it if OUT is given, and say what it holds."""
+    from graph_retrievers.construction.folder import read_folder
+    from graph_retrievers.datasets import is_dataset, read_dataset
+    from graph_retrievers.graph.corpus_graph import CorpusGraph
+    from graph_retrievers.graph.description import tell_no_edges
+    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.storage import check_target
+    from graph_retrievers.signals.embedding import load_embedding
+
+    started = time.perf_counter()
+    # Checked first, because the embedding takes long.
+    if args.out is not None:
+        check_target(args.out)
+    embedding = None if args.no_embedding else load_embedding(absolute(args.embedding), args.device)
+    options: dict[str, Any] = {"device": args.device, "embedding": embedding, "show_progress": True}
+    files: list[Node] = []
+    # A wrong name is refused before the folder is read.
+    edge_specs(args.edges or "none")
+    if is_dataset(args.source):
+        dataset = read_dataset(args.source)
+        nodes, options["include_titles"] = dataset.nodes, dataset.include_titles
+        options["edges"] = [*dataset.edges, *edge_specs(args.edges or "none", site=args.site)]
+    else:
+        with _shown_log():
+            nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, show_progress=True)
+        options["edges"] = edge_specs(args.edges or "links,structure,mentions", files, args.site)
+    known, vectors = 0, None
+    if embedding is not None:
+        contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
+        vectors, known = _vectors(contents, embedding)
+    with _shown_log():
+        index = GraphIndex.from_documents(nodes, vectors=vectors, **options)
+        if args.edges is None and not index.graph.has_edges:
+            tell_no_edges(index.graph)
+    if args.out is not None:
+        index.save(args.out)
+    if files:
+        print(printable(_pages(files)))
+    named = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
+    seconds = time.perf_counter() - started
+    counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
+    edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
+    again = f"{known:,} of them embedded before, " if known else ""
+    where = args.out or args.source
+    said = f"{where}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
+    print(printable(said))
+    return index
+
+
+def _vectors(contents: list[str], embedding: Embedding) -> tuple[Tensor, int]:
+    """Return the vectors of texts, and how many of them were kept by an earlier run, finished or not."""
+    from graph_retrievers.signals.embedding import embed_texts
+    from graph_retrievers.signals.vector_cache import VectorCache
+
+    try:
+        cache = VectorCache(embedding)
+    except InvalidArgumentError as error:
+        print(f"note: {error}", file=sys.stderr)
+        return embed_texts(embedding, contents, show_progress=True), 0
+    return cache.vectors(contents, show_progress=True), cache.found
+
+
+def _pages(nodes: Sequence[Node]) -> str:
+    """Return a line about what was read from a folder."""
+    pages = len({node.metadata["path"] for node in nodes})
+    longest = max(nodes, key=lambda node: len(node.text.split()))
+    return f"{pages:,} pages in {len(nodes):,} nodes; the longest has {len(longest.text.split()):,} words ({longest.id})"
+
+
+def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[Any]:
+    """Return the sources of edges of these names; `files` are the nodes of a folder, and `site` is where it is published."""
+    from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, TitleMentions
+
+    chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    for name in chosen:
+        if name not in (*_EDGES, "none"):
+            raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
+    # The texts of HTML files have no tags any more; their links were read before.
+    links: list[Any] = [Links(field="links", site=site)] if files else [Links(site=site)]
+    structure: list[Any] = [DocumentStructure(parts=not files)]
+    if any("contents" in node.metadata for node in files):
+        structure.append(Links(field="contents", relation="contains"))
+    made = {"links": links, "structure": structure, "mentions": [TitleMentions()], "neighbors": [NearestNeighbors()]}
+    return [spec for name in chosen if name != "none" for spec in made[name]]
+
+
+@contextmanager
+def _shown_log() -> Iterator[None]:
+    """Show the log of the package, such as how many edges were found, on stderr."""
+    logger = logging.getLogger("graph_retrievers")
+    handler, level = logging.StreamHandler(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -1,0 +1,103 @@
+"""The commands ``search`` and ``inspect``: ask a saved index, and say what it holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graph_retrievers.commands.flags import printable
+from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
+from graph_retrievers.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graph_retrievers.hits import Hits
+
+__all__ = ["add_commands", "hits_table", "run_inspect", "run_search"]
+
+
+def add_commands(subparsers: Any) -> None:
+    """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
+    parser = subparsers.add_parser("search", help="ask an index", description="Ask a saved index and print what it finds.")
+    add = parser.add_argument
+    add("index", metavar="OUT", help="folder of the index")
+    add("question", metavar="QUESTION")
+    add("-k", type=int, default=10, help="hits to print (default: 10)")
+    add_options(parser.add_mutually_exclusive_group().add_argument, "--retriever", "--tuned")
+    published = "configure --retriever as its paper or its published code does"
+    add("--published", action="store_true", help=published)
+    scored = "cross-encoder for re2, gar, fastinsight or path-reranking as --retriever"
+    add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=scored)
+    limit = "at most N hits of one document, such as chunks of a page (default: no limit)"
+    add("--per-source", type=int, metavar="N", help=limit)
+    add("--source-field", metavar="FIELD", help="metadata field that says from which document a node is")
+    add("--explain", action="store_true", help="say below each hit why it is there, and what the search asked")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    page = "write the search as a page to look at, which needs no server: hits, and the search as a graph, step by step"
+    form.add_argument("--html", metavar="FILE", help=page)
+    parser.set_defaults(run=run_search)
+
+    what = "say what an index holds"
+    inspect = subparsers.add_parser("inspect", help=what, description="Say what an index holds, and what may disappoint.")
+    inspect.add_argument("index", metavar="OUT", help="folder of the index")
+    add_options(inspect.add_argument, "--embedding")
+    inspect.add_argument("--json", action="store_true", help="print JSON")
+    inspect.set_defaults(run=run_inspect, device=None)
+
+
+def run_search(args: argparse.Namespace) -> None:
+    """Run the ``search`` command."""
+    from graph_retrievers.retrievers.retriever import tell_unused_relevance
+
+    if args.published and not args.retriever:
+        raise InvalidArgumentError("--published says how a retriever is configured; name one with --retriever NAME.")
+    given = {"per_source": args.per_source, "source_field": args.source_field}
+    limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    retriever = chosen_retriever(args, load_index(args, args.index), **limits)
+    tell_unused_relevance(retriever)
+    if args.html:
+        from graph_retrievers.serve import search_page
+
+        Path(args.html).write_text(search_page(retriever, args.question, args.k), encoding="utf-8")
+        print(printable(f"{args.html}: the search by {retriever.name}, a page for any browser"))
+        return
+    hits = retriever.retrieve(args.question, args.k)
+    if args.json:
+        listed = [hit.to_dict() for hit in hits]
+        found = {"query": args.question, "retriever": retriever.name, "k": args.k, "hits": listed, "notes": list(hits.notes)}
+        print(json.dumps(found, indent=1))
+    else:
+        print(printable(hits_table(hits, args.explain)))
+
+
+def hits_table(hits: Hits, explain: bool) -> str:
+    """Return hits as a table: one line each, below it the path to the hit, or why it is there, and the beginning of its text."""
+    width = max(shutil.get_terminal_size((110, 24)).columns, 60)
+    found_by = max(len(name) for name in ["found by", *(hit.operator for hit in hits)])
+    indent = " " * (17 + found_by)
+    lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
+    for rank, hit in enumerate(hits, 1):
+        name = " ".join((f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id).split())
+        lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
+        path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
+        for line in replace(hit, reason="").explain().splitlines()[1:] if explain else path:
+            lines.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))
+        if snippet := textwrap.shorten(hit.text, max(width - len(indent), 40), placeholder=" ..."):
+            lines.append(indent + snippet)
+    if not hits:
+        lines.append("nothing found")
+    if explain:
+        lines += ["", str(hits.trace), ""] if hits.trace else []
+        lines += dict.fromkeys(hit.reason for hit in hits if hit.reason)
+    return "\n".join([*lines, *(f"note: {note}" for note in hits.notes)])
+
+
+def run_inspect(args: argparse.Namespace) -> None:
+    """Run the ``inspect`` command."""
+    description = load_index(args, args.index).describe()
+    print(json.dumps(description.to_dict(), indent=1) if args.json else printable(str(description)))
