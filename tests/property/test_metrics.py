@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graph_retrievers.evaluation.metrics import average_precision, capped_recall, hit, ndcg, recall, reciprocal_rank
 from graph_retrievers.evaluation.run_files import read_run, write_run
 from graph_retrievers.evaluation.ties import tied_hits
-from graph_retrievers.evaluation.topological import miss_topological_recall, topological_recall, uncertainty
+from graph_retrievers.evaluation.topological import topological_credit, topological_recall
 from graph_retrievers.graph import CorpusGraph
 
 NODES = [f"n{i}" for i in range(40)]
@@ -98,9 +98,9 @@ def graphs(draw):
     return size, [(NODES[a], NODES[b]) for a, b in edges], retrieved, oracle
 
 
-def literal_uncertainty(graph, retrieved, oracle, reading):
-    """Definition 7 path by path: every simple path, the shortest by the reading, the cheapest of several."""
-    costs = []
+def literal_credit(graph, retrieved, oracle):
+    """Definition 7 path by path: of all simple paths those of fewest hops, of these the cheapest."""
+    credit = []
     for target in oracle:
         best = math.inf
         for seed in retrieved:
@@ -108,25 +108,22 @@ def literal_uncertainty(graph, retrieved, oracle, reading):
                 best = 0.0
                 continue
             paths = list(nx.all_simple_paths(graph, seed, target))
-            if reading == "hops":
-                paths = [p for p in paths if len(p) == min(map(len, paths))]
-            for path in paths:
+            for path in (p for p in paths if len(p) == min(map(len, paths))):
                 best = min(best, sum(math.log(1 + graph.degree(node)) for node in path[:-1]))
-        costs.append(best)
-    return costs
+        credit.append(1 / (1 + best))
+    return credit
 
 
 @settings(max_examples=80, deadline=None)
 @given(graphs())
-def test_uncertainty_is_its_definition(case):
+def test_credit_is_its_definition(case):
     size, edges, retrieved, oracle = case
     graph = CorpusGraph(NODES[:size], NODES[:size], edges=edges)
     simple = nx.Graph([(a, b) for a, b in edges if a != b])
     simple.add_nodes_from(NODES[:size])
     oracle = sorted(oracle)
-    for reading in ("hops", "weighted"):
-        expected = literal_uncertainty(simple, retrieved, oracle, reading)
-        assert uncertainty(graph, retrieved, oracle, reading=reading).tolist() == pytest.approx(expected, abs=1e-12)
+    (credit,) = topological_credit(graph, [retrieved], oracle)
+    assert credit == pytest.approx(literal_credit(simple, retrieved, oracle), abs=1e-12)
 
 
 @settings(max_examples=80, deadline=None)
@@ -135,8 +132,7 @@ def test_corollary_1(case):
     size, edges, retrieved, oracle = case
     graph = CorpusGraph(NODES[:size], NODES[:size], edges=edges)
     oracle = sorted(oracle)
-    for reading in ("hops", "weighted"):
-        whole = topological_recall(graph, retrieved, oracle, reading=reading)
-        parts = recall(list(retrieved), oracle) + miss_topological_recall(graph, retrieved, oracle, reading=reading)
-        assert whole == pytest.approx(parts, abs=1e-12)
-        assert 0 <= whole <= 1
+    whole, (credit,) = topological_recall(graph, retrieved, oracle), topological_credit(graph, [retrieved], oracle)
+    missed = sum(part for part in credit if part < 1) / len(credit)
+    assert whole == pytest.approx(recall(list(retrieved), oracle) + missed, abs=1e-12)
+    assert 0 <= whole <= 1

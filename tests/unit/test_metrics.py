@@ -9,10 +9,8 @@ from graph_retrievers.evaluation.metrics import average_precision, capped_recall
 from graph_retrievers.evaluation.run_files import read_qrels, read_run, write_qrels, write_run
 from graph_retrievers.evaluation.ties import stark_metrics, tied_hits, tied_reciprocal_rank
 from graph_retrievers.evaluation.topological import (
-    miss_topological_recall,
     topological_credit,
     topological_recall,
-    uncertainty,
 )
 from graph_retrievers.graph import CorpusGraph
 
@@ -66,24 +64,24 @@ def worked_graph():
     return CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges])
 
 
+def costs(graph, retrieved, oracle):
+    """Return the cost of each oracle node from the nearest retrieved node."""
+    return [1 / credit - 1 if credit else math.inf for credit in topological_credit(graph, [retrieved], oracle)[0]]
+
+
 def test_topological_recall_of_the_worked_graph():
     graph, retrieved, oracle = worked_graph(), ["1", "2"], ["1", "5", "7", "4"]
-    costs = uncertainty(graph, retrieved, oracle).tolist()
-    assert costs == pytest.approx([0, math.log(4), 2 * math.log(4), math.inf], abs=1e-12)
+    assert costs(graph, retrieved, oracle) == pytest.approx([0, math.log(4), 2 * math.log(4), math.inf], abs=1e-12)
     assert topological_recall(graph, retrieved, oracle) == pytest.approx(0.421032, abs=5e-7)
-    assert miss_topological_recall(graph, retrieved, oracle) == pytest.approx(0.421032 - 0.25, abs=5e-7)
     assert topological_credit(graph, [["1", "2"], [], ["unheard of"]], ["5"]) == [[pytest.approx(0.41906, abs=5e-6)], [0.0], [0.0]]
 
 
-def test_both_readings_of_the_shortest_path():
+def test_the_shortest_path_is_that_of_fewest_hops():
     leaves = [f"leaf{n}" for n in range(200)]
     ids = ["s", "hub", "a", "b", "t", *leaves]
     edges = [("s", "hub"), ("hub", "t"), ("s", "a"), ("a", "b"), ("b", "t"), *(("hub", leaf) for leaf in leaves)]
-    graph = CorpusGraph(ids, ids, edges=edges)
-    assert float(uncertainty(graph, ["s"], ["t"])) == pytest.approx(6.4118, abs=5e-5)
-    assert float(uncertainty(graph, ["s"], ["t"], reading="weighted")) == pytest.approx(3.2958, abs=5e-5)
-    with pytest.raises(InvalidArgumentError, match="reading"):
-        uncertainty(graph, ["s"], ["t"], reading="shortest")
+    # By "a" and "b" it would cost 3.2958.
+    assert costs(CorpusGraph(ids, ids, edges=edges), ["s"], ["t"]) == pytest.approx([6.4118], abs=5e-5)
 
 
 @pytest.mark.parametrize("names", [["cheap", "hub"], ["hub", "cheap"]])
@@ -93,16 +91,15 @@ def test_of_several_shortest_paths_the_cheapest_counts(names):
     graph = CorpusGraph(["s", *names, "t", *leaves], [""] * 24, edges=edges)
     # ln(1 + 2) at the start and ln(1 + 2) at "cheap", which lies before or after the hub; by the hub it is ln(1 + 22).
     for near, far in (("s", "t"), ("t", "s")):
-        assert float(uncertainty(graph, [near], [far])) == pytest.approx(2 * math.log(3))
+        assert costs(graph, [near], [far]) == pytest.approx([2 * math.log(3)])
     # From a leaf every path leads through the hub: to "t" by one hop more.
-    assert float(uncertainty(graph, ["leaf0"], ["t"])) == pytest.approx(math.log(2) + math.log(23))
+    assert costs(graph, ["leaf0"], ["t"]) == pytest.approx([math.log(2) + math.log(23)])
 
 
 def test_repeated_ids_count_once():
     graph = worked_graph()
-    for function in (topological_recall, miss_topological_recall):
-        expected = function(graph, ["1", "2"], ["1", "5", "7", "4"])
-        assert function(graph, ["1", "2", "2", "1"], ["5", "1", "5", "7", "5", "4", "4", "1"]) == pytest.approx(expected)
+    expected = topological_recall(graph, ["1", "2"], ["1", "5", "7", "4"])
+    assert topological_recall(graph, ["1", "2", "2", "1"], ["5", "1", "5", "7", "5", "4", "4", "1"]) == pytest.approx(expected)
     assert topological_recall(graph, ["1"], ["1", "1", "4"]) == 0.5
 
 
@@ -111,7 +108,6 @@ def test_topological_recall_at_its_limits():
     assert topological_recall(graph, [], ["1", "5"]) == 0.0
     assert topological_recall(graph, ["4"], ["1"]) == 0.0
     assert topological_recall(graph, ["4"], ["4"]) == 1.0
-    assert miss_topological_recall(graph, ["4"], ["4"]) == 0.0
     with pytest.raises(InvalidArgumentError, match="no oracle nodes"):
         topological_recall(graph, ["1"], [])
     with pytest.raises(UnknownNodeError):
