@@ -17,6 +17,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.beyond import Chains, Facts
 from graph_retrievers.search.candidates import Candidates, found_by, reached, stacked
+from graph_retrievers.search.driver import Together, run
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import (
     ByTitle,
@@ -27,7 +28,9 @@ from graph_retrievers.search.requests import (
     Near,
     Nearest,
     Neighbors,
+    Pairs,
     Relevance,
+    Request,
     Similarity,
     Texts,
     Titled,
@@ -173,6 +176,38 @@ def test_what_an_operator_asks_is_checked(asked, told):
 def test_requests_of_any_rows_of_the_graph_are_answered(asked):
     found = Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked)), backfill=False).retrieve("loom")
     assert found == Retriever(linked_index(), BM25Search(2), backfill=False).retrieve("loom")
+
+
+def own_request(**body):
+    return type("Own", (Request,), {"nodes": ROWS, **body})()
+
+
+def answered(with_what):
+    return own_request(together=classmethod(lambda cls, backend, asked: with_what))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (own_request(), "Own says nowhere how it is answered; give it a classmethod `together`"),
+        (answered([]), r"Own was answered with \[\] where 1 asked; expected a list with an answer for each"),
+        (answered([1, 2]), r"Own was answered with \[1, 2\] where 1 asked"),
+        (answered(None), "Own was answered with None where 1 asked"),
+        (Pairs(lambda queries, batch, nodes: torch.ones(3), ROWS), r"<function.* gave values of shape \(3,\) for 2 pairs"),
+        (Pairs(lambda queries, batch, nodes: torch.ones(1), ROWS), r"<function.* gave values of shape \(1,\) for 2 pairs"),
+        (Pairs(lambda queries, batch, nodes: torch.ones(2, 1), ROWS), r"of shape \(2, 1\) for 2 pairs.*expected one for each"),
+    ],
+)
+def test_the_answers_of_own_requests_and_functions_are_counted(asked, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked))).retrieve("loom")
+
+
+def test_no_algorithms_side_by_side_are_answered_with_an_empty_list():
+    def none_beside():
+        return (yield Together([]))
+
+    assert run(None, [none_beside(), none_beside()]) == [[], []]
 
 
 def test_an_operator_that_asks_for_nothing_may_be_a_plain_method():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, VectorSearch
 from graph_retrievers.queries import Queries
@@ -128,7 +129,7 @@ def test_a_backend_that_gives_too_few_answers_is_not_believed():
     def asks():
         return (yield Short())
 
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(InvalidArgumentError, match=r"Short was answered with \[1\] where 2 asked"):
         run(None, [asks(), asks()])
 
 

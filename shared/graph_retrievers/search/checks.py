@@ -24,7 +24,7 @@ from graph_retrievers.search.requests import (
     Titled,
 )
 
-__all__ = ["check_candidates", "check_requests"]
+__all__ = ["check_answers", "check_candidates", "check_requests"]
 
 # Without a size, any row of a graph may be.
 _ROWS, _ANY = np.dtype(np.int64), 1 << 63
@@ -98,6 +98,13 @@ def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:
     outside = nodes[(nodes < 0) | (nodes >= size)]
     if len(outside):
         raise InvalidArgumentError(f"{told} row {outside[0]}; expected rows from 0 to {size - 1}.")
+
+
+def check_answers(found: Any, asked: Sequence[tuple[int, Request]]) -> None:
+    """Raise InvalidArgumentError unless requests that are answered together have an answer each."""
+    if not hasattr(found, "__len__") or len(found) != len(asked):
+        told = f"{type(asked[0][1]).__name__} was answered with {shown(found)} where {len(asked)} asked"
+        raise InvalidArgumentError(f"{told}; expected a list with an answer for each, in their order.")
 
 
 def check_candidates(found: Any, question: Question, owner: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.search.candidates import MisfitError
-from graph_retrievers.search.checks import check_requests
+from graph_retrievers.search.checks import check_answers, check_requests
 from graph_retrievers.search.limits import limit_over
 from graph_retrievers.search.recording import record
 from graph_retrievers.search.requests import Request
@@ -33,7 +33,6 @@ class Together:
     Parameters
     ----------
     algorithms : sequence of generators
-        At least one.
     """
 
     def __init__(self, algorithms: Sequence[Search[Any]]) -> None:
@@ -202,6 +201,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             requests, told = [(now[number][0].place, now[number][1][slot]) for number, slot in group], len(trace or ())
             with asking(requests[0][1].asked.__name__) as span:
                 found = type(requests[0][1]).together(backend, requests)
+                check_answers(found, requests)
                 if trace is not None:
                     if len(trace) > told:
                         # A search of its own has told what it asked; the calls behind it are a later step.
@@ -234,6 +234,8 @@ def _resumed(task: _Task, value: Any) -> _Ready:
 
 def _side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> _Ready:
     """Return what goes on for a task that runs some algorithms: itself once all of them are done."""
+    if not algorithms:
+        return [(task, [])]
     values, left = [None] * len(algorithms), set(range(len(algorithms)))
 
     def finished(number: int, value: Any) -> _Ready:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
@@ -366,10 +366,14 @@ class Memory:
 
     def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
         """Return the values of a function of queries and (query, node) pairs."""
-        batch, nodes = self._pairs(asked)
-        parts = zip(batch.split(_PAIRS), nodes.split(_PAIRS), strict=True)
-        found = [asked[0][1].function(self.queries, b, v) for b, v in parts]
-        return self._split(torch.cat([torch.as_tensor(part) for part in found]).double(), asked)
+        (batch, nodes), function, found = self._pairs(asked), asked[0][1].function, []
+        for b, v in zip(batch.split(_PAIRS), nodes.split(_PAIRS), strict=True):
+            values = torch.as_tensor(function(self.queries, b, v))
+            if values.shape != v.shape:
+                told = f"{shown(function)} gave values of shape {tuple(values.shape)} for {len(v)} pairs of question and node"
+                raise InvalidArgumentError(f"{told}; expected one for each, shape ({len(v)},).")
+            found.append(values)
+        return self._split(torch.cat(found).double(), asked)
 
     def instead(self, asked: Sequence[tuple[int, Instead]]) -> Sequence[Any]:
         """Return answers as if questions were other texts; what is computed for these is kept."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.language import LanguageModel, complete_many
 from graph_retrievers.signals.relevance import RelevanceModel
 
@@ -86,6 +87,8 @@ class Request:
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Any]]) -> Sequence[Any]:
         """Return the answers to requests of one key, each with the place of its question in the batch."""
+        if not cls.verb:
+            raise InvalidArgumentError(f"{cls.__name__} says nowhere how it is answered; give it a classmethod `together`.")
         return getattr(backend, cls.verb)(asked)  # type: ignore[no-any-return]
 
     @property
@@ -332,7 +335,8 @@ class Neighbors(Request):
 class Steps(Request):
     """The neighbours of nodes, shape [n], of one type and by one relation, that may be walked to: ``(Near, whole)``.
 
-    Relations are walked in either direction; a neighbour counts once for each edge.
+    Relations are walked in either direction; a neighbour counts once for each edge, and a node is its own for an edge from it to
+    itself.
 
     Attributes
     ----------

@@ -59,9 +59,9 @@ class DocumentGraphNetwork(nn.Module):
     -----
     The paper does not say what g is, nor that of the edges, which it calls g too: both are linear layers here, with the ReLU of a
     usual two-layer GCN. Of the normalised features, which are not symmetric, :math:`e_{uv}` is the entry in the row of the receiver
-    v. Neighbours are those of the document graph in all layers. The last layer has neither ReLU nor dropout, as its result is
-    compared with the question. GraphSAGE aggregates by the mean, where the paper's LSTM would make the score depend on the order
-    of the documents.
+    v; in equation 6, :math:`e_{vw}` is that in the row of v. Neighbours are those of the document graph in all layers. The last
+    layer has neither ReLU nor dropout, as its result is compared with the question. GraphSAGE aggregates by the mean, where the
+    paper's LSTM would make the score depend on the order of the documents.
 
     References
     ----------

@@ -184,7 +184,7 @@ class MixedTraversal(Operator):
         question.notes += [checked.note] if checked.note else []
         paths = checked.plan.paths
         # Section 3.2: every path is followed, with structure and text.
-        walks = (yield Together([self._follow(question, path, schema) for path in paths])) if paths else []
+        walks = yield Together([self._follow(question, path, schema) for path in paths])
         none = np.zeros(0, np.int64)
         reached = _merged([walk for walk, _ in walks]) if walks else Candidates.seeds(none, none, self.name)
         reached = reached.taken(np.flatnonzero(question.returned(reached.nodes)))
