@@ -365,6 +365,21 @@ def test_walks_over_a_manual_start_from_search_and_are_fused_with_it():
     assert named[0].operator == "EntityLinking", "names that are given are used"
 
 
+def test_walks_are_fused_with_search_where_no_edge_leads_from_document_to_document():
+    """Articles with names, cut into sections: edges between the sections of an article lead to nothing that a name stands for."""
+    names = [f"{first} {last}" for first in ("Ada", "Cleo", "Emil", "Ines") for last in ("Holm", "Marsh", "Quist", "Varn", "Zell")]
+    texts = [part for name in names for part in (f"{name} was a weaver, {MANUAL_TEXT}", f"Her work is in Lund, {MANUAL_TEXT}")]
+    titles = [title for name in names for title in (name, f"{name}: Work")]
+    within = [(f"{row}", f"{row + 1}", "next") for row in range(0, 40, 2)]
+    across = [(f"{row}", f"{row + 2}", "mentions") for row in range(0, 38, 2)]
+    for edges, fused in (([], True), (within, True), ([*within, *across[:1]], True), ([*within, *across], False)):
+        pages = [{"source": f"{row // 2}.md"} for row in range(40)]
+        built = GraphIndex.from_texts(texts, titles=titles, metadatas=pages, edges=edges, embedding=HashEmbedding())
+        assert WalkFusion(built).form == "names"
+        for name in ("ppr", "spreading", "fastinsight", "eager"):
+            assert ("+" in build_retriever(name, built).operator.formula()) == fused, (name, len(edges))
+
+
 def test_the_default_is_what_measured_best_for_the_signals():
     passages = manual()
     assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"

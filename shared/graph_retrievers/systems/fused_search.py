@@ -5,7 +5,7 @@ from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.systems.traits import holds_passages, names_join, names_lead, without_names
+from graph_retrievers.systems.traits import LINKED, documents_linked, holds_passages, names_join, names_lead, without_names
 
 __all__ = ["fused_with_search"]
 
@@ -20,7 +20,8 @@ def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, 
     known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
     passages = known and holds_passages(index.graph)
     texts = without_names(index)
-    words = passages and not (led and index.graph.has_edges and names_lead(texts))
+    # Edges within documents, such as those of their structure, lead to none that a name stands for.
+    words = passages and not (led and documents_linked(index.graph) >= LINKED and names_lead(texts))
     if not (words if fuse is None else fuse):
         return operator
     named = led or (passages and (names_lead(texts) or names_join(texts)))

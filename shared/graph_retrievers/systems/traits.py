@@ -17,6 +17,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 
 __all__ = [
+    "LINKED",
     "documents_linked",
     "holds_passages",
     "holds_pieces",
@@ -39,8 +40,8 @@ _PASSAGE_WORDS = 20
 _SHARE, _FEW = 0.003, 10
 # Of manuals and papers, at most 0.05 of the texts hold names, of encyclopedias 0.35 or more.
 _MENTIONED = 0.15
-# A few edges, or those between the pieces of a page, join little.
-_LINKED = 0.1
+LINKED = 0.1
+"""Where fewer nodes than this share have an edge to another document, edges join little: see :func:`documents_linked`."""
 
 
 def holds_passages(graph: CorpusGraph) -> bool:
@@ -187,7 +188,7 @@ def names_join(index: GraphIndex) -> bool:
 
     See :func:`documents_linked` and :func:`names_held`.
     """
-    return index.has_bm25 and documents_linked(index.graph) < _LINKED and 2 * names_held(index.graph) > 1
+    return index.has_bm25 and documents_linked(index.graph) < LINKED and 2 * names_held(index.graph) > 1
 
 
 def names_held(graph: CorpusGraph) -> float:

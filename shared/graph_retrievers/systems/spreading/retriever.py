@@ -65,7 +65,7 @@ class SpreadingActivation(Retriever):
         Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: the first ranks of either count more than
         with the usual 60 (see :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`). The search is vector search, or
         hybrid search over passages where names do not lead, as in manuals and papers (see
-        :func:`~graph_retrievers.systems.traits.names_lead`), or there are no edges, if there is BM25. By default only there.
+        :func:`~graph_retrievers.systems.traits.names_lead`), or few edges join documents, if there is BM25. By default only there.
     k : int, default 30
         Nodes to return (the paper's K_e). They are all hits there are, except with ``chains="hits"``.
     **options
