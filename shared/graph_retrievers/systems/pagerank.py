@@ -420,7 +420,8 @@ class PPR(Retriever):
     fuse : bool, optional
         Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
         over passages where names do not lead, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`),
-        or few edges join documents, if there is BM25. By default only there, where the walk alone finds less than its seeds promise.
+        or few edges join documents, if there is BM25. By default only there, where the walk alone finds less than its seeds
+        promise.
     **options
         Keywords of :class:`Retriever`.
 
