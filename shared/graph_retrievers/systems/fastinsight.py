@@ -204,9 +204,9 @@ class FastInsight(Retriever):
     fuse : bool, optional
         Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
         over passages where names do not lead, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`),
-        or few edges join documents, if there is BM25. By default only there; the paper does not. It helps where the relevance model is
-        weak on the documents at hand, such as sections of a manual that are longer than it reads. With False, the ranking is that
-        of the paper everywhere.
+        or few edges join documents, if there is BM25. By default only there; the paper does not. It helps where the relevance
+        model is weak on the documents at hand, such as sections of a manual that are longer than it reads. With False, the ranking
+        is that of the paper everywhere.
     **options
         Keywords of :class:`Retriever`.
 
