@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
+
+# How long an example takes depends on the machine.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 

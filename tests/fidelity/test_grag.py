@@ -143,7 +143,7 @@ def graphs(draw):
     return MeaningGraph.of(concepts, [(a, role, b) for (a, b), role in zip(pairs, roles, strict=True)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(graphs())
 def test_paths_equal_the_literal_ones(graph):
     expected, _ = reference.paths(list(graph.concepts), graph.relations)
@@ -151,7 +151,7 @@ def test_paths_equal_the_literal_ones(graph):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), st.lists(graphs(), min_size=1, max_size=6))
 def test_evidence_equals_the_literal_one(question, documents):
     found = DocumentSet(question, documents)
@@ -176,7 +176,7 @@ def plain(linear):
     return linear.weight.tolist(), (linear.bias if linear.bias is not None else torch.zeros(linear.out_features)).tolist()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 7), st.integers(1, 3), st.integers(0, 1000))
 def test_the_network_equals_the_literal_one(n, layers, seed):
     torch.manual_seed(seed)

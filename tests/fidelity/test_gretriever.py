@@ -101,7 +101,7 @@ def cases(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 def test_subgraphs_of_random_graphs_are_worth_half_of_the_best(case):
     size, ends, node_cosines, edge_cosines, top_nodes, top_edges, cost = case

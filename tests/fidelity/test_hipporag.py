@@ -156,7 +156,7 @@ EVEN = (
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 @example(EVEN)
 def test_random_graphs_give_what_the_reference_gives(case):

@@ -160,7 +160,7 @@ def cases(draw):
     return edges, count, delta, draw(st.integers(0, 10_000)), draw(st.sampled_from(["sum", "mean"])), draw(st.integers(1, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_the_whole_graph_gives_what_the_algorithm_gives(case):
     edges, count, delta, seed, encoder, layers = case
@@ -173,7 +173,7 @@ def test_the_whole_graph_gives_what_the_algorithm_gives(case):
     assert found.double() == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases(), st.sampled_from(ENCODERS))
 def test_enough_hops_give_the_candidates_the_scores_of_the_whole_graph(case, encoder):
     edges, count, delta, seed, _, layers = case

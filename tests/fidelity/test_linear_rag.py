@@ -57,7 +57,7 @@ def corpora(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(corpora())
 def test_random_texts_give_what_the_reference_gives(case):
     told, questions, threshold, rounds, damping, weight = case

@@ -99,7 +99,7 @@ def cases(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cases())
 def test_it_equals_a_literal_reference(case):
     count, edges, lists, allowed, weight, depth = case

@@ -138,7 +138,7 @@ _PARTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     parts=st.lists(_PARTS, max_size=3),
     condition=st.sampled_from([*FilterCondition, None]),

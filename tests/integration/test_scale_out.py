@@ -241,7 +241,7 @@ def test_values_are_no_part_of_a_query(cypher_server, sent):
 
 def test_a_hub_of_30000_neighbors_is_read_up_to_the_limit(cypher_server, sent, monkeypatch):
     size = 30_001
-    database = cypher_server.open(schema=GraphSchema(label="Hub"))
+    database = cypher_server.open(schema=GraphSchema(label="Hub"), timeout=300)
     database.write(
         "UNWIND range(0, 30000) AS i CREATE (:Hub {id: 'n' + i, position: i, degree: CASE i WHEN 0 THEN 30000 ELSE 1 END, "
         "description: 'text ' + i})"

@@ -167,7 +167,7 @@ class Histories(RuleBasedStateMachine):
         assert_same(self.store.index.within(topic), fresh.within(topic))
 
 
-Histories.TestCase.settings = settings(max_examples=15, stateful_step_count=8, deadline=None)
+Histories.TestCase.settings = settings(max_examples=15, stateful_step_count=8)
 TestHistories = Histories.TestCase
 
 

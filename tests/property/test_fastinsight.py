@@ -40,7 +40,7 @@ def assert_same_order(ids, scores, expected, expected_scores, tolerance=1e-5):
         assert expected_scores[a] > expected_scores[b] - tolerance
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(), st.integers(1, 5), st.sampled_from([0.0, 0.2, 1.0]), st.sampled_from(["graph", "subgraph"]))
 def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count, alpha, degree):
     similarity, latents, edges = case
@@ -64,7 +64,7 @@ def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count
         assert_same_order([n for n, _ in got], [s for _, s in got], [n for n, _ in wanted], dict(wanted))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(), st.integers(1, 4), st.integers(1, 16))
 def test_the_whole_algorithm_equals_the_literal_one(case, batch, budget):
     similarity, latents, edges = case
@@ -94,7 +94,7 @@ def _clear_cut(similarity, latents, edges, rounds, batch, budget):
     return True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.integers(1, 4), st.integers(1, 12), st.lists(st.sampled_from([1.0, -1.0, 0.5]), min_size=1, max_size=5))
 def test_a_batch_gives_each_query_what_it_gets_alone(case, batch, budget, vectors):
     similarity, latents, edges = case

@@ -84,7 +84,7 @@ def expected(index, shape, rows, passages, angles, angle, mode, top_k, budgets, 
     return nodes, [inside[n] for n in facts], starts
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(
     problems(),
     st.sampled_from(["local", "global", "hybrid", "mix"]),

@@ -28,7 +28,7 @@ def runs(draw):
     return ranking, grades, draw(st.integers(1, 35))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(runs())
 def test_metrics_agree_with_pytrec_eval(case):
     ranking, grades, k = case
@@ -51,7 +51,7 @@ def test_metrics_agree_with_pytrec_eval(case):
     assert capped_recall(ranking, grades, k) == pytest.approx(other[f"recall_{k}"] * relevant / min(k, relevant), abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(runs())
 def test_metrics_agree_with_ir_measures(case):
     ranking, grades, k = case
@@ -62,7 +62,7 @@ def test_metrics_agree_with_ir_measures(case):
     assert ours == pytest.approx([other[measure] for measure in wanted], abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=25), st.integers(0, 2**20))
 def test_run_files_give_other_tools_the_same_order(tmp_path_factory, scores, seed):
     path = tmp_path_factory.mktemp("run") / "x.run"
@@ -78,7 +78,7 @@ def test_run_files_give_other_tools_the_same_order(tmp_path_factory, scores, see
         assert found == pytest.approx(1 / rank)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=25), st.integers(1, 12), st.data())
 def test_tied_hits_are_the_share_of_random_orders(scores, k, data):
     ids = NODES[: len(scores)]
@@ -114,7 +114,7 @@ def literal_credit(graph, retrieved, oracle):
     return credit
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs())
 def test_credit_is_its_definition(case):
     size, edges, retrieved, oracle = case
@@ -126,7 +126,7 @@ def test_credit_is_its_definition(case):
     assert credit == pytest.approx(literal_credit(simple, retrieved, oracle), abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs())
 def test_corollary_1(case):
     size, edges, retrieved, oracle = case

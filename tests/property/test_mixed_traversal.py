@@ -104,7 +104,7 @@ def expected(world, number, matcher, seeds, matches, limit, exact, check_types):
     return nodes, [merged.get(n, [n]) for n in nodes]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(worlds(), st.sampled_from([1, 3]), st.sampled_from([0, 2]), st.sampled_from([2, 5, 20]), st.booleans(), st.booleans())
 def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exact, check_types):
     types, titles, edges, plans = world
@@ -123,7 +123,7 @@ def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exac
         assert torch.equal(single.scores[0], ranking.scores[number, : len(row)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.sampled_from([2, 3, 5]))
 def test_fingerprints_equal_the_reference(world, length):
     types, titles, edges, plans = world
@@ -158,7 +158,7 @@ def test_fingerprints_equal_the_reference(world, length):
             assert seen.identifier[column].tolist() == wanted[2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.integers(0, 10**6), st.sampled_from(["pointers", "search"]))
 def test_typed_steps_equal_a_scan_of_all_edges(world, seed, way):
     types, titles, edges, _ = world

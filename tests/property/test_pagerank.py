@@ -76,7 +76,7 @@ def cases(draw):
     return size, edges, restart, draw(st.sampled_from([0.0, 0.1, 0.5, 0.85, 0.95, 0.99]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(), st.sampled_from([1e-3, 1e-6, 1e-9]))
 def test_power_iteration_equals_the_definition(case, tolerance):
     size, edges, restart, damping = case
@@ -172,7 +172,7 @@ def test_the_retriever_reaches_what_the_seeds_link_to():
     assert [h.id for h in hits][:2] == ["0", "1"] and len(hits) == 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.data())
 def test_nodes_that_may_not_be_walked_to_are_never_entered(case, data):
     size, edges, restart, damping = case
@@ -271,7 +271,7 @@ def test_a_hit_is_reached_from_the_neighbour_that_sends_it_most():
     assert hits["5"].path.nodes == ("0", "2", "5")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_paths_run_along_edges_from_a_seed_or_upwards(case):
     size, edges, restart, _ = case

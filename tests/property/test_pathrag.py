@@ -57,7 +57,7 @@ def lists(found, b):
     return chains, dict(zip(found.nodes[b].tolist(), trails, strict=True))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(problems(), st.sampled_from([1, 4, 15]), st.sampled_from([(0.8, 0.3), (0.8, 0.2), (1.0, 0.0), (0.5, 0.3)]))
 def test_paths_are_those_of_depth_first_search(problem, limit, flow):
     size, edges, seeds, walkable, passages = problem

@@ -102,7 +102,7 @@ NAMING = ["Who saw Title 3 and word1 word2?", "title 1 word4", "word6 word7 Titl
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_the_answers_are_those_in_memory(name, data):
     system, options = SYSTEMS[name]

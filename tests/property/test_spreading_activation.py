@@ -78,7 +78,7 @@ SETTINGS = [(Fraction(7, 10), Fraction(1, 100)), (Fraction(1, 2), Fraction(1, 4)
 @given(
     problems((0.0, 0.25, 0.5, 1.0)), st.sampled_from(["set", "rows"]), st.integers(1, 4), st.sampled_from(SETTINGS), st.booleans()
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_propagation_equals_the_literal_reference(problem, semantics, steps, setting, damped):
     size, edges, queries = problem
     options = {"semantics": semantics, "steps": steps, "hub_exponent": 1.0 if damped else 0.0}
@@ -104,7 +104,7 @@ def test_propagation_equals_the_literal_reference(problem, semantics, steps, set
 
 
 @given(problems(), st.sampled_from(["set", "rows"]), st.sampled_from(["after_limit", "before_limit"]), st.sampled_from([2, 5, 30]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_chains_equal_naive_search(problem, semantics, dedupe, limit):
     size, edges, queries = problem
     search = ChainSearch(limit, dedupe=dedupe, semantics=semantics)
@@ -118,7 +118,7 @@ def test_chains_equal_naive_search(problem, semantics, dedupe, limit):
 
 
 @given(problems(), st.data(), st.sampled_from(["set", "rows"]), st.sampled_from(["after_limit", "before_limit"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_chains_enter_no_node_that_may_not_be_walked_to(problem, data, semantics, dedupe):
     size, edges, queries = problem
     walkable = set(data.draw(st.lists(st.integers(0, size - 1), max_size=size)))
@@ -134,7 +134,7 @@ def test_chains_enter_no_node_that_may_not_be_walked_to(problem, data, semantics
 
 
 @given(problems(), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_narrow_search_is_right_where_it_says_so(problem, width):
     size, edges, queries = problem
     ranking = run(index_of(size, edges), queries, None, ChainSearch(4, width=width))
@@ -145,7 +145,7 @@ def test_a_narrow_search_is_right_where_it_says_so(problem, width):
 
 
 @given(problems())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_batch_gives_each_query_what_it_gets_alone(problem):
     size, edges, queries = problem
     index = index_of(size, edges)
@@ -157,7 +157,7 @@ def test_a_batch_gives_each_query_what_it_gets_alone(problem):
 
 
 @given(problems())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_work_in_small_pieces_changes_nothing(problem):
     size, edges, queries = problem
     index = index_of(size, edges)

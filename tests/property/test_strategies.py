@@ -60,7 +60,7 @@ def run(operator, index, starts, k, **options):
     return operator(queries, Ranking.of(rows, torch.zeros(rows.shape), "start"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cases(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.sampled_from([-math.inf, 0.0, 0.2]), st.sampled_from([None, 1, 2]))
 def test_each_strategy_equals_its_literal_form(case, share, least, limit):
     edges, vectors, start, k, limits = case
@@ -105,7 +105,7 @@ def test_each_strategy_equals_its_literal_form(case, share, least, limit):
         assert alone.nodes[0].tolist() == found.nodes[1, : alone.width].tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cases(), st.data())
 def test_a_filter_hides_nodes_and_moves_no_score(case, data):
     edges, vectors, start, _, limits = case

@@ -114,7 +114,7 @@ def test_the_simple_view_holds_the_largest_weight_of_parallel_rows(device):
     assert graph.strength.tolist() == [2.5, 2.5, 0.0] and graph.degree.tolist() == [1, 1, 0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 8)), max_size=20))
 def test_the_weighted_view_of_random_graphs(rows):
     names = [str(n) for n in range(6)]

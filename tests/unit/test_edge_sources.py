@@ -202,7 +202,7 @@ class TestMetadata:
         assert len(build_edges(nodes, Metadata("lang", "lang", limit=6))) == 15
         assert pairs(build_edges(nodes, Metadata("topic", "topic", limit=2))) == [("0", "1"), ("2", "3"), ("4", "5")]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(
         st.lists(
             st.tuples(st.lists(st.integers(0, 5), max_size=3), st.lists(st.integers(0, 5), max_size=3)), min_size=1, max_size=8

@@ -43,7 +43,7 @@ def test_relationship_rows_are_kept_as_given(device):
     assert forward.tolist() == [True, False, True, True, True]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
 def test_adjacency_of_random_graphs(case):
     size, pairs = case

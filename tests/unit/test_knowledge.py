@@ -262,7 +262,7 @@ def test_clusters_join_names_of_one_type_whose_words_are_subsets():
     assert candidate_clusters(dict.fromkeys(people, "P") | {"France": "L"}) == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3).map(" ".join), st.sampled_from("XY"), max_size=12))
 def test_clusters_equal_connected_components_of_the_pairwise_criterion(types):
     graph = nx.Graph()

@@ -120,7 +120,7 @@ class TestTitleMentions:
         ]
         assert pairs(build_edges(nodes, TitleMentions())) == [("t", "q"), ("t", "y")]
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(
         st.lists(
             st.tuples(

@@ -221,7 +221,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(plan=ANYTHING | ANYTHING.map(repr))
 @example(plan={"Metapath": [[]]})
 def test_no_plan_whatever_raises(index, plan):

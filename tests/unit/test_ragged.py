@@ -18,7 +18,7 @@ scores_table = st.integers(1, 4).flatmap(
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(scores_table, st.integers(0, 70))
 def test_top_k_takes_the_largest_and_on_ties_the_lower_column(table, k):
     size = len(table[0])
@@ -29,7 +29,7 @@ def test_top_k_takes_the_largest_and_on_ties_the_lower_column(table, k):
         assert value == [row[i] for i in expected]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**31), st.integers(1, 900), st.integers(1, 12), st.booleans())
 def test_exact_search_equals_a_full_sort_however_wide_the_table(seed, size, k, filtered):
     generator = torch.Generator().manual_seed(seed)

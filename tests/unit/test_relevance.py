@@ -59,7 +59,7 @@ def test_a_bi_encoder_embeds_each_distinct_query_once_and_keeps_pairs_in_order()
 whole = st.integers(-50, 50)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_mixing_latents_is_exactly_mixing_node_vectors(data: st.DataObject) -> None:
     # Whole numbers are exact in float32, so linearity can be asked for without a tolerance.

@@ -114,7 +114,7 @@ def test_hyde_needs_a_model_that_embeds_passages():
 WORDS = ["loom", "card", "engine", "mill", "valve"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=9),
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join), min_size=1, max_size=4),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graph_retrievers.cache import SizedCache
@@ -70,7 +70,6 @@ def graphs(draw):
 BARE = [Edge("a", "b"), Edge("a", "c", "x", 1.0, "a text", {"m": 1})]
 
 
-@settings(deadline=None)
 @given(graphs())
 @example(([Node("a", "", "", "t"), Node("b", ""), Node("c", "", "", "u")], BARE, [0, 1]))
 def test_an_induced_graph_is_the_graph_of_its_nodes_alone(drawn):

@@ -178,7 +178,7 @@ SCORES = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(SCORES, st.integers(1, 20))
 def test_the_order_is_that_of_the_tensors(scores, k):
     values = np.array(scores, np.float32)
@@ -293,7 +293,7 @@ def index_of(size, edges):
     return GraphIndex.from_texts(texts, edges=rows, vectors=vectors, relevance=lambda pairs: [len(q) + len(t) for q, t in pairs])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(graphs(), st.integers(0, 100))
 def test_the_answers_of_memory_are_those_of_plain_python(case, hubs):
     size, edges, nodes, walkable = case

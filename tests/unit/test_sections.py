@@ -248,7 +248,7 @@ class TestSections:
         with pytest.raises(InvalidArgumentError, match="max_tokens"):
             split_page(Page("", []), 0)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(
         st.lists(
             st.one_of(st.integers(1, 90), st.tuples(st.sampled_from("ABCD"), st.integers(1, 4))),

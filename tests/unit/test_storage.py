@@ -94,7 +94,7 @@ class TestRoundTrip:
         assert_same_graph(storage.read_saved(tmp_path / "index").graph, graph)
 
     @pytest.mark.slow
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         metadata=st.dictionaries(
             st.text(max_size=8),
