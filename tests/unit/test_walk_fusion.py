@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.construction import TitleMentions
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
@@ -307,6 +308,18 @@ def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
     linked = GraphIndex.from_texts(PLAIN, titles=titles, embedding=HashEmbedding(), edges=[("0", "1")])
     assert WalkFusion(linked).reason == f"form names: 20% {MENTIONED}"
     assert "bridges=1" in repr(retriever) and "bridges=3" in repr(WalkFusion(linked))
+
+
+def test_names_without_capitals_are_not_said_to_join_texts(caplog):
+    texts = ["《春风》是王伟芳执导的电影。", "王伟芳是一位导演，长沙人。", "长沙位于湘江岸边。", "湘江是一条河流。"]
+    titles = ["春风", "王伟芳", "长沙", "湘江"]
+    bare = GraphIndex.from_texts(texts, titles=titles, embedding=HashEmbedding())
+    retriever = WalkFusion(bare)
+    assert retriever.form == "names" and retriever.reason.endswith("; there are no edges") and "bridges=0" in repr(retriever)
+    (note,) = retriever.retrieve("春风的导演是哪里人？").notes
+    assert note.startswith("there are no edges") and "TitleMentions()" in note
+    linked = GraphIndex.from_texts(texts, titles=titles, embedding=HashEmbedding(), edges=[TitleMentions()])
+    assert WalkFusion(linked).retrieve("春风的导演是哪里人？").notes == ()
 
 
 def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():

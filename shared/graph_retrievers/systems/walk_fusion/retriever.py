@@ -28,6 +28,7 @@ from graph_retrievers.systems.spreading.retriever import DAMPED
 from graph_retrievers.systems.traits import (
     holds_pieces,
     is_knowledge_graph,
+    names_held,
     names_identify,
     names_join,
     names_lead,
@@ -43,6 +44,8 @@ __all__ = ["WEIGHTS", "WalkFusion"]
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
 # Where names in the texts are all that joins them; the seeds are of the links form.
 _PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 1
+# Names are told by their capitals: texts in lower case, or in scripts without capitals, hold fewer than this share.
+_HELD = 0.15
 _FORMS = ("links", "names", "pieces", "relations")
 _PIECES_SHARE = 0.7
 WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.0, 2.0)}
@@ -94,7 +97,8 @@ class WalkFusion(Retriever):
         ``"links"`` and ``"pieces"`` 20, or 10 where names join passages, or a tenth of the nodes if that is less.
     bridges : int, optional
         Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
-        for ``"names"``, or 1 without edges, and for ``"links"`` and ``"pieces"`` 1 where names join passages and 0 otherwise.
+        for ``"names"``, or without edges 1 where capitals tell names in texts and 0 otherwise, and for ``"links"`` and ``"pieces"``
+        1 where names join passages and 0 otherwise.
         ``"relations"`` has no such list.
     form : {"links", "names", "pieces", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
@@ -221,8 +225,9 @@ def _composed(
         # Neighbours of most nodes would tell nothing.
         seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
     if bridges is None:
-        alone = plain or (form == "names" and not index.graph.has_edges)
-        bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" else 0
+        bare = form == "names" and not index.graph.has_edges
+        alone = plain or (bare and names_held(index.graph) >= _HELD)
+        bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" and not bare else 0
         if alone:
             few = "few documents are linked" if index.graph.has_edges else "there are no edges"
             why = f"{why}; {few}, so names that texts share join them"
