@@ -268,17 +268,18 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         if not self._in_lockstep(kwargs):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
         runs = self._started(CallbackManager, inputs, config, kwargs)
-        bad, good = _sorted(inputs)
+        outcomes, good = _checked(inputs)
+        queries = [inputs[place] for place in good]
         found: list[Any] = []
         try:
             if good:
-                found = self._documents(good, _good(runs, bad), **kwargs)
+                found = self._documents(queries, [runs[place] for place in good], **kwargs)
         except Exception as error:
             found = [error] * len(good)
             if return_exceptions and len(good) > 1:
                 # One bad query does not spoil the others.
-                found = [self._outcome(query, kwargs) for query in good]
-        outcomes = _merged(bad, found)
+                found = [self._outcome(query, kwargs) for query in queries]
+        outcomes |= zip(good, found, strict=True)
         _ended(runs, outcomes)
         return _returned(outcomes, return_exceptions)
 
@@ -294,18 +295,19 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         if not self._in_lockstep(kwargs):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **kwargs)
         runs = await asyncio.gather(*self._started(AsyncCallbackManager, inputs, config, kwargs))
-        bad, good = _sorted(inputs)
+        outcomes, good = _checked(inputs)
+        queries = [inputs[place] for place in good]
         found: list[Any] = []
         try:
             if good:
-                found = await self._adocuments(good, _good(runs, bad), **kwargs)
+                found = await self._adocuments(queries, [runs[place] for place in good], **kwargs)
         except Exception as error:
             found = [error] * len(good)
             if return_exceptions and len(good) > 1:
-                alone = (self._adocuments([query], **kwargs) for query in good)
+                alone = (self._adocuments([query], **kwargs) for query in queries)
                 results = await asyncio.gather(*alone, return_exceptions=True)
                 found = [each if isinstance(each, BaseException) else each[0] for each in results]
-        outcomes = _merged(bad, found)
+        outcomes |= zip(good, found, strict=True)
         await asyncio.gather(*_ended(runs, outcomes))
         return _returned(outcomes, return_exceptions)
 
@@ -347,27 +349,15 @@ class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
         return params
 
 
-def _sorted(inputs: Sequence[Any]) -> tuple[list[Exception | None], list[str]]:
-    """Return the error of each query that is empty or not a string, None for the others, and those others."""
-    bad: list[Exception | None] = []
-    for position, query in enumerate(inputs):
+def _checked(inputs: Sequence[Any]) -> tuple[dict[int, Any], list[int]]:
+    """Return the error of each query that is empty or not a string, by its place, and the places of the others."""
+    errors: dict[int, Any] = {}
+    for place, query in enumerate(inputs):
         try:
-            check_query(query, position)
-            bad.append(None)
+            check_query(query, place)
         except InvalidArgumentError as error:
-            bad.append(error)
-    return bad, [query for query, error in zip(inputs, bad, strict=True) if error is None]
-
-
-def _merged(bad: Sequence[Exception | None], found: Sequence[Any]) -> list[Any]:
-    """Return the outcome of each query: its error, or the next of those found."""
-    rest = iter(found)
-    return [error if error is not None else next(rest) for error in bad]
-
-
-def _good(runs: Sequence[Any], bad: Sequence[Exception | None]) -> list[Any]:
-    """Return the runs of queries without an error."""
-    return [run for run, error in zip(runs, bad, strict=True) if error is None]
+            errors[place] = error
+    return errors, [place for place in range(len(inputs)) if place not in errors]
 
 
 def _told(run: Any, results: Sequence[Hits]) -> tuple[Any, ...]:
@@ -377,16 +367,19 @@ def _told(run: Any, results: Sequence[Hits]) -> tuple[Any, ...]:
     return run.handlers, "on_custom_event", "ignore_custom_event", "graph_retrievers.search", data
 
 
-def _ended(runs: Iterable[Any], outcomes: Sequence[Any]) -> list[Any]:
+def _ended(runs: Sequence[Any], outcomes: Mapping[int, Any]) -> list[Any]:
     """End each run with its documents or its error; what asynchronous runs give is to be awaited."""
     return [
-        run.on_retriever_error(outcome) if isinstance(outcome, BaseException) else run.on_retriever_end(outcome)
-        for run, outcome in zip(runs, outcomes, strict=True)
+        run.on_retriever_error(outcomes[place])
+        if isinstance(outcomes[place], BaseException)
+        else run.on_retriever_end(outcomes[place])
+        for place, run in enumerate(runs)
     ]
 
 
-def _returned(outcomes: list[Any], return_exceptions: bool) -> list[Any]:
-    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+def _returned(outcomes: Mapping[int, Any], return_exceptions: bool) -> list[Any]:
+    listed = [outcomes[place] for place in sorted(outcomes)]
+    failed = [outcome for outcome in listed if isinstance(outcome, BaseException)]
     if failed and not return_exceptions:
         raise failed[0]
-    return outcomes
+    return listed

@@ -13,7 +13,7 @@ from langchain_core.prompts import PromptTemplate
 
 from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
+from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
 
 __all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_metadata"]
 
@@ -86,17 +86,9 @@ def _own(hit: Hit) -> dict[str, Any]:
 
 
 def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
-    added: dict[str, Any] = {"score": hit.score, "operator": hit.operator, "path": hit.path.to_dict()}
-    if hit.similarity is not None:
-        added["similarity"] = hit.similarity
-    if notes:
-        added["notes"] = list(notes)
-    if hit.kind != "node" or hit.metadata.get("kind") in ("chain", "fact"):
+    added = {"score": hit.score, **plain_provenance(hit, notes)}
+    if hit.metadata.get("kind") in ("chain", "fact"):
         added["kind"] = hit.kind
-    if hit.context.nodes:
-        added["context"] = plain_subgraph(hit.context)
-    if hit.ranks:
-        added["ranks"] = dict(hit.ranks)
     if hit.kind == "node":
         for name, value in (("title", hit.title), ("type", hit.type)):
             if _word(hit.metadata, name) != value:

@@ -16,7 +16,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from graph_retrievers.construction.documents import node_title
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.labels import label
-from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_subgraph
+from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
 
 __all__ = [
     "NodeLookup",
@@ -27,7 +27,6 @@ __all__ = [
     "scored_nodes",
     "tell_nothing_found",
     "to_context",
-    "told",
     "with_provenance",
 ]
 
@@ -134,7 +133,7 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
     found = []
     for hit in (hit for hit in hits if hit.kind != "node" or hit.id not in gone):
         node = known.get(hit.id) if hit.kind == "node" else None
-        said = told(hit, hits.notes) if say else {}
+        said = plain_provenance(hit, hits.notes) if say else {}
         found.append(NodeWithScore(node=with_provenance(node or node_of(hit), said), score=hit.score))
     return found
 
@@ -143,16 +142,6 @@ def tell_nothing_found(notes: Sequence[str]) -> None:
     """Log notes on an empty result as a warning; nothing without notes."""
     if notes:
         _logger.warning("Nothing was found: %s.", "; ".join(notes))
-
-
-def told(hit: Hit, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what :func:`provenance` says of a hit of a query with some notes."""
-    said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
-    said |= {"similarity": hit.similarity} if hit.similarity is not None else {}
-    said |= {"kind": hit.kind} if hit.kind != "node" else {}
-    said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
-    said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
-    return said | ({"notes": list(notes)} if notes else {})
 
 
 def node_of(hit: Hit) -> BaseNode:

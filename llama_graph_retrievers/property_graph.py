@@ -22,13 +22,13 @@ from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
-from graph_retrievers.hits import Hit, Hits
+from graph_retrievers.hits import Hit, Hits, plain_provenance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.limits import in_thread
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from llama_graph_retrievers.graph_retriever import engine_knobs
-from llama_graph_retrievers.nodes import provenance, tell_nothing_found, told, with_provenance
+from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
@@ -191,7 +191,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             tell_nothing_found([*hits.notes, *self._reasons(hits)])
         nodes = self._get_nodes_with_score([self._triplets[key] for key in found], [hit.score for hit in found.values()])
         return [
-            NodeWithScore(node=with_provenance(each.node, told(hit, hits.notes)), score=each.score)
+            NodeWithScore(node=with_provenance(each.node, plain_provenance(hit, hits.notes)), score=each.score)
             for each, hit in zip(nodes, found.values(), strict=True)
         ]
 

@@ -24,7 +24,7 @@ from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Trace
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
-__all__ = ["NOTHING_FOUND", "plain_context", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
+__all__ = ["NOTHING_FOUND", "plain_context", "plain_provenance", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
 
 _Triple = tuple[str, str, str]
 Similarities = Mapping[tuple[int, int], float | None]
@@ -380,6 +380,19 @@ def _rising(paths: list[tuple[NodePath, str]]) -> list[str]:
     """Return the texts of paths: of those without a score in order, then of the others by score, of equal ones the first last."""
     scored = sorted((pair for pair in paths[::-1] if pair[0].score is not None), key=lambda pair: pair[0].score or 0.0)
     return [text for _, text in (*(pair for pair in paths if pair[0].score is None), *scored)]
+
+
+def plain_provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
+    """Return how a hit was found, JSON-plain: what the framework packages say of it beside its text and metadata.
+
+    `operator`, `path`; and where there is any: ``similarity``, ``kind`` ("chain" or "fact"), ``context``, ``ranks``, ``notes``.
+    """
+    said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
+    said |= {"similarity": hit.similarity} if hit.similarity is not None else {}
+    said |= {"kind": hit.kind} if hit.kind != "node" else {}
+    said |= {"context": plain_subgraph(hit.context)} if hit.context.nodes else {}
+    said |= {"ranks": dict(hit.ranks)} if hit.ranks else {}
+    return said | ({"notes": list(notes)} if notes else {})
 
 
 def plain_subgraph(context: Subgraph) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import torch
@@ -105,13 +106,8 @@ def improvement_test(
     for place, values in enumerate(candidates):
         differences[: len(values), place] = _paired(values, base[: len(values)])[:, 0]
     scaled = differences / differences.norm(dim=0).clamp(min=1e-30)
-    observed = scaled.sum(0) - 1e-9
-    exact = 2 ** len(base) <= samples
-    extreme = torch.full_like(observed, 0.0 if exact else 1.0)
-    for signs in _swaps(len(base), samples, seed):
-        largest = (signs @ scaled).max(dim=1, keepdim=True).values
-        extreme += (largest >= observed).sum(0)
-    return (extreme / (2 ** len(base) if exact else samples + 1)).tolist()  # type: ignore[no-any-return]
+    largest = partial(torch.amax, dim=1, keepdim=True)
+    return _p_values(scaled, scaled.sum(0), largest, samples, seed).tolist()  # type: ignore[no-any-return]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -145,14 +141,21 @@ def _bootstrap(differences: Tensor, samples: int, seed: int) -> tuple[Tensor, Te
 
 
 def _randomization(differences: Tensor, samples: int, seed: int) -> Tensor:
-    """Return p-values, shape [P], of differences, shape [n, P]."""
+    """Return two-sided p-values, shape [P], of differences, shape [n, P]."""
+    return _p_values(differences, differences.sum(0).abs(), torch.abs, samples, seed)
+
+
+def _p_values(differences: Tensor, observed: Tensor, statistic: Callable[[Tensor], Tensor], samples: int, seed: int) -> Tensor:
+    """Return the share of swaps that give at least what was observed, shape [P].
+
+    `statistic` is that of sums of `differences`, shape [n, P], under some swaps: from shape [m, P] to [m, P] or [m, 1].
+    """
     count = differences.shape[0]
-    # Equal sums may differ by rounding.
-    observed = differences.sum(0).abs() - 1e-9
     exact = 2**count <= samples
-    extreme = torch.full((differences.shape[1],), 0.0 if exact else 1.0, dtype=torch.float64)
+    extreme = torch.full_like(observed, 0.0 if exact else 1.0)
     for signs in _swaps(count, samples, seed):
-        extreme += ((signs @ differences).abs() >= observed).sum(0)
+        # Equal sums may differ by rounding.
+        extreme += (statistic(signs @ differences) >= observed - 1e-9).sum(0)
     return extreme / (2**count if exact else samples + 1)
 
 
