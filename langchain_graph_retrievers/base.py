@@ -29,8 +29,7 @@ from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
 from graph_retrievers.retrievers.retriever import tell_unused_relevance
 from graph_retrievers.search.limits import in_thread
 from langchain_graph_retrievers.documents import to_documents
-from langchain_graph_retrievers.keywords import KnownFields, check_fields
-from langchain_graph_retrievers.pickling import PickledFields
+from langchain_graph_retrievers.fields import CheckedFields, check_fields
 from langchain_graph_retrievers.vectorstores import read_store
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["EngineRetriever"]
 
 
-class EngineRetriever(PickledFields, KnownFields, BaseRetriever):
+class EngineRetriever(CheckedFields, BaseRetriever):
     """Base class of LangChain retrievers that ask a retriever of the engine.
 
     ``invoke`` and ``ainvoke`` take the fields below as keywords for one call, `vector` (the query's vector, shape [d], if it

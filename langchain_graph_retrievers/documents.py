@@ -15,7 +15,7 @@ from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
 
-__all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_metadata"]
+__all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_relevance"]
 
 _logger = logging.getLogger(__name__)
 
@@ -152,6 +152,11 @@ def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict
     copied = deepcopy(dict(metadata))
     moved = {f"original_{name}": copied[name] for name in added if name in copied}
     return copied | moved | dict(added)
+
+
+def with_relevance(document: Document, score: float) -> Document:
+    """Return a copy of a document with ``relevance_score`` in its metadata."""
+    return document.model_copy(update={"metadata": with_metadata(document.metadata, {"relevance_score": score})})
 
 
 def as_node(document: Document) -> Node:

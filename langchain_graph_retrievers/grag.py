@@ -22,14 +22,13 @@ from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors,
 from graph_retrievers.signals.embedding import CachedEmbedding
 from graph_retrievers.systems.grag import DocumentGraphRerank
 from graph_retrievers.systems.grag.retriever import grag_reranker
-from langchain_graph_retrievers.documents import as_node, with_metadata
-from langchain_graph_retrievers.keywords import KnownFields
-from langchain_graph_retrievers.pickling import PickledFields
+from langchain_graph_retrievers.documents import as_node, with_relevance
+from langchain_graph_retrievers.fields import CheckedFields
 
 __all__ = ["GRAGCompressor"]
 
 
-class GRAGCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
+class GRAGCompressor(CheckedFields, BaseDocumentCompressor):
     """Rerank documents by a graph neural network over the graph of what they share.
 
     It stands behind any retriever and needs no index: documents are parsed and embedded when they are first seen. Documents that
@@ -123,24 +122,17 @@ class GRAGCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
         callbacks : optional
             Not used: no child run is started.
         """
-        # Of documents with the same id the first counts.
-        first: dict[str, tuple[Document, Node]] = {}
-        for document in documents:
-            node = as_node(document)
-            first.setdefault(node.id, (document, node))
-        kept, nodes = [document for document, _ in first.values()], [node for _, node in first.values()]
         ranked = rerank(
             self._reranker,
             query,
-            nodes,
-            scores=[_score(document.metadata) for document in kept],
+            [as_node(document) for document in documents],
+            scores=[_score(document.metadata) for document in documents],
             embedding=self.embedding,
-            vectors=lambda: self._vectors(nodes),
+            vectors=self._vectors,
         )
-        scored = [(kept[place], {"relevance_score": score}) for place, score in ranked[: self.top_n]]
-        return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
+        return [with_relevance(documents[place], score) for place, score in ranked[: self.top_n]]
 
-    def _vectors(self, nodes: list[Node]) -> Tensor:
+    def _vectors(self, nodes: Sequence[Node]) -> Tensor:
         known = known_vectors(nodes, self.index)
         texts = [text for text, vector in zip(CorpusGraph.from_nodes(nodes).contents(), known, strict=True) if vector is None]
         made = iter(self.embedding.embed_documents(texts))

@@ -14,14 +14,13 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.systems.fastinsight import GRanker
-from langchain_graph_retrievers.documents import as_node, with_metadata
-from langchain_graph_retrievers.keywords import KnownFields
-from langchain_graph_retrievers.pickling import PickledFields
+from langchain_graph_retrievers.documents import as_node, with_relevance
+from langchain_graph_retrievers.fields import CheckedFields
 
 __all__ = ["GRankerCompressor"]
 
 
-class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
+class GRankerCompressor(CheckedFields, BaseDocumentCompressor):
     """Rerank documents by a relevance model whose latents are smoothed along the edges among them.
 
     Documents are matched to the nodes of `index` by id. Where all are known, they are reranked on the index. Where some are
@@ -119,5 +118,4 @@ class GRankerCompressor(PickledFields, KnownFields, BaseDocumentCompressor):
             relevance=self.relevance,
             embedding=self.embedding,
         )
-        scored = [(documents[place], {"relevance_score": score}) for place, score in ranked]
-        return [document.model_copy(update={"metadata": with_metadata(document.metadata, new)}) for document, new in scored]
+        return [with_relevance(documents[place], score) for place, score in ranked]

@@ -18,7 +18,7 @@ from graph_retrievers.search.operator import Operator
 from graph_retrievers.systems.registry import build_retriever, retriever_class
 from graph_retrievers.systems.tuned import load_retriever
 from langchain_graph_retrievers.base import EngineRetriever
-from langchain_graph_retrievers.keywords import check_fields
+from langchain_graph_retrievers.fields import check_fields
 
 if TYPE_CHECKING:
     from langchain_graph_retrievers.options import Fields

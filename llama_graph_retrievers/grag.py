@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,11 @@ class GRAGPostprocessor(RerankingPostprocessor):
             scores=[scored.score for scored in nodes],
             query_vectors=QueryVectors([bundle], model),
             embedding=model,
-            vectors=lambda: self._vectors([scored.node for scored in nodes], model),
+            vectors=lambda parsed: self._vectors(parsed, [scored.node for scored in nodes], model),
         )
 
-    def _vectors(self, nodes: list[BaseNode], model: Any) -> Tensor:
-        known = known_vectors([_as_parsed(node) for node in nodes], self._index)
+    def _vectors(self, parsed: Sequence[Node], nodes: list[BaseNode], model: Any) -> Tensor:
+        known = known_vectors(parsed, self._index)
         bare = [node for node, vector in zip(nodes, known, strict=True) if vector is None]
         made = iter(node_vectors(bare, model)) if bare else iter(())
         return unit_vectors(torch.stack([next(made) if vector is None else vector for vector in known]))

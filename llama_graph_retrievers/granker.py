@@ -130,5 +130,5 @@ class GRankerPostprocessor(RerankingPostprocessor):
             documents=[scored.node for scored in nodes],
             relevance=self._relevance,
             embedding=self._embed_model,
-            vectors=lambda: node_vectors([scored.node for scored in nodes], model),
+            vectors=lambda _: node_vectors([scored.node for scored in nodes], model),
         )

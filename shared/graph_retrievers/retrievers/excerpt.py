@@ -30,15 +30,15 @@ def excerpt_index(
     documents: Sequence[Any] | None = None,
     relevance: Any = None,
     embedding: Any = None,
-    vectors: Callable[[], Any] | None = None,
+    vectors: Callable[[Sequence[Node]], Any] | None = None,
 ) -> GraphIndex:
     """Return an index that holds all nodes: the one given if it knows them all, else a small one of just these nodes.
 
     The ids of the nodes are distinct. A small index has the edges of `index` with their relations and weights, and its models where
     the caller gives none; a bi-encoder that stands in for a relevance model is none. `edges` is what links the nodes besides (see
     :func:`graph_retrievers.construction.edges.build_edges`; what it says of absent nodes is passed over), and `documents` what the
-    nodes were made from. `vectors` is asked for the vectors of the nodes, shape [n, d], only where they are needed; by default the
-    embedding model makes them, and without one MissingSignalError is raised.
+    nodes were made from. `vectors`, a function of the nodes, returns their vectors, shape [n, d], and is asked only where they are
+    needed; by default the embedding model makes them, and without one MissingSignalError is raised.
     """
     model: RelevanceModel | None = None if relevance is None else as_relevance_model(relevance)
     if index is not None and all(node.id in index.graph for node in nodes):
@@ -56,7 +56,7 @@ def excerpt_index(
         if vectors is None and embedding is None:
             raise MissingSignalError("Documents that no index holds need a model: pass relevance= or embedding=.")
         contents = CorpusGraph.from_nodes(nodes).contents()
-        table = vectors() if vectors is not None else embed_texts(as_embedding(embedding), contents)
+        table = vectors(nodes) if vectors is not None else embed_texts(as_embedding(embedding), contents)
     found: list[EdgeLike] = [*known, *edges_among(nodes, specs, table, documents)]
     distinct = {(edge.source, edge.target, edge.relation): edge for edge in map(Edge.of, reversed(found))}
     device = None if index is None else index.device

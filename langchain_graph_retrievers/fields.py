@@ -1,4 +1,4 @@
-"""Fields that a class of this package does not have are refused by name."""
+"""What the pydantic models of this package say of their fields: those they do not have, and those that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, model_validator
 
-from graph_retrievers.arguments import check_keywords
+from graph_retrievers.arguments import check_keywords, check_pickle
 from graph_retrievers.errors import UnexpectedArgumentError, shown
+from graph_retrievers.index import GraphIndex
 
-__all__ = ["KnownFields", "check_fields"]
+__all__ = ["CheckedFields", "check_fields"]
 
 
 def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
@@ -22,8 +23,8 @@ def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -
     check_keywords(owner, given, sorted(known))
 
 
-class KnownFields(BaseModel):
-    """For pydantic models that forbid other fields: the error lists those that exist."""
+class CheckedFields(BaseModel):
+    """For pydantic models that forbid other fields: errors list the fields that exist, and name one that cannot be pickled."""
 
     unlisted: ClassVar[frozenset[str]] = frozenset()
     """Fields that callers do not give."""
@@ -34,3 +35,12 @@ class KnownFields(BaseModel):
         if isinstance(fields, Mapping) and not fields.keys() <= cls.model_fields.keys():
             check_fields(cls.__name__, fields, cls.model_fields.keys() - cls.unlisted)
         return fields
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return the state that pydantic pickles; raise InvalidArgumentError if a field cannot be pickled."""
+        state: dict[Any, Any] = super().__getstate__()
+        for name, value in state["__dict__"].items():
+            # An engine retriever holds an index too, which is large; an index checks its own models.
+            parts = {name: value} if name != "retriever" else getattr(value, "__dict__", {})
+            check_pickle(type(self).__name__, {part: held for part, held in parts.items() if not isinstance(held, GraphIndex)})
+        return state
