@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sized
 from threading import Lock
 from typing import Any, TypeVar
 
-__all__ = ["Cache", "SizedCache"]
+__all__ = ["Cache", "Same", "SizedCache"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
@@ -52,6 +52,30 @@ class Cache:
     def __reduce__(self) -> tuple[type[Cache], tuple[int | None]]:
         """Return an empty cache for a copy or a pickle."""
         return Cache, (self.limit,)
+
+
+class Same:
+    """A part of a key that is equal to itself alone: one object, which it holds, so that no other takes over its id.
+
+    Examples
+    --------
+    >>> one, other = [1], [1]
+    >>> Same(one) == Same(one), Same(one) == Same(other)
+    (True, False)
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other holds the same object."""
+        return isinstance(other, Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        """Return that of the object's id."""
+        return hash(id(self.held))
 
 
 class SizedCache:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import check_query, positive
-from graph_retrievers.cache import Cache
+from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
@@ -286,11 +286,10 @@ class Queries:
             other = "edges; FactSearch searches those" if covers == "nodes" else "nodes; VectorSearch searches those"
             raise InvalidArgumentError(f"The signal {signal!r} covers {other}.")
         made: dict[Any, Any] = self.cache.get("searches", dict)
-        key = (signal, id(mask))
+        key = (signal, Same(mask))
         if key not in made or made[key][0] < k:
-            # The mask is kept with the result, so that its id is not used again.
-            made[key] = (k, mask, self._found(signal, k, mask))
-        scores, rows = made[key][2]
+            made[key] = k, self._found(signal, k, mask)
+        scores, rows = made[key][1]
         return scores[:, :k], rows[:, :k]
 
     def _found(self, signal: str, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -59,7 +59,7 @@ class Retriever(BaseRetriever):
     index : GraphIndex
     operator : Operator, or function from a GraphIndex to one
         Usually a :class:`~graph_retrievers.search.operator.Pipeline`. An operator that depends on what the index holds is given
-        as a function, so that a ``scope`` gets the one for what it holds.
+        as a function, so that a ``scope`` gets the one for what it holds. Only a class that composes its own needs none.
     k : int, default 10
         Nodes to return, and so hits, unless chains or facts are asked for as hits of their own: by ``chains="hits"`` of
         :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation`, or by an operator such as
@@ -120,7 +120,7 @@ class Retriever(BaseRetriever):
     def __init__(
         self,
         index: GraphIndex,
-        operator: Operator | Callable[[GraphIndex], Operator],
+        operator: Operator | Callable[[GraphIndex], Operator] | None = None,
         *,
         k: int = DEFAULT_K,
         backfill: bool = True,
@@ -136,13 +136,11 @@ class Retriever(BaseRetriever):
         if unknown:
             known = sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)})
             check_keywords(type(self).__name__, unknown, known)
-        self._compose = None
-        if callable(operator) and not isinstance(operator, (Operator, type)):
-            self._compose, operator = operator, operator(index)
-        if not isinstance(operator, Operator):
+        self._given = operator
+        self.index, self.operator = index, self._composed(index)
+        if not isinstance(self.operator, Operator):
             hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
-            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
-        self.index, self.operator = index, operator
+            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(self.operator)}{hint}.")
         self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
         share_batches = index.device.type == "cuda" if share_batches is None else share_batches
         self._shared_calls = SharedCalls(self.batch_size) if share_batches else None
@@ -164,7 +162,8 @@ class Retriever(BaseRetriever):
                 shown(source_field),
                 self.per_source,
             )
-        self.backfill, self.types = backfill, None if types is None else strings("types", types)
+        self.backfill, self._chosen_types = backfill, None if types is None else strings("types", types)
+        self.types = self._returned()
         self.name = name or type(self).__name__
         self._told_unused = False
         if self._lacks_edges:
@@ -260,14 +259,17 @@ class Retriever(BaseRetriever):
         """Return this retriever on another index with the same signals, such as that of a scope."""
         made = copy(self)
         made.index = index
-        if self._compose is not None:
-            made.operator = self._compose(index)
-        made.types = made._returned()
+        made.operator, made.types = made._composed(index), made._returned()
         return made
+
+    def _composed(self, index: GraphIndex) -> Operator:
+        """Return the operator on an index; a system whose composition follows from what an index holds overrides it."""
+        given: Any = self._given
+        return given(index) if callable(given) and not isinstance(given, (Operator, type)) else given  # type: ignore[no-any-return]
 
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned; what a system makes of those of the graph is its own."""
-        return self.types
+        return self._chosen_types
 
     def rank(self, queries: Queries) -> Ranking:
         """Return all that the operators find, filters applied, before anything is cut to k or filled up."""

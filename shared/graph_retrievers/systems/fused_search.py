@@ -16,14 +16,16 @@ def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, 
     With None for `fuse`, it is fused only there. With False for `led`, it finds less than a search where names lead too: it is
     fused with hybrid search over any passages, which counts twice unless names lead or join them.
     """
+    if fuse is False:
+        return operator
     # A lexical signal of another kind does not come with the graph, which is read here.
     known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
-    passages = known and holds_passages(index.graph)
-    texts = without_names(index)
+    passages, texts = known and holds_passages(index.graph), without_names(index)
+    lead = passages and names_lead(texts)
     # Edges within documents, such as those of their structure, lead to none that a name stands for.
-    words = passages and not (led and documents_linked(index.graph) >= LINKED and names_lead(texts))
-    if not (words if fuse is None else fuse):
+    less = passages and not (led and lead and documents_linked(index.graph) >= LINKED)
+    if fuse is None and not less:
         return operator
-    named = led or (passages and (names_lead(texts) or names_join(texts)))
-    weights = (1.0, 1.0 if named else 2.0)
-    return ReciprocalRankFusion(operator, HybridSearch(100) if words else VectorSearch(100), weights=weights, constant=5)
+    twice = not (led or lead or (passages and names_join(texts)))
+    search = HybridSearch(100) if less else VectorSearch(100)
+    return ReciprocalRankFusion(operator, search, weights=(1.0, 2.0 if twice else 1.0), constant=5)

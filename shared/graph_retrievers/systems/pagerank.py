@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.cache import Same
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import top_k
@@ -28,7 +29,16 @@ from graph_retrievers.search.requests import Request
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 
-__all__ = ["PPR", "PersonalizedPageRank", "TransitionGraph", "Walk", "check_damping", "personalized_pagerank", "walk_parents"]
+__all__ = [
+    "PPR",
+    "PersonalizedPageRank",
+    "TransitionGraph",
+    "Walk",
+    "check_damping",
+    "personalized_pagerank",
+    "walk_graph",
+    "walk_parents",
+]
 
 _MAX_STEPS = 10_000
 # Steps of conjugate gradients; where these are too few, as they may be for a damping above 0.99, the walk itself goes on.
@@ -370,7 +380,8 @@ class PersonalizedPageRank(Operator):
         # Without a positive score, seeds are alike.
         weights = weights / weights.sum() if weights.any() else np.full(len(found), 1 / max(len(found), 1))
         spread = self.passage_weight if len(found) else float(queries.index.has_dense and queries.has_vectors)
-        graph, keep = _transitions(queries), min(self.k or max(question.k, 100), question.size)
+        graph = walk_graph(queries, "corpus", partial(TransitionGraph, queries.index.graph))
+        keep = min(self.k or max(question.k, 100), question.size)
         nodes, shares = yield Walk(graph, found.nodes, weights, spread, self._similar, ((None, keep),), self.damping)
         trails = followed(nodes, walk_parents(graph, nodes, shares, found.nodes))
         return Candidates(nodes, shares, trails, np.zeros(len(nodes), np.int64), (self.name,))
@@ -392,15 +403,14 @@ def similarities(queries: Queries) -> Tensor:
     return (queries.index.dense.table(queries.vectors) if table is None else table).double()
 
 
-def _transitions(queries: Queries) -> TransitionGraph:
-    """Return the graph that questions walk on: one for the corpus, and one for each filter of the walk."""
-    corpus, walk = queries.index.graph, queries.walk_allowed
-    if walk is None:
-        return corpus.cache.get("transitions", lambda: TransitionGraph(corpus))
-    # The filter is kept with the graph, so that its id is not used again.
-    made: tuple[Tensor, TransitionGraph]
-    made = queries.cache.get(("transitions", id(walk)), lambda: (walk, TransitionGraph(corpus, walk)))
-    return made[1]
+def walk_graph(queries: Queries, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]) -> TransitionGraph:
+    """Return the graph that questions walk on, from the filter of the walk: one for the corpus, and one for each filter.
+
+    `key` tells it from others of the corpus.
+    """
+    walk = queries.walk_allowed
+    cache = (queries.index.graph if walk is None else queries).cache
+    return cache.get(("transitions", key, Same(walk)), lambda: make(walk))
 
 
 class PPR(Retriever):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -303,27 +302,15 @@ class PathRAG(Retriever):
         fuse: bool | None = None,
         **options: Any,
     ) -> None:
-        compose = partial(
-            _composed,
-            top_k=positive("top_k", top_k),
-            pruning={"paths": paths, "alpha": alpha, "theta": theta, "chains": chains},
-            searching={"extractor": language_model, "threshold": threshold},
-            passage_type=passage_type,
-            fuse=fuse,
-        )
-        super().__init__(index, compose, **options)
+        self._search = VectorSearch(positive("top_k", top_k), returned=False)
+        self._searching: dict[str, Any] = {"extractor": language_model, "threshold": threshold}
+        self._pruning: dict[str, Any] = {"paths": paths, "alpha": alpha, "theta": theta, "chains": chains}
+        self._passage_type, self._fuse = passage_type, fuse
+        super().__init__(index, **options)
 
-
-def _composed(
-    index: GraphIndex,
-    *,
-    top_k: int,
-    pruning: dict[str, Any],
-    searching: dict[str, Any],
-    passage_type: str,
-    fuse: bool | None,
-) -> Operator:
-    chunks = passage_types(index.graph, passage_type)
-    entities = KeywordSearch(VectorSearch(top_k, returned=False), "low", exclude_types=chunks, **searching)
-    gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
-    return fused_with_search(Pipeline(entities, FlowPruning(exclude_types=chunks, **pruning), *gathered), fuse, index, led=False)
+    def _composed(self, index: GraphIndex) -> Operator:
+        chunks = passage_types(index.graph, self._passage_type)
+        entities = KeywordSearch(self._search, "low", exclude_types=chunks, **self._searching)
+        gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
+        paths = Pipeline(entities, FlowPruning(exclude_types=chunks, **self._pruning), *gathered)
+        return fused_with_search(paths, self._fuse, index, led=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from graph_retrievers.cache import Cache
+from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -102,5 +102,4 @@ class StoreRetriever(BaseRetriever):
                 return Retriever(index, self.system, k=self.k, **self._options)
             return build_retriever(self.system, index, k=self.k, **self._options)
 
-        # The retriever keeps its index, so that no other object takes over the id.
-        return self._made.get(id(index), make)
+        return self._made.get(Same(index), make)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graph_retrievers.cache import Same
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, name_types, opening_name
@@ -106,7 +107,7 @@ def names_identify(index: GraphIndex) -> bool:
         # Of a graph in a database, it may be known.
         return graph.cache.get("names identify", lambda: True)
 
-    def make() -> tuple[BM25, bool]:
+    def make() -> bool:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
         named = _sample([title or ("" if text.strip() else node) for title, text, node in columns])
         texts = bm25.indptr.diff().tolist()
@@ -117,10 +118,10 @@ def names_identify(index: GraphIndex) -> bool:
             held = [texts[bm25.vocabulary[word]] if word in bm25.vocabulary else 0 for word in words]
             return bool(held) and (min(held) <= limit or (len(held) > 1 and names_mentioned(graph) >= _MENTIONED))
 
-        return bm25, 2 * sum(map(identifies, bm25.tokenize(named))) > len(named)
+        return 2 * sum(map(identifies, bm25.tokenize(named))) > len(named)
 
-    # Kept for these counts of words: indexes may share a graph.
-    return graph.cache.get(("names identify", id(bm25)), make)[1]
+    # For these counts of words: indexes may share a graph.
+    return graph.cache.get(("names identify", Same(bm25)), make)
 
 
 def names_mentioned(graph: CorpusGraph) -> float:

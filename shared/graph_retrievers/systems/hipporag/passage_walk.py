@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
@@ -25,7 +25,7 @@ from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.systems.hipporag.fact_linking import phrase_graph
-from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_parents
+from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_graph, walk_parents
 
 __all__ = ["PassageWalk", "synonyms"]
 
@@ -167,18 +167,15 @@ class PassageWalk(Operator):
 
     def _transitions(self, question: Question, shift: int) -> TransitionGraph:
         """Return the graph of the walk; a note says if synonyms are not looked for."""
-        queries = question.queries
-        edges, whole = self._edges(queries)
+        edges, whole = self._edges(question.queries)
         if not whole:
             question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
-        size, walk = question.size + shift, queries.walk_allowed
-        mask = walk.repeat(2) if walk is not None and shift else walk
-        # Edges and filter are kept with the graph, so that their ids are not used again.
-        cache = (queries.index.graph if walk is None else queries).cache
-        key = ("walk", id(edges), id(walk))
-        made: tuple[TransitionGraph, Any, Any]
-        made = cache.get(key, lambda: (TransitionGraph.of_edges(size, *edges, mask), edges, walk))
-        return made[0]
+
+        def made(walk: Tensor | None) -> TransitionGraph:
+            mask = walk.repeat(2) if walk is not None and shift else walk
+            return TransitionGraph.of_edges(question.size + shift, *edges, mask)
+
+        return walk_graph(question.queries, Same(edges), made)
 
     def _edges(self, queries: Queries) -> tuple[Edges, bool]:
         """Return sources, targets and weights of the walk's edges, and whether synonyms could be looked for."""
@@ -187,7 +184,7 @@ class PassageWalk(Operator):
         wanted = self.synonyms is not None and model is not None
         few = int(parts.phrases.sum()) <= _MOST_NAMES
 
-        def make() -> tuple[object, Edges]:
+        def make() -> Edges:
             near, far, weights, facts = graph.sources, graph.targets, graph.weights.double(), parts.facts
             joined = torch.cat([near[facts], far[facts]]), torch.cat([far[facts], near[facts]]), weights[facts].repeat(2)
             rest = near[~facts], far[~facts], weights[~facts]
@@ -199,18 +196,17 @@ class PassageWalk(Operator):
                     torch.cat([weights[links], torch.ones_like(own, dtype=torch.float64)]),
                 )
             if model is None or not (wanted and few):
-                return model, tuple(map(torch.cat, zip(joined, rest, strict=True)))  # type: ignore[return-value]
+                return tuple(map(torch.cat, zip(joined, rest, strict=True)))  # type: ignore[return-value]
             rows = parts.phrases.nonzero().flatten()
             names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
             alike = synonyms(names, embed_texts(model, names).to(graph.device), float(self.synonyms or 0))
             alike = rows[alike[0]], rows[alike[1]], alike[2].double()
             kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
             left = tuple(part[kept] for part in joined)
-            return model, tuple(map(torch.cat, zip(left, alike, rest, strict=True)))  # type: ignore[return-value]
+            return tuple(map(torch.cat, zip(left, alike, rest, strict=True)))  # type: ignore[return-value]
 
-        # The model is kept with the edges, so that its id is not used again.
-        key = ("phrase edges", id(model), self.synonyms, self.passage_type)
-        return graph.cache.get(key, make)[1], few or not wanted
+        key = ("phrase edges", Same(model), self.synonyms, self.passage_type)
+        return graph.cache.get(key, make), few or not wanted
 
 
 def _along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:

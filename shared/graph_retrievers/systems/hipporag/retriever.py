@@ -100,12 +100,11 @@ class HippoRAG(Retriever):
     ) -> None:
         linking = FactLinking(facts, signal=signal, language_model=language_model, passage_type=passage_type)
         walk = PassageWalk(damping=damping, passage_weight=passage_weight, synonyms=synonyms, passage_type=passage_type)
+        self._passage_type = passage_type
         super().__init__(index, partial(fused_with_search, Pipeline(linking, walk), fuse, led=False), **options)
-        self._passage_type = passage_type if self.types is None else None
-        self.types = self._returned()
 
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned: those given, or that of passages where other nodes are phrases."""
-        if self._passage_type is None:
-            return self.types
+        if self._chosen_types is not None:
+            return self._chosen_types
         return None if phrase_graph(self.index.graph, self._passage_type).doubled else (self._passage_type,)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.cache import Cache
+from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.index import GraphIndex
@@ -187,18 +187,18 @@ class LexicalSemanticSearch(Operator):
     def alphas(self, index: GraphIndex, adjacency: Adjacency) -> Tensor:
         """Return the dense signal of every entry of the adjacency: Tensor, shape [M], float32; computed once for an index."""
 
-        def make() -> tuple[GraphIndex, Tensor]:
+        def make() -> Tensor:
             vectors = node_vectors(index, self.model)
             owners = adjacency.owners()
             pieces = range(0, owners.numel(), _EDGES_AT_A_TIME)
             parts = [slice(start, start + _EDGES_AT_A_TIME) for start in pieces]
             with torch.inference_mode():
                 found = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
-            return index, torch.cat(found) if found else torch.zeros(0, device=index.device)
+            return torch.cat(found) if found else torch.zeros(0, device=index.device)
 
-        # The index is kept with its signals, so that no other takes over its id; weights that are changed get another version.
+        # Weights that are changed get another version.
         versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
-        return self._alphas.get((id(index), versions), make)[1]
+        return self._alphas.get((Same(index), versions), make)
 
 
 def entangled_scores(

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, is_number, listed, positive, strings
+from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.queries import Queries
@@ -214,9 +215,9 @@ class Extraction(Request):
     def together(cls, backend: Any, asked: Sequence[tuple[int, Extraction]]) -> list[tuple[Keywords, tuple[str, ...]]]:
         """Return the keywords of each question."""
         extractor = asked[0][1].extractor
-        # Both levels ask for the same keywords; the extractor is kept with them, so that its id is not used again.
-        made = backend.queries.cache.get(("keywords", id(extractor)), lambda: (extractor, _keywords(backend.queries, extractor)))
-        return [made[1][place] for place, _ in asked]
+        # Both levels ask for the same keywords.
+        made = backend.queries.cache.get(("keywords", Same(extractor)), lambda: _keywords(backend.queries, extractor))
+        return [made[place] for place, _ in asked]
 
 
 def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tuple[Keywords, tuple[str, ...]]]:

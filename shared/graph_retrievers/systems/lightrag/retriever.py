@@ -138,21 +138,53 @@ class LightRAG(Retriever):
         **options: Any,
     ) -> None:
         choice("mode", mode, _MODES), positive("top_k", top_k), positive("chunk_top_k", chunk_top_k)
-        gathering = {"related": related_chunks, "entity_tokens": entity_tokens, "relation_tokens": relation_tokens}
-        compose = partial(
-            _composed,
-            mode=mode,
-            top_k=top_k,
-            chunk_top_k=chunk_top_k,
-            pick=chunk_pick,
-            gathering=gathering,
-            # One for both levels, so that it is asked once.
-            searching={"extractor": None if language_model is None else as_extractor(language_model), "threshold": threshold},
-            passage_type=passage_type,
-            facts=facts,
-            fuse=fuse,
+        self._mode, self._top_k, self._chunk_top_k = mode, top_k, chunk_top_k
+        self._gathering: dict[str, Any] = {
+            "related": related_chunks,
+            "entity_tokens": entity_tokens,
+            "relation_tokens": relation_tokens,
+        }
+        self._chunk_pick, self._relation_tokens, self._facts = chunk_pick, relation_tokens, facts
+        # One extractor for both levels, so that it is asked once.
+        self._extractor = None if language_model is None else as_extractor(language_model)
+        self._threshold, self._passage_type, self._fuse = threshold, passage_type, fuse
+        super().__init__(index, **options)
+
+    def _composed(self, index: GraphIndex) -> Operator:
+        graph, mode = index.graph, self._mode
+        chunks = passage_types(graph, self._passage_type)
+        passages = bool(chunks) or holds_passages(graph)
+        if mode is None and not graph.num_edges:
+            mode = "local"
+        if mode is None:
+            try:
+                mode = "mix" if _relation_signal(index) and passages else "hybrid"
+            except InvalidArgumentError:
+                mode = "local"
+        by_level = partial(
+            KeywordSearch,
+            extractor=self._extractor,
+            alone=mode in ("local", "global"),
+            threshold=self._threshold,
+            exclude_types=chunks,
         )
-        super().__init__(index, compose, **options)
+        entities = Pipeline(
+            by_level(VectorSearch(self._top_k, returned=False), "low"),
+            RelationGathering(self._relation_tokens, exclude_types=chunks),
+        )
+        levels: Operator = entities
+        if mode != "local":
+            relations = by_level(FactSearch(self._top_k, signal=_relation_signal(index)), "high")
+            levels = relations if mode == "global" else RoundRobin(entities, relations)
+        pick = self._chunk_pick or ("vector" if passages else "weight")
+        gathering = {"pick": pick, "chunk_types": chunks, **self._gathering}
+        lists: list[Operator] = [ChunkGathering(of, **gathering) for of in ("entities", "relations")]
+        if mode == "mix" and passages:
+            others = tuple(name for name in graph.type_names if chunks and name not in chunks)
+            search = VectorSearch(self._chunk_top_k, returned=False)
+            lists.insert(0, KeywordSearch(search, None, threshold=self._threshold, exclude_types=others))
+        ranked = _Levels(levels, RoundRobin(*lists), facts=self._facts, relation_tokens=self._relation_tokens)
+        return fused_with_search(ranked, self._fuse, index, led=False)
 
 
 class _Levels(Pipeline):
@@ -186,45 +218,3 @@ def _relation_signal(index: GraphIndex) -> str:
             "index with edge_signals=True and embedding=, or choose mode='local'."
         )
     return found
-
-
-def _composed(
-    index: GraphIndex,
-    *,
-    mode: str | None,
-    top_k: int,
-    chunk_top_k: int,
-    pick: str | None,
-    gathering: dict[str, Any],
-    searching: dict[str, Any],
-    passage_type: str,
-    facts: bool,
-    fuse: bool | None,
-) -> Operator:
-    graph = index.graph
-    chunks = passage_types(graph, passage_type)
-    passages = bool(chunks) or holds_passages(graph)
-    if mode is None and not graph.num_edges:
-        mode = "local"
-    if mode is None:
-        try:
-            mode = "mix" if _relation_signal(index) and passages else "hybrid"
-        except InvalidArgumentError:
-            mode = "local"
-    searching = {**searching, "alone": mode in ("local", "global"), "exclude_types": chunks}
-    entities = Pipeline(
-        KeywordSearch(VectorSearch(top_k, returned=False), "low", **searching),
-        RelationGathering(gathering["relation_tokens"], exclude_types=chunks),
-    )
-    levels: Operator = entities
-    if mode != "local":
-        relations = KeywordSearch(FactSearch(top_k, signal=_relation_signal(index)), "high", **searching)
-        levels = relations if mode == "global" else RoundRobin(entities, relations)
-    gathering = gathering | {"pick": pick or ("vector" if passages else "weight"), "chunk_types": chunks}
-    lists: list[Operator] = [ChunkGathering(of, **gathering) for of in ("entities", "relations")]
-    if mode == "mix" and passages:
-        others = tuple(name for name in graph.type_names if chunks and name not in chunks)
-        search = VectorSearch(chunk_top_k, returned=False)
-        lists.insert(0, KeywordSearch(search, None, threshold=searching["threshold"], exclude_types=others))
-    gathered = _Levels(levels, RoundRobin(*lists), facts=facts, relation_tokens=gathering["relation_tokens"])
-    return fused_with_search(gathered, fuse, index, led=False)

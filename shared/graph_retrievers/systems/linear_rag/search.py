@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names
 from graph_retrievers.queries import Queries
@@ -25,7 +26,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.entities import EntityExtractor, as_entity_extractor, entity_key, without_opening
 from graph_retrievers.systems.linear_rag.tri_graph import TriGraph, tri_graph
-from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities
+from graph_retrievers.systems.pagerank import Walk, check_damping, similarities, walk_graph
 from graph_retrievers.systems.spreading.linking import named_entities
 
 __all__ = ["Activated", "EntityMatches", "SentenceSimilarity", "TriGraphSearch"]
@@ -227,7 +228,7 @@ class TriGraphSearch(Operator):
         starts, weights = np.append(active.entities + question.size, rows), np.append(active.scores[active.entities], bonus)
         weights[len(weights) - len(rows) :] *= self.passage_weight
         spread = self.passage_weight * self.similarity_weight
-        transitions, best = _transitions(queries, tri), ((_wanted(queries, tri), keep),)
+        transitions, best = walk_graph(queries, Same(tri), tri.walk), ((_wanted(queries, tri), keep),)
         nodes, shares = yield Walk(transitions, starts, weights, spread, self._similar, best, self.damping)
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
@@ -297,26 +298,15 @@ def _wanted(queries: Queries, tri: TriGraph) -> Tensor:
     return torch.nn.functional.pad(returned, (0, len(tri.names)))
 
 
-def _transitions(queries: Queries, tri: TriGraph) -> TransitionGraph:
-    """Return the graph that questions walk on: one for the corpus, and one for each filter of the walk."""
-    walk = queries.walk_allowed
-    # What the key names is kept with the graph, so that its id is not used again.
-    made: tuple[TransitionGraph, TriGraph, Tensor | None]
-    cache = (queries.index.graph if walk is None else queries).cache
-    made = cache.get(("tri-graph walk", id(tri), id(walk)), lambda: (tri.walk(walk), tri, walk))
-    return made[0]
-
-
 def _vectors(queries: Queries, tri: TriGraph, texts: str) -> DenseIndex:
     """Return the unit vectors of the names or the sentences of a tri-graph; made once for a model."""
     model, graph = queries.index.embedding, queries.index.graph
     assert model is not None
 
-    def make() -> tuple[DenseIndex, TriGraph, object]:
-        found = embed_texts(model, getattr(tri, texts))
-        return DenseIndex(found, device=graph.device, metric="cosine"), tri, model
+    def make() -> DenseIndex:
+        return DenseIndex(embed_texts(model, getattr(tri, texts)), device=graph.device, metric="cosine")
 
-    return graph.cache.get(("tri-graph vectors", texts, id(tri), id(model)), make)[0]
+    return graph.cache.get(("tri-graph vectors", texts, Same(tri), Same(model)), make)
 
 
 def _paths(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.cache import Cache
+from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import read_weights, restored
@@ -172,8 +172,7 @@ class TrajectoryReranker(Operator):
         model = self.embedding or index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
-        # The model is kept with its vectors, so that its id cannot be given to another.
-        _, held = self._cache.get(id(model), lambda: (model, dict[tuple[str, ...], Tensor]()))
+        held: dict[tuple[str, ...], Tensor] = self._cache.get(Same(model), dict)
         new = [p for p in patterns if p not in held]
         if new:
             vectors = check_vectors(model.embed_documents([" ".join(p) for p in new]), len(new))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from graph_retrievers.arguments import choice
@@ -19,7 +17,7 @@ from graph_retrievers.systems.traits import holds_passages, passage_types
 
 __all__ = ["DAMPED", "SpreadingActivation"]
 
-DAMPED = {"hub_exponent": 1.0, "threshold": 0.001}
+DAMPED: dict[str, Any] = {"hub_exponent": 1.0, "threshold": 0.001}
 """How activation walks over passages, which mention much that they are not about: hubs divide what they give."""
 
 
@@ -133,58 +131,38 @@ class SpreadingActivation(Retriever):
         choice("chains", chains, CHAIN_RESULTS)
         if linking is not None and language_model is not None:
             raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
-        compose = partial(
-            _composed,
-            spreading={"steps": steps, "decay": decay, "gate": gate, "semantics": semantics},
-            threshold=threshold,
-            hub_exponent=hub_exponent,
-            linking=linking or partial(EntityLinking, language_model=language_model),
-            chains=chains,
-            chain_search=chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path"),
-            passages=passages,
-            passage_type=passage_type,
-            fuse=fuse,
-        )
-        super().__init__(index, compose, k=k, **options)
-        self._passages = None if self.types is not None or passages is None else (passages, passage_type)
-        self.types = self._returned()
+        self._spreading: dict[str, Any] = {"steps": steps, "decay": decay, "gate": gate, "semantics": semantics}
+        self._threshold, self._hub_exponent = threshold, hub_exponent
+        self._linking, self._language_model = linking, language_model
+        self._chains, self._chain_search = chains, chain_search or ChainSearch(semantics=semantics, as_trails=chains == "path")
+        self._passages, self._passage_type, self._fuse = passages, passage_type, fuse
+        super().__init__(index, k=k, **options)
+
+    def _passage_types(self, index: GraphIndex) -> tuple[str, ...]:
+        """Return the type of passages, where they are apart from entities."""
+        return () if self._passages is None else passage_types(index.graph, self._passage_type)
 
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned: those given, or passages or what is not one."""
-        if self._passages is None:
-            return self.types
-        passages, kind = self._passages
-        graph = self.index.graph
-        if not passage_types(graph, kind):
-            return None
-        return (kind,) if passages else tuple(name for name in graph.type_names if name != kind)
+        passages = self._passage_types(self.index)
+        if self._chosen_types is not None or not passages:
+            return self._chosen_types
+        return passages if self._passages else tuple(name for name in self.index.graph.type_names if name not in passages)
 
-
-def _composed(
-    index: GraphIndex,
-    *,
-    spreading: dict[str, Any],
-    threshold: float | None,
-    hub_exponent: float | None,
-    linking: EntityLinking | Callable[..., EntityLinking],
-    chains: str | None,
-    chain_search: ChainSearch,
-    passages: bool | None,
-    passage_type: str,
-    fuse: bool | None,
-) -> Operator:
-    if hub_exponent is None:
-        hub_exponent = DAMPED["hub_exponent"] if holds_passages(index.graph) else 0.0
-    if threshold is None:
-        threshold = DAMPED["threshold"] if hub_exponent else 0.01
-    excluded = passage_types(index.graph, passage_type) if passages is not None else ()
-    operators: list[Operator] = [
-        linking if isinstance(linking, EntityLinking) else linking(exclude_types=excluded),
-        GatedPropagation(**spreading, threshold=threshold, hub_exponent=hub_exponent, exclude_types=excluded),
-    ]
-    # Chains lead through entities only, so none is the path of a passage.
-    if chains == "hits" or (chains == "path" and not (passages and excluded)):
-        operators.append(chain_search)
-    if passages and excluded:
-        operators.append(PassageGathering(excluded, gate=spreading["gate"]))
-    return fused_with_search(Pipeline(*operators), fuse, index)
+    def _composed(self, index: GraphIndex) -> Operator:
+        excluded, hub_exponent, threshold = self._passage_types(index), self._hub_exponent, self._threshold
+        if hub_exponent is None:
+            hub_exponent = DAMPED["hub_exponent"] if holds_passages(index.graph) else 0.0
+        if threshold is None:
+            threshold = DAMPED["threshold"] if hub_exponent else 0.01
+        operators: list[Operator] = [
+            self._linking or EntityLinking(language_model=self._language_model, exclude_types=excluded),
+            GatedPropagation(**self._spreading, threshold=threshold, hub_exponent=hub_exponent, exclude_types=excluded),
+        ]
+        gathered = self._passages and excluded
+        # Chains lead through entities only, so none is the path of a passage.
+        if self._chains == "hits" or (self._chains == "path" and not gathered):
+            operators.append(self._chain_search)
+        if gathered:
+            operators.append(PassageGathering(excluded, gate=self._spreading["gate"]))
+        return fused_with_search(Pipeline(*operators), self._fuse, index)

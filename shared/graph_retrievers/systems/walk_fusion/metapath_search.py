@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
@@ -205,13 +206,12 @@ class MetapathSearch(Operator):
         if model is None:
             raise MissingSignalError("MetapathSearch compares questions with metapaths; pass embedding= to the index.")
 
-        def make() -> tuple[object, list[ReasoningPath], Tensor]:
+        def make() -> tuple[list[ReasoningPath], Tensor]:
             paths = metapaths(index.graph, start, self.length, self.limit)
             vectors = embed_texts(model, [_text(path) for path in paths]) if paths else torch.empty((0, index.dense.dimension))
-            return model, paths, normalize(vectors.float(), dim=1).to(index.device)
+            return paths, normalize(vectors.float(), dim=1).to(index.device)
 
-        # The model is kept with the vectors, so that its id is not used again.
-        return index.graph.cache.get(("metapaths", id(model), start, self.length, self.limit), make)[1:]
+        return index.graph.cache.get(("metapaths", Same(model), start, self.length, self.limit), make)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import floor
 from typing import Any
 
@@ -160,14 +159,59 @@ class WalkFusion(Retriever):
             if form == "links":
                 raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
             list_weights(weights, 2 if form == "pieces" else 3)
-        self._form = form
-        compose = partial(_composed, seeds=seeds, bridges=bridges, form=form, weights=weights, constant=constant, depth=depth)
-        super().__init__(index, compose, **options)
+        self._form, self._seeds, self._bridges = form, seeds, bridges
+        self._weights, self._constant, self._depth = weights, constant, depth
+        super().__init__(index, **options)
 
     @property
     def form(self) -> str:
         """The form that was given, or the one that fits the index."""
         return self._form or _fitting(self.index)[0]
+
+    def _composed(self, index: GraphIndex) -> Operator:
+        form, why = (self._form, "as given") if self._form else _fitting(index)
+        seeds, bridges, weights, depth = self._seeds, self._bridges, self._weights, self._depth
+        plain = bridges is None and form in ("links", "pieces") and names_join(without_names(index))
+        if form == "links" and weights is not None:
+            why = f"{why}; weights= are for three lists, and this form has one"
+        if form == "pieces" and weights is not None and len(weights) != 2:
+            why, weights = f"{why}; weights= are for three lists, and this form has two", None
+
+        search, links = HybridSearch(depth), form in ("links", "pieces")
+        if seeds is None:
+            # Neighbours of most nodes would tell nothing.
+            seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
+        if bridges is None:
+            bare = form == "names" and not index.graph.has_edges
+            alone = plain or (bare and names_held(index.graph) >= _HELD)
+            bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" and not bare else 0
+            if alone:
+                few = "few documents are linked" if index.graph.has_edges else "there are no edges"
+                why = f"{why}; {few}, so names that texts share join them"
+        paths = Pipeline(
+            HybridSearch(depth, returned=False),
+            PathSearch(
+                seeds,
+                share=_PIECES_SHARE if form == "pieces" else 0.5,
+                dense_weight=_DENSE_WEIGHT if links else 1.0,
+                bridges=bridges,
+                across=form == "pieces",
+                k=depth,
+            ),
+        )
+        activation = Pipeline(EntityLinking(), GatedPropagation(**(DAMPED if form == "names" else {})))
+        lists: dict[str, list[Operator]] = {
+            "links": [paths],
+            "pieces": [search, paths],
+            "names": [paths, Pipeline(HybridSearch(seeds, returned=False), STeX()), activation],
+            "relations": [search, activation, Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth))],
+        }
+        operator, *others = lists[form]
+        if others:
+            weights = weights or WEIGHTS[form]
+            operator = ReciprocalRankFusion(operator, *others, weights=weights, depth=depth, constant=self._constant)
+        operator.reason = f"form {form}: {why}"
+        return operator
 
     def _answered(self, call: Call) -> list[Hits]:
         # Entities that stand for names in texts: the lists follow the names, and search what may be returned.
@@ -201,60 +245,3 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
     share = floor(1000 * names_mentioned(graph)) / 10
     told = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"
     return "names" if names_lead(index) else "links", told
-
-
-def _composed(
-    index: GraphIndex,
-    *,
-    seeds: int | None,
-    bridges: int | None,
-    form: str | None,
-    weights: Sequence[float] | None,
-    constant: int,
-    depth: int,
-) -> Operator:
-    form, why = (form, "as given") if form else _fitting(index)
-    plain = bridges is None and form in ("links", "pieces") and names_join(without_names(index))
-    if form == "links" and weights is not None:
-        why = f"{why}; weights= are for three lists, and this form has one"
-    if form == "pieces" and weights is not None and len(weights) != 2:
-        why, weights = f"{why}; weights= are for three lists, and this form has two", None
-
-    search, links = HybridSearch(depth), form in ("links", "pieces")
-    if seeds is None:
-        # Neighbours of most nodes would tell nothing.
-        seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
-    if bridges is None:
-        bare = form == "names" and not index.graph.has_edges
-        alone = plain or (bare and names_held(index.graph) >= _HELD)
-        bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" and not bare else 0
-        if alone:
-            few = "few documents are linked" if index.graph.has_edges else "there are no edges"
-            why = f"{why}; {few}, so names that texts share join them"
-    paths = Pipeline(
-        HybridSearch(depth, returned=False),
-        PathSearch(
-            seeds,
-            share=_PIECES_SHARE if form == "pieces" else 0.5,
-            dense_weight=_DENSE_WEIGHT if links else 1.0,
-            bridges=bridges,
-            across=form == "pieces",
-            k=depth,
-        ),
-    )
-    lists: list[Operator]
-    if form == "links":
-        lists = [paths]
-    elif form == "pieces":
-        lists = [search, paths]
-    elif form == "names":
-        activation = GatedPropagation(hub_exponent=DAMPED["hub_exponent"], threshold=DAMPED["threshold"])
-        lists = [paths, Pipeline(HybridSearch(seeds, returned=False), STeX()), Pipeline(EntityLinking(), activation)]
-    else:
-        activation = GatedPropagation()
-        lists = [search, Pipeline(EntityLinking(), activation), Pipeline(EntityLinking(budget=0), MetapathSearch(seeds, k=depth))]
-    operator = lists[0]
-    if len(lists) > 1:
-        operator = ReciprocalRankFusion(*lists, weights=weights or WEIGHTS[form], depth=depth, constant=constant)
-    operator.reason = f"form {form}: {why}"
-    return operator
