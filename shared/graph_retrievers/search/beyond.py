@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
-from graph_retrievers import results
-
-__all__ = ["Chains", "Facts", "padded_chains", "padded_facts"]
+__all__ = ["Chains", "Facts", "padded"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,9 @@ class Chains:
     def append(self, other: Chains) -> Chains:
         """Return these chains with the new ones of another at the end; the same path is one chain, whichever operators found it."""
         length = max(self.nodes.shape[1], other.nodes.shape[1])
-        mine, others = (_widened(chains.nodes, length) for chains in (self, other))
+        mine, others = (
+            np.pad(chains.nodes, ((0, 0), (0, length - chains.nodes.shape[1])), constant_values=-1) for chains in (self, other)
+        )
         held = set(map(tuple, mine.tolist()))
         fresh = [row for row, path in enumerate(others.tolist()) if tuple(path) not in held]
         nodes, scores = np.concatenate([mine, others[fresh]]), np.append(self.scores, other.scores[fresh])
@@ -89,36 +88,22 @@ class Facts:
         return replace(self, rows=np.append(self.rows, other.rows[fresh]), scores=np.append(self.scores, other.scores[fresh]))
 
 
-def padded_chains(found: Sequence[Chains | None], device: torch.device) -> results.Chains | None:
-    """Return the chains of several questions as one table, None if there are none."""
-    told = [chains for chains in found if chains is not None]
-    if not told:
-        return None
-    length = max(chains.nodes.shape[1] for chains in told)
-    nodes = [np.empty((0, length), np.int64) if chains is None else _widened(chains.nodes, length) for chains in found]
-    scores = [np.empty(0) if chains is None else chains.scores for chains in found]
-    return results.Chains(_table(nodes, -1, device), _table(scores, -np.inf, device), told[0].operator, told[0].rising)
+def padded(parts: Sequence[Any], pad: float = -1, *, left: bool = False, least: int = 0) -> np.ndarray:
+    """Return lists or arrays of different lengths as one table, with pads behind each: integers, or numbers of single precision.
 
+    An array of more dimensions gets pads in each of them. With `left`, those of the last dimension stand before; it has the length
+    `least` at least. None stands for no entries.
 
-def padded_facts(found: Sequence[Facts | None], device: torch.device) -> results.Facts | None:
-    """Return the facts of several questions as one table, None if there are none."""
-    told = [facts for facts in found if facts is not None]
-    if not told:
-        return None
-    rows = [np.empty(0, np.int64) if facts is None else facts.rows for facts in found]
-    scores = [np.empty(0) if facts is None else facts.scores for facts in found]
-    return results.Facts(_table(rows, -1, device), _table(scores, -np.inf, device), told[0].operator)
-
-
-def _table(parts: Sequence[np.ndarray], pad: float, device: torch.device) -> Any:
-    kind = np.int64 if pad == -1 else np.float32
-    table = np.full((len(parts), max(map(len, parts)), *parts[0].shape[1:]), pad, kind)
-    for row, part in zip(table, parts, strict=True):
-        row[: len(part)] = part
-    return torch.from_numpy(table).to(device)
-
-
-def _widened(paths: np.ndarray, length: int) -> np.ndarray:
-    if paths.shape[1] == length:
-        return paths
-    return np.pad(paths, ((0, 0), (0, length - paths.shape[1])), constant_values=-1)
+    >>> padded([[4, 2], [7]], left=True)
+    array([[ 4,  2],
+           [-1,  7]])
+    """
+    arrays = [None if part is None else np.asarray(part) for part in parts]
+    shapes = [array.shape for array in arrays if array is not None]
+    *shape, width = np.max(shapes, 0) if shapes else (least,)
+    table = np.full((len(arrays), *shape, max(width, least)), pad, np.int64 if isinstance(pad, int) else np.float32)
+    for row, array in zip(table, arrays, strict=True):
+        if array is not None:
+            last = slice(row.shape[-1] - array.shape[-1], None) if left else slice(array.shape[-1])
+            row[(*map(slice, array.shape[:-1]), last)] = array
+    return table

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers import results
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
-from graph_retrievers.search.beyond import Chains, Facts, padded_chains, padded_facts
+from graph_retrievers.search.beyond import Chains, Facts, padded
 
 __all__ = [
     "Candidates",
@@ -129,25 +130,18 @@ class Candidates:
     @classmethod
     def of(cls, ranking: Ranking) -> list[Candidates]:
         """Return the lists of a ranking one by one."""
-        nodes, scores, trails, origins = map(_host, (ranking.nodes, ranking.scores, ranking.trails, ranking.origins))
-        relations = None if ranking.relations is None else _host(ranking.relations)
-        beside = {name: _host(getattr(ranking, name)) for name in _BESIDE if getattr(ranking, name) is not None}
-        chains, facts = ranking.chains, ranking.facts
-        whole = [
-            cls(
-                nodes[b],
-                scores[b],
-                trails[b],
-                origins[b],
-                ranking.operators,
-                None if relations is None else relations[b],
-                {name: table[b] for name, table in beside.items()},
-                ranking.lists,
-                None if chains is None else Chains(*_real(chains.nodes[b], chains.scores[b]), chains.operator, chains.rising),
-                None if facts is None else Facts(*_real(facts.rows[b], facts.scores[b]), facts.operator),
-            )
-            for b in range(len(ranking))
-        ]
+        columns = {name: getattr(ranking, name) for name in ("nodes", "scores", "trails", "origins", "relations", *_BESIDE)}
+        tables = {name: _host(column) for name, column in columns.items() if column is not None}
+        chains, facts, whole = ranking.chains, ranking.facts, []
+        for b in range(len(ranking)):
+            own = {name: table[b] for name, table in tables.items()}
+            nodes, scores, trails, origins = (own.pop(name) for name in ("nodes", "scores", "trails", "origins"))
+            part = cls(nodes, scores, trails, origins, ranking.operators, own.pop("relations", None), own, ranking.lists)
+            if chains is not None:
+                part.chains = Chains(*_real(chains.nodes[b], chains.scores[b]), chains.operator, chains.rising)
+            if facts is not None:
+                part.facts = Facts(*_real(facts.rows[b], facts.scores[b]), facts.operator)
+            whole.append(part)
         return [part.taken(np.flatnonzero(part.nodes >= 0)) for part in whole]
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
@@ -172,6 +166,10 @@ class Candidates:
         chains = before.chains if self.chains is None else self.chains
         return replace(self, chains=chains, facts=before.facts if self.facts is None else self.facts)
 
+    def unranked(self) -> Candidates:
+        """Return these candidates without their ranks in the lists of a fusion."""
+        return replace(self, beside={name: column for name, column in self.beside.items() if name != "ranks"}, lists=())
+
     def joined(self, other: Candidates) -> Candidates:
         """Return these candidates, and behind them those of `other` that are new; of each node the first counts, not the best.
 
@@ -189,17 +187,10 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     relations = None
     if any(part.relations is not None for part in parts):
         relations = np.concatenate([_wider(part.steps(), length - 1) for part in parts])
-    lists = next((part.lists for part in parts if part.lists), ())
     # Ranks in other lists than the first ones told are not kept.
-    held = [{name: value for name, value in part.beside.items() if name != "ranks" or part.lists == lists} for part in parts]
-    beside = {}
-    for name in dict.fromkeys(name for columns in held for name in columns):
-        width = max(columns[name].shape[1:] for columns in held if name in columns)
-        column = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
-        for table, columns in zip(column, held, strict=True):
-            if name in columns:
-                table[(slice(None), *map(slice, columns[name].shape[1:]))] = columns[name]
-        beside[name] = np.concatenate(column)
+    lists = next((part.lists for part in parts if part.lists), ())
+    parts = [part if part.lists == lists else part.unranked() for part in parts]
+    names = dict.fromkeys(name for part in parts for name in part.beside)
     return Candidates(
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.scores for part in parts]),
@@ -207,7 +198,7 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
         np.concatenate([_numbered(part, operators) for part in parts]),
         operators,
         relations,
-        beside,
+        {name: np.concatenate(_beside(parts, name)) for name in names},
         lists,
         _together([part.chains for part in parts]),
         _together([part.facts for part in parts]),
@@ -216,32 +207,42 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
 
 def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
     """Return lists of candidates as one ranking, with the last 32 nodes of trails."""
-    width = max(map(len, found), default=0)
-    length = min(max((part.trails.shape[1] for part in found if len(part)), default=1), LONGEST_TRAIL)
-    told = any(part.relations is not None for part in found)
+    if not found:
+        return Ranking.empty(0, device)
     operators = _operators(found)
-    nodes = np.full((len(found), width), -1, np.int64)
-    scores = np.full((len(found), width), -np.inf, np.float32)
-    origins, trails = np.full_like(nodes, -1), np.full((len(found), width, length), -1, np.int64)
-    relations = np.full((len(found), width, length - 1), -1, np.int64) if told else None
-    for b, part in enumerate(found):
-        if not len(part):
-            continue
-        nodes[b, : len(part)], origins[b, : len(part)] = part.nodes, _numbered(part, operators)
-        scores[b, : len(part)] = part.scores
-        kept = part.trails[:, -length:]
-        trails[b, : len(part), length - kept.shape[1] :] = kept
-        if relations is not None and part.relations is not None and length > 1:
-            steps = part.relations[:, 1 - length :]
-            relations[b, : len(part), length - 1 - steps.shape[1] :] = steps
-    beside = {name: _table([part.beside.get(name) for part in found], width, pad) for name, pad in _BESIDE.items()}
-    tables: dict[str, np.ndarray | None] = {"nodes": nodes, "scores": scores, "trails": trails, "origins": origins}
-    tables |= {"relations": relations, **beside}
-    columns: dict[str, Any] = {name: torch.from_numpy(t).to(device) for name, t in tables.items() if t is not None}
-    lists = next((part.lists for part in found if part.lists), ())
-    columns["chains"] = padded_chains([part.chains for part in found], device)
-    columns["facts"] = padded_facts([part.facts for part in found], device)
-    return Ranking(operators=operators, lists=lists, **columns)
+
+    def table(parts: Sequence[Any], pad: float = -1, left: bool = False) -> Tensor:
+        return torch.from_numpy(padded(parts, pad, left=left)).to(device)
+
+    columns: dict[str, Any] = {
+        "nodes": table([part.nodes for part in found]),
+        "scores": table([part.scores for part in found], -np.inf),
+        "trails": table([part.trails[:, -LONGEST_TRAIL:] for part in found], left=True),
+        "origins": table([_numbered(part, operators) for part in found]),
+    }
+    if any(part.relations is not None for part in found):
+        columns["relations"] = table([part.steps()[:, 1 - LONGEST_TRAIL :] for part in found], left=True)
+    names = [name for name in _BESIDE if any(name in part.beside for part in found)]
+    columns |= {name: table(_beside(found, name), _BESIDE[name]) for name in names}
+    chains, facts = [part.chains for part in found], [part.facts for part in found]
+    if first := next(filter(None, chains), None):
+        scores = table([each and each.scores for each in chains], -np.inf)
+        columns["chains"] = results.Chains(table([each and each.nodes for each in chains]), scores, first.operator, first.rising)
+    if best_facts := next(filter(None, facts), None):
+        scores = table([each and each.scores for each in facts], -np.inf)
+        columns["facts"] = results.Facts(table([each and each.rows for each in facts]), scores, best_facts.operator)
+    return Ranking(operators=operators, lists=next((part.lists for part in found if part.lists), ()), **columns)
+
+
+def _beside(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
+    """Return what stands beside the nodes of each of some candidates by a name, all equally wide; pads where nothing does."""
+    held = [part.beside.get(name) for part in parts]
+    width = max(column.shape[1:] for column in held if column is not None)
+    tables = [np.full((len(part), *width), _BESIDE[name]) for part in parts]
+    for table, column in zip(tables, held, strict=True):
+        if column is not None:
+            table[(slice(None), *map(slice, column.shape[1:]))] = column
+    return tables
 
 
 def _operators(parts: Sequence[Candidates]) -> tuple[str, ...]:
@@ -266,18 +267,6 @@ def _together(parts: Sequence[Any]) -> Any:
     """Return the chains, or the facts, of all that have some, each once."""
     told = [part for part in parts if part is not None]
     return reduce(lambda left, right: left.append(right), told) if told else None
-
-
-def _table(parts: Sequence[np.ndarray | None], width: int, pad: float) -> np.ndarray | None:
-    told = [part for part in parts if part is not None]
-    if not told:
-        return None
-    longest = max(part.shape[1:] for part in told)
-    table = np.full((len(parts), width, *longest), pad, told[0].dtype)
-    for row, part in zip(table, parts, strict=True):
-        if part is not None:
-            row[(slice(len(part)), *map(slice, part.shape[1:]))] = part
-    return table
 
 
 def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
@@ -413,14 +402,12 @@ def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int
     origin, scores = _fitting("stacked", len(steps), origin=origin, scores=scores)
     _check_places("stacked", origin, before)
     operators, own = _with(before.operators, name)
-    longest, length = max(map(len, steps), default=0), before.trails.shape[1]
-    trails = np.full((len(steps), length + longest), -1, np.int64)
-    relations = None if before.relations is None else np.full((len(steps), length + longest - 1), -1, np.int64)
-    for row, (place, walked) in enumerate(zip(origin.tolist(), steps, strict=True)):
-        begin = longest - len(walked)
-        trails[row, begin : begin + length], trails[row, begin + length :] = before.trails[place], walked
-        if relations is not None and before.relations is not None:
-            relations[row, begin : begin + length - 1] = before.relations[place]
+    places, ways = list(zip(origin.tolist(), steps, strict=True)), before.trails.shape[1]
+    trails = padded([[*before.trails[place].tolist(), *walked] for place, walked in places], left=True, least=ways)
+    relations = None
+    if before.relations is not None:
+        told = [[*before.relations[place].tolist(), *(-1 for _ in walked)] for place, walked in places]
+        relations = padded(told, left=True, least=ways - 1)
     origins = np.where([len(walked) > 0 for walked in steps], own, before.origins[origin]) if steps else origin
     return Candidates(trails[:, -1], scores, trails, origins, operators, relations)
 

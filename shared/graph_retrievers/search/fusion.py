@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -62,7 +61,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
         part of its score, of the first among equals, and the context of the first that has one. Ranks in lists that were fused
         before are not kept.
     """
-    lists = [_unranked(part) if "ranks" in part.beside else part for part in lists]
+    lists = [part.unranked() if "ranks" in part.beside else part for part in lists]
     part = np.concatenate(parts)
     # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
     turn = np.argsort(-part.astype(np.float32), kind="stable")
@@ -84,10 +83,6 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
         merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
     merged.lists, merged.scores = names, falling(scores[by])
     return merged
-
-
-def _unranked(found: Candidates) -> Candidates:
-    return replace(found, beside={name: column for name, column in found.beside.items() if name != "ranks"}, lists=())
 
 
 class ReciprocalRankFusion(Composite):

@@ -14,7 +14,7 @@ from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.results import LONGEST_TRAIL
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.beyond import Facts
+from graph_retrievers.search.beyond import Facts, padded
 from graph_retrievers.search.candidates import Candidates, falling, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.facts import NearestEdges, edge_mask, started_edges
@@ -247,12 +247,7 @@ def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndar
                 trail, relations = paths[node]
                 paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*relations, relation][1 - LONGEST_TRAIL :])
                 reached.append(other)
-    longest = max((len(trail) for trail, _ in paths.values()), default=1)
-    trails, steps = np.full((len(nodes), longest), -1), np.full((len(nodes), longest - 1), -1)
-    for place, node in enumerate(nodes):
-        trail, relations = paths[node]
-        trails[place, longest - len(trail) :], steps[place, longest - len(trail) :] = trail, relations
-    return trails, steps
+    return padded([paths[node][0] for node in nodes], left=True, least=1), padded([paths[node][1] for node in nodes], left=True)
 
 
 class GRetriever(Retriever):

@@ -16,6 +16,7 @@ from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.beyond import padded
 from graph_retrievers.search.candidates import Candidates, falling, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -318,7 +319,7 @@ def _paths(
     capitals begins the path behind this passage.
     """
     graph, strongest = question.queries.index.graph, dict(zip(rows.tolist(), leading.tolist(), strict=True))
-    paths = []
+    trails, relations = list[list[int]](), list[list[int]]()
     for node in nodes.tolist():
         path, steps, entity = [node], list[int](), strongest.get(node, -1)
         while entity >= 0 and active.before[entity] >= 0:
@@ -333,13 +334,9 @@ def _paths(
         # A path begins where a traversal may start.
         while steps and not question.started(np.array(path[:1]))[0]:
             del path[0], steps[0]
-        paths.append((path, steps))
-    width = max((len(path) for path, _ in paths), default=1)
-    trails, relations = np.full((len(paths), width), -1), np.full((len(paths), width - 1), -1)
-    for place, (path, steps) in enumerate(paths):
-        trails[place, width - len(path) :] = path
-        relations[place, width - 1 - len(steps) :] = steps
-    return trails, relations
+        trails.append(path)
+        relations.append(steps)
+    return padded(trails, left=True, least=1), padded(relations, left=True)
 
 
 def _name_number(text: str, name: str) -> int | None:

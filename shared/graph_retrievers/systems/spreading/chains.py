@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.search.beyond import Chains
+from graph_retrievers.search.beyond import Chains, padded
 from graph_retrievers.search.candidates import Candidates, falling, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question, slices
@@ -234,10 +234,8 @@ def _along(found: Candidates, chains: np.ndarray) -> Candidates:
     for row in chains.tolist():
         for end in range(1, sum(node >= 0 for node in row)):
             paths.setdefault(row[end], row[: end + 1])
-    pads = np.full((len(found), max(chains.shape[1] - found.trails.shape[1], 0)), -1)
-    trails, relations = np.concatenate([pads, found.trails], 1), np.concatenate([pads, found.steps()], 1)
+    trails, relations = found.trails.tolist(), found.steps().tolist()
     for place, node in enumerate(found.nodes.tolist()):
         if node in paths:
-            trails[place], relations[place] = -1, -1
-            trails[place, -len(paths[node]) :] = paths[node]
-    return replace(found, trails=trails, relations=None if found.relations is None else relations)
+            trails[place], relations[place] = paths[node], [-1] * (len(paths[node]) - 1)
+    return replace(found, trails=padded(trails, left=True, least=1), relations=padded(relations, left=True))

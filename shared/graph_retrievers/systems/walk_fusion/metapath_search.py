@@ -17,6 +17,7 @@ from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.beyond import padded
 from graph_retrievers.search.candidates import Candidates, best, falling
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
@@ -168,14 +169,11 @@ class MetapathSearch(Operator):
         scores = np.bincount(at, part[turn])
         by = best(scores, self.k, nodes)
         chosen = turn[first[by]]
-        trails = np.full((len(by), max(trails.shape[1] for trails in ways)), -1)
-        relations = np.full_like(trails[:, 1:], -1)
         inside = chosen - (np.cumsum(sizes) - sizes)[route[chosen]]
-        for place, (r, n) in enumerate(zip(route[chosen].tolist(), inside.tolist(), strict=True)):
-            length = ways[r].shape[1]
-            trails[place, -length:] = ways[r][n]
-            relations[place, 1 - length :] = [question.relation(step.relation) for step in routes[r][0][1:]]
-        return replace(Candidates.seeds(nodes[by], falling(scores[by]), self.name), trails=trails, relations=relations)
+        trails = padded([ways[r][n] for r, n in zip(route[chosen].tolist(), inside.tolist(), strict=True)], left=True)
+        walked = [[question.relation(step.relation) for step in routes[r][0][1:]] for r in route[chosen].tolist()]
+        seeds = Candidates.seeds(nodes[by], falling(scores[by]), self.name)
+        return replace(seeds, trails=trails, relations=padded(walked, left=True))
 
     def _walked(self, question: Question, routes: list[_Route]) -> Search[list[np.ndarray]]:
         """Find the nodes that each route reaches, each at the end of its trail, shape [n, L]: of several the lowest rows."""
