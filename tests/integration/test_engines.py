@@ -12,7 +12,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from graph_retrievers import Edge, GraphIndex, Node, WalkFusion, minilm
+from graph_retrievers import Edge, GraphIndex, Node, WalkFusion, build_retriever, minilm
 from graph_retrievers.cli import main
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, read_folder
 from graph_retrievers.errors import (
@@ -525,6 +525,80 @@ def test_nodes_of_others_are_not_deleted(database, client, others):
     with pytest.raises(InvalidArgumentError, match="1 of the 1 nodes with the label .* were not written by write_graph, and would"):
         write_index(index, database, client, "works", replace=True)
     assert not client.collection_exists("works")
+
+
+@pytest.mark.parametrize("payload", [None, {"node_id": "theirs"}, {"digest": "0"}])
+def test_points_of_others_are_not_deleted(database, client, payload):
+    index = GraphIndex.from_texts(["A loom.", "A card.", "A mill."], vectors=np.eye(3))
+    write_index(index, database, client, "works")
+    held = contents(database, client)[0]
+    client.upsert("works", [models.PointStruct(id=7, vector={"": [1.0, 0.0, 0.0]}, payload=payload)])
+    wide = GraphIndex.from_texts(["A loom.", "A card.", "A mill."], vectors=np.eye(4)[:3])
+    for other in (index.with_changes(delete=["1"]), wide):
+        with pytest.raises(
+            InvalidArgumentError, match="'works' holds points that were not written here, such as 7, and would be del"
+        ):
+            write_index(other, database, client, "works", replace=True)
+    assert client.count("works").count == 4 and contents(database, QdrantClient(":memory:"))[0] == held
+
+
+def test_two_nodes_of_one_point_are_refused(database, client):
+    made = point_id("loom")
+    index = GraphIndex.from_texts(["A card.", "A loom.", "A mill."], ids=[made, "loom", "mill"])
+    with pytest.raises(
+        InvalidArgumentError, match=f"The nodes '{made}' and 'loom' have the same point in Qdrant, {made}, which is"
+    ):
+        write_index(index, database, client, "works")
+    assert not client.collection_exists("works") and contents(database, client)[0] == {}
+
+
+def test_dot_products_that_are_no_cosines_are_refused(database, client):
+    texts, vectors = ["A loom.", "A card."], np.diag([1.0, 2.0])
+    with pytest.raises(InvalidArgumentError, match="compares its vectors by dot products, and engines by cosine, .* metric="):
+        write_index(GraphIndex.from_texts(texts, vectors=vectors, metric="dot"), database, client, "works")
+    assert not client.collection_exists("works")
+    write_index(GraphIndex.from_texts(texts, vectors=vectors, metric="cosine"), database, client, "works")
+    # The same cosines, and a row of zeros, which is no vector.
+    assert write_index(GraphIndex.from_texts(texts, vectors=np.eye(2), metric="dot"), database, client, "works").points == NOTHING
+    assert write_index(GraphIndex.from_texts(texts, vectors=np.diag([1.0, 0.0])), database, client, "works").points == Changes(1)
+
+
+def test_long_texts_are_written_in_smaller_requests(database, client, monkeypatch):
+    texts = [" ".join(f"w{place}x{word}" for word in range(200)) for place in range(10)] + ["a loom"] * 5
+    index = GraphIndex.from_texts(texts, vectors=np.eye(15))
+    # Two texts, or two points of 15 and twice 200 numbers.
+    monkeypatch.setattr("graph_retrievers.stores.cypher.writer._CHARACTERS", 2 * len(texts[0]) + 5)
+    monkeypatch.setattr("graph_retrievers.stores.qdrant_points._NUMBERS", 2 * 415)
+    breaking = Breaking(monkeypatch, client)
+    sizes, plain = [], CypherDatabase.write
+    breaking.upsert = lambda name, points: sizes.append(len(points)) or client.upsert(name, points)
+    monkeypatch.setattr(
+        CypherDatabase, "write", lambda self, text, **given: sizes.append(len(given.get("rows", ""))) or plain(self, text, **given)
+    )
+    assert write_index(index, database, breaking, "works")[::2] == (Changes(15), Changes(15))
+    assert [size for size in sizes if size] == [2, 2, 2, 2, 2, 5] * 2
+    # One that is larger than that is written all the same.
+    monkeypatch.setattr("graph_retrievers.stores.cypher.writer._CHARACTERS", 5)
+    monkeypatch.setattr("graph_retrievers.stores.qdrant_points._NUMBERS", 5)
+    emptied(database)
+    assert write_index(index, database, client, "other")[::2] == (Changes(15), Changes(15))
+    assert client.count("other").count == 15
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("relations", [["knows"], ["knows", "likes"]])
+def test_the_default_is_that_in_memory(database, client, vectors, relations):
+    names = [f"{trade} {place}" for place, trade in enumerate(TRADES)]
+    nodes = [Node(name, f"text {place}", name, ("tool", "house")[place % 2]) for place, name in enumerate(names)]
+    edges = [(name, names[place - 3], relations[place % len(relations)]) for place, name in enumerate(names)]
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(16) if vectors else None)
+    write_index(index, database, client, "works", length_drift=0)
+    words = QdrantWords(client, "works")
+    remote = remote_of(database, client) if vectors else RemoteIndex(CypherGraphStore(database), words=words)
+    retriever, local = RemoteRetriever(remote), build_retriever(None, index)
+    assert retriever.name == local.name == ("bm25" if not vectors else "walk-fusion" if relations[1:] else "spreading")
+    asked = ["Which house knows Card 1?", "text 4", "the Kiln"]
+    assert_same(retriever.retrieve_batch(asked), local.retrieve_batch(asked))
 
 
 class Refusing:

@@ -51,6 +51,10 @@ NODE, _DIGEST = "node_id", "digest"
 BM25_SETTINGS = ("k1", "b", "stopwords")
 _SPACE = UUID("6f1c5b0e-58a5-4f0c-9d3b-0a8a4c1f7d52")
 _SCANNED = 1000
+# By which the length of a vector may differ from 1.
+_NEAR = 1e-3
+# Of vectors, in a request: a server takes 32 MB unless it is told otherwise, and a number is up to 22 characters.
+_NUMBERS = 1_000_000
 
 
 class QdrantPoints:
@@ -78,8 +82,9 @@ class QdrantPoints:
     MissingSignalError
         If the index has no BM25, or nothing to write.
     InvalidArgumentError
-        If the collection was not made here, lacks such sparse vectors, has vectors of another model, or more than half of its
-        points would be deleted.
+        If the collection was not made here, holds points of others, lacks such sparse vectors, has vectors of another model, or
+        more than half of its points would be deleted; if two nodes have one point (see :func:`point_id`); if vectors are
+        compared by dot products and have several lengths.
     DimensionMismatchError
         If its vectors have another width.
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
@@ -107,6 +112,7 @@ class QdrantPoints:
             raise MissingSignalError("The index has no vectors to write; build it with embedding= or vectors=.")
         self.bm25 = bm25 if words is not None else None
         drift, self.named = fraction("length_drift", length_drift), index.embedding_name
+        self._check_ids()
         with reaching():
             self.new = not client.collection_exists(collection)
             told = None if self.new else settings(client, collection)
@@ -115,13 +121,34 @@ class QdrantPoints:
             self.fresh = self.new
             if not self.new:
                 self._check(told or {}, replace, beside)
-            if not self.fresh:
-                self.gone = self._absent(replace)
+                gone = self._absent(replace)
+                self.gone = [] if self.fresh else gone
+        if self.dense is not None and (self.own or self.fresh):
+            self._check_lengths(self.dense)
         self.mean = 0.0
         if isinstance(self.bm25, BM25):
             self.mean, before = self.bm25.mean_length, (told or {}).get("mean length")
             if before and abs(self.mean / before - 1) <= drift:
                 self.mean = before
+
+    def _check_ids(self) -> None:
+        """Raise InvalidArgumentError if two nodes have one point: the id of one is the UUID that is made of the id of the other."""
+        ids = self.index.graph.ids
+        owners = dict(zip(map(point_id, ids), ids, strict=True))
+        if len(owners) < len(ids):
+            one = next(node for node in ids if owners[point_id(node)] != node)
+            raise InvalidArgumentError(
+                f"The nodes {shown(one)} and {shown(owners[point_id(one)])} have the same point in Qdrant, {point_id(one)}, which "
+                "is the id of one and is made of that of the other; give one of them another id."
+            )
+
+    def _check_lengths(self, dense: DenseIndex) -> None:
+        """Raise InvalidArgumentError if vectors are compared by dot products that are no cosines."""
+        if dense.metric == "dot" and bool((((dense.norms - 1).abs() > _NEAR) & (dense.norms > 0)).any()):
+            raise InvalidArgumentError(
+                "The index compares its vectors by dot products, and engines by cosine, which gives other answers for vectors of "
+                'several lengths; build it with metric="cosine", or give vectors of length 1.'
+            )
 
     def _check(self, told: Mapping[str, Any], replace: bool, beside: bool) -> None:
         """Raise an error if a collection that is there cannot take the index; with `replace` it is made anew."""
@@ -156,8 +183,14 @@ class QdrantPoints:
         held, gone, offset = 0, list[Any](), None
         while True:
             points, offset = self.client.scroll(
-                self.collection, limit=_SCANNED, offset=offset, with_payload=[NODE], with_vectors=False
+                self.collection, limit=_SCANNED, offset=offset, with_payload=[NODE, _DIGEST], with_vectors=False
             )
+            others = [point.id for point in points if self.own and not {NODE, _DIGEST} <= (point.payload or {}).keys()]
+            if others:
+                raise InvalidArgumentError(
+                    f"The collection {self.collection!r} holds points that were not written here, such as {others[0]}, and would "
+                    "be deleted; move them to another collection, or give another name."
+                )
             held += len(points)
             gone += [point.id for point in points if node_of(point) not in self.index.graph]
             if offset is None:
@@ -210,11 +243,11 @@ class QdrantPoints:
             progress_bar(total=len(ids), desc="writing points", unit="node", disable=not show_progress) as bar,
         ):
             for start in range(0, len(self.gone), size):
-                part = models.PointIdsList(points=self.gone[start : start + size])
+                absent = models.PointIdsList(points=self.gone[start : start + size])
                 if self.own:
-                    self.client.delete(self.collection, part)
+                    self.client.delete(self.collection, absent)
                 else:
-                    self.client.delete_vectors(self.collection, [self.words], part.points)
+                    self.client.delete_vectors(self.collection, [self.words], absent.points)
             for start in range(0, len(ids), size):
                 rows = range(start, min(start + size, len(ids)))
                 points = self._points(rows, weights)
@@ -223,12 +256,13 @@ class QdrantPoints:
                     held = self.client.retrieve(self.collection, asked, with_payload=[_DIGEST], with_vectors=False)
                     known = {str(point.id): (point.payload or {}).get(_DIGEST) for point in held}
                     points = [point for point in points if known.get(point.id) != point.payload[_DIGEST]]
-                    if points:
-                        self.client.upsert(self.collection, points)
+                    for part in _requests(points):
+                        self.client.upsert(self.collection, part)
                 else:
                     name = str(self.words)
-                    own = [models.PointVectors(id=point.id, vector={name: point.vector[name]}) for point in points]
-                    self.client.update_vectors(self.collection, own)
+                    for part in _requests(points):
+                        own = [models.PointVectors(id=point.id, vector={name: point.vector[name]}) for point in part]
+                        self.client.update_vectors(self.collection, own)
                 written += len(points)
                 bar.update(len(rows))
         return Changes(written, 0, len(self.gone))
@@ -269,6 +303,20 @@ class QdrantPoints:
                 f"Another write to the collection {self.collection!r} began while this one ran, and each may have undone what the "
                 "other wrote. Let both end, and write again, one at a time."
             )
+
+
+def _requests(points: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield points in parts whose vectors a server takes in one request; one with very many words is alone."""
+    part, room = list[Any](), _NUMBERS
+    for point in points:
+        size = sum(len(held) if isinstance(held, list) else 2 * len(held.indices) for held in point.vector.values())
+        if part and size > room:
+            yield part
+            part, room = [], _NUMBERS
+        part.append(point)
+        room -= size
+    if part:
+        yield part
 
 
 def settings(client: Any, collection: str) -> dict[str, Any] | None:

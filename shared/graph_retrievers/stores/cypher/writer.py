@@ -38,6 +38,8 @@ __all__ = [
 
 # Characters of an id: an entry of an index of Neo4j has 8 KB.
 _LONGEST = 2000
+# Of texts, in a query: a database holds all of a transaction in memory.
+_CHARACTERS = 10_000_000
 
 
 def write_graph(
@@ -152,7 +154,7 @@ def write_rows(
 
 def _write_nodes(database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, size: int, show_progress: bool) -> Changes:
     schema, names, written, moved = database.schema, database.schema.names(), 0, 0
-    for rows in _batches(range(len(graph)), size, "writing nodes", show_progress):
+    for rows in _batches(graph.texts, size, "writing nodes", show_progress):
         batch = [_node_row(schema, graph, row, table) for row in rows]
         asked = [{"id": row["id"], "digest": row["digest"]} for row in batch]
         held = {row["id"]: row for row in database.read(_HELD.format(**names), rows=asked)}
@@ -357,9 +359,14 @@ def _metadata_text(node: Node) -> str | None:
     return json.dumps(fields, ensure_ascii=False, default=str) if fields else None
 
 
-def _batches(items: Sequence[Any], size: int, description: str, show_progress: bool) -> Iterator[Sequence[Any]]:
-    with progress_bar(total=len(items), desc=description, unit="row", disable=not show_progress) as bar:
-        for start in range(0, len(items), size):
-            part = items[start : start + size]
-            yield part
-            bar.update(len(part))
+def _batches(texts: Sequence[str], size: int, description: str, show_progress: bool) -> Iterator[range]:
+    """Yield the rows of some texts in parts that a query takes."""
+    start = 0
+    with progress_bar(total=len(texts), desc=description, unit="row", disable=not show_progress) as bar:
+        while start < len(texts):
+            stop, room = start + 1, _CHARACTERS - len(texts[start])
+            while stop < min(start + size, len(texts)) and len(texts[stop]) <= room:
+                stop, room = stop + 1, room - len(texts[stop])
+            yield range(start, stop)
+            bar.update(stop - start)
+            start = stop

@@ -22,6 +22,7 @@ from graph_retrievers.stores.remote.backend import StoredQuestion, Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
+from graph_retrievers.systems.registry import build_retriever, default_retriever
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
@@ -36,9 +37,10 @@ class RemoteRetriever(BaseRetriever):
     Parameters
     ----------
     index : RemoteIndex
-    system : callable, default WalkFusion
+    system : callable, optional
         From a :class:`~graph_retrievers.index.GraphIndex` and `options` to a
-        :class:`~graph_retrievers.retrievers.retriever.Retriever`: a class such as ``FastInsight``.
+        :class:`~graph_retrievers.retrievers.retriever.Retriever`: a class such as ``FastInsight``. By default what
+        :func:`~graph_retrievers.systems.registry.default_retriever` chooses in memory, and WalkFusion without `words`.
     **options
         Keywords of `system`.
 
@@ -69,10 +71,13 @@ class RemoteRetriever(BaseRetriever):
     >>> hits = RemoteRetriever(index, FastInsight, budget=50).retrieve("Which loom?")  # doctest: +SKIP
     """
 
-    def __init__(self, index: RemoteIndex, system: Callable[..., Retriever] = WalkFusion, **options: Any) -> None:
+    def __init__(self, index: RemoteIndex, system: Callable[..., Retriever] | None = None, **options: Any) -> None:
+        stored = index.opened()
+        if system is None:
+            system = _default(stored)
         name = getattr(system, "__name__", type(system).__name__)
         try:
-            made = system(index.opened(), **options)
+            made = system(stored, **options)
         except WholeGraphError as error:
             hint = {"WalkFusion": ' Give form="links".', "SpreadingActivation": " Give hub_exponent=."}.get(name, "")
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
@@ -137,6 +142,20 @@ class RemoteRetriever(BaseRetriever):
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
+
+
+def _default(index: GraphIndex) -> Callable[..., Retriever]:
+    """Return what makes the default retriever in memory; WalkFusion where nothing is told of the graph."""
+    try:
+        name = default_retriever(index)
+    except WholeGraphError:
+        return WalkFusion
+
+    def build(stored: GraphIndex, **options: Any) -> Retriever:
+        return build_retriever(None, stored, **options)
+
+    build.__name__ = name
+    return build
 
 
 def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:
