@@ -10,6 +10,7 @@ import numpy as np
 
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.hits import Hits, to_hits
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever, time_limited
