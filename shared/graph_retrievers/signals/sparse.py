@@ -112,28 +112,34 @@ class TermSignal(Signal):
 
     def table(self, queries: Sequence[str]) -> Tensor:
         """Return the scores of every row: Tensor, shape [B, N], float32."""
-        return self._added(len(queries), *self._entries(queries))
+        pointers, terms, weights = self._terms(queries)
+        table = torch.zeros((len(queries), len(self)), device=self.device)
+        owners = torch.repeat_interleave(pointers.diff(), output_size=terms.numel()).tolist()
+        # Term by term, as the entries of common words in one list would take more memory than the table.
+        for query, (start, stop), weight in zip(owners, self._ends(terms).tolist(), weights.tolist(), strict=True):
+            table[query].index_add_(0, self.rows[start:stop], self.data[start:stop], alpha=weight)
+        return table
+
+    def _ends(self, terms: Tensor) -> Tensor:
+        """Return where the entries of each of some terms begin and end: int64, shape [T, 2]."""
+        return torch.stack([self.indptr[terms], self.indptr[terms + 1]], 1)
 
     def _entries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Return ``query * N + row`` and the weighted score of each entry of the terms of queries, by query."""
         pointers, terms, weights = self._terms(queries)
-        start, stop = self.indptr[terms], self.indptr[terms + 1]
+        ends = self._ends(terms)
         if not terms.numel():
             return terms, weights
         # One answer of the device to wait for: with their sum, repeats do not wait for lengths.
-        parts = [slice(*ends) for ends in torch.stack([start, stop], 1).tolist()]
+        parts, lengths = [slice(*pair) for pair in ends.tolist()], ends.diff().flatten()
         rows, total = torch.cat([self.rows[part] for part in parts]), sum(part.stop - part.start for part in parts)
-        repeated = torch.repeat_interleave(weights, stop - start, output_size=total)
+        repeated = torch.repeat_interleave(weights, lengths, output_size=total)
         scores = torch.cat([self.data[part] for part in parts]).mul_(repeated)
         if len(queries) > 1:
             first = torch.arange(len(queries), device=self.device) * len(self)
             first = torch.repeat_interleave(first, pointers.diff(), output_size=terms.numel())
-            rows = rows + torch.repeat_interleave(first, stop - start, output_size=total)
+            rows = rows + torch.repeat_interleave(first, lengths, output_size=total)
         return rows, scores
-
-    def _added(self, count: int, entries: Tensor, scores: Tensor) -> Tensor:
-        """Return a table, shape [B, N], of the sums of entries."""
-        return torch.zeros(count * len(self), device=self.device).index_add_(0, entries, scores).view(count, len(self))
 
     def scores(self, queries: Sequence[str], batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
@@ -183,10 +189,9 @@ class TermSignal(Signal):
             found = [self.search(queries[part], k, mask) for part, mask in zip(parts, masks, strict=True)]
             scores, rows = map(torch.cat, zip(*found, strict=True))
             return scores, rows
-        entries = self._entries(queries)
-        if entries[0].numel() * _DENSE < len(queries) * len(self):
-            return self._search_matches(len(queries), *entries, k, allowed)
-        scores = self._added(len(queries), *entries)
+        if int(self._ends(self._terms(queries)[1]).diff().sum()) * _DENSE < len(queries) * len(self):
+            return self._search_matches(len(queries), *self._entries(queries), k, allowed)
+        scores = self.table(queries)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, 0.0)
         values, rows = top_k(scores, k)
