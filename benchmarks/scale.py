@@ -163,7 +163,7 @@ def page(rows: dict[int, dict[str, float]]) -> str:
 
 def sizing(rows: dict[int, dict[str, float]]) -> str:
     """Return the table that sizes a corpus."""
-    few, many = sorted(rows)[-2:]
+    few, many = sorted(rows)[-2:] if len(rows) > 1 else 2 * list(rows)
     lines = ["", SIZING.format(length=LENGTH, dimension=DIMENSION), ""]
     lines.append("| nodes | documents | setting | memory, GB | disk, GB | built, s | one question, ms | how known |")
     lines.append("| --- " * 8 + "|")

@@ -18,6 +18,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker
+from graph_retrievers.systems.pagerank import PPR, TransitionGraph
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.apples import TEXTS, VECTORS, ids, index
@@ -243,3 +244,19 @@ def test_a_ready_index_gives_the_same_and_prepares_nothing_at_its_first_question
         with pytest.raises(pytest.fail.Exception):
             WalkFusion(late, form="links").retrieve("Which loom?")
     assert found == WalkFusion(late, form="links").retrieve("Which loom?")
+
+
+def test_what_a_retriever_alone_needs_is_made_with_it_on_an_index_that_is_prepared(monkeypatch, tmp_path):
+    made, plain = [], TransitionGraph.__init__
+    monkeypatch.setattr(TransitionGraph, "__init__", lambda self, *given: made.append(given) or plain(self, *given))
+    edges = [("0", "1", "r"), ("1", "2", "r")]
+    index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=edges, vectors=np.eye(3))
+    index.save(tmp_path / "index")
+    plainly = PPR(index)
+    assert not index.prepared and not made
+    hits = plainly.retrieve("loom", vector=np.eye(3)[0])
+    assert len(made) == 1
+    ready = GraphIndex.load(tmp_path / "index", ready=True)
+    retriever = PPR(ready.with_models(embedding=HashEmbedding(3)))
+    assert ready.prepared and len(made) == 2
+    assert retriever.retrieve("loom", vector=np.eye(3)[0]) == hits and len(made) == 2

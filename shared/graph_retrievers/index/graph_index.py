@@ -360,7 +360,8 @@ class GraphIndex:
     def prepare(self) -> GraphIndex:
         """Make what most retrievers need of graph and signals, which the first question makes otherwise; return the index.
 
-        A process that answers many questions calls it before the first. Models are not loaded.
+        A process that answers many questions calls it before the first. Models are not loaded. What a retriever alone needs, such
+        as the matrix of PPR, is made with the retriever then.
 
         >>> len(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]]).prepare())
         2
@@ -368,7 +369,14 @@ class GraphIndex:
         _ = self.graph.incidence, name_types(self.graph)
         for signal in self.signals.values():
             signal.prepare()
+        # By what retrievers on this graph go, with whatever models.
+        self.graph.cache.get("prepared", lambda: True)
         return self
+
+    @property
+    def prepared(self) -> bool:
+        """Whether :meth:`prepare` was called, so that retrievers make what they alone need when they are made."""
+        return "prepared" in self.graph.cache
 
     @classmethod
     def from_state(

@@ -166,6 +166,9 @@ class Retriever(BaseRetriever):
         self.types = self._returned()
         self.name = name or type(self).__name__
         self._told_unused = False
+        if index.prepared:
+            for part in self.operator.parts():
+                part.prepare(index)
         if self._lacks_edges:
             tell_no_edges(index.graph)
         if self._falls_back:

@@ -144,6 +144,10 @@ class Operator(ABC):
     def search(self, question: Question, found: Candidates) -> Search[Candidates] | Candidates:
         """Return the candidates of one question, best first (the ranking function R); `found` has those of the operator before."""
 
+    def prepare(self, index: GraphIndex) -> None:
+        """Make what the first question makes otherwise; called for a retriever on an index that is prepared. By default nothing."""
+        return
+
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the best `k` of what :meth:`search` returns (the pruning function P after the ranking function).
 

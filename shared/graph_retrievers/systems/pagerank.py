@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import top_k
@@ -373,6 +373,11 @@ class PersonalizedPageRank(Operator):
         self.k = None if k is None else positive("k", k)
         self.damping, self.passage_weight = float(damping), float(passage_weight)
 
+    def prepare(self, index: GraphIndex) -> None:
+        """Make the graph that questions without a filter walk on."""
+        graph = _kept(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
+        _ = graph.product, graph.lists
+
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return nodes by their share of the walk."""
         queries = question.queries
@@ -410,6 +415,10 @@ def walk_graph(queries: Queries, key: Hashable, make: Callable[[Tensor | None], 
     """
     walk = queries.walk_allowed
     cache = (queries.index.graph if walk is None else queries).cache
+    return _kept(cache, walk, key, make)
+
+
+def _kept(cache: Cache, walk: Tensor | None, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]) -> TransitionGraph:
     return cache.get(("transitions", key, Same(walk)), lambda: make(walk))
 
 
