@@ -220,9 +220,9 @@ def test_the_walk_of_pagerank_is_prepared_once(monkeypatch):
     made = []
 
     class Counted(pagerank.TransitionGraph):
-        def __init__(self, graph):
+        def __init__(self, graph, *walk):
             made.append(graph)
-            super().__init__(graph)
+            super().__init__(graph, *walk)
 
     monkeypatch.setattr(pagerank, "TransitionGraph", Counted)
     retriever = PPRRetriever(index=linked_index()).configurable_fields(k=ConfigurableField(id="k"))
