@@ -306,6 +306,47 @@ def test_of_two_writes_at_once_neither_is_taken_for_whole(database, client, page
     assert contents(database, fresh) == changed
 
 
+def test_a_write_ends_before_its_next_batch_where_another_began(database, client, pages, monkeypatch):
+    index, plain = index_of(pages), CypherDatabase.write
+    other = []
+
+    def write(self, text, **given):
+        plain(self, text, **given)
+        if "MERGE (n" in text:
+            other.append(QdrantPoints(client, "works", index))
+            other[-1].begin()
+
+    monkeypatch.setattr(CypherDatabase, "write", write)
+    with pytest.raises(DatabaseError, match="Another write to the collection 'works' began"):
+        write_index(index, database, client, "works", batch_size=8)
+    assert len(contents(database, client)[0]) == 8 and len(other) == 1
+    with pytest.raises(DatabaseError, match="Another write"):
+        other[0].write()
+
+
+def test_a_write_that_the_database_ends_tells_another_that_began(database, client, pages, monkeypatch):
+    index, plain = index_of(pages), CypherDatabase.write
+
+    def write(self, text, **given):
+        if "-[e" in text:
+            other.begin()
+            raise DatabaseError("a deadlock")
+        return plain(self, text, **given)
+
+    write_index(index, database, client, "works")
+    other = QdrantPoints(client, "works", index)
+    monkeypatch.setattr(CypherDatabase, "write", write)
+    emptied(database)
+    with pytest.raises(DatabaseError, match="a deadlock"):
+        write_index(index, database, client, "works")
+    with pytest.raises(DatabaseError, match="Another write to the collection 'works' began"):
+        other.finish()
+    # Alone, it goes on.
+    monkeypatch.undo()
+    write_index(index, database, client, "works")
+    assert remote_of(database, client)
+
+
 KILLED = """
 import os, signal, sys
 from qdrant_client import QdrantClient

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.stores.changes import Changes, check_loss
 from graph_retrievers.stores.cypher.database import CypherDatabase
@@ -103,8 +104,14 @@ def write_index(
     if words is not None:
         words.begin()
     points.begin()
-    nodes, edges = write_rows(database, index.graph, None, gone, size, show_progress)
-    written = points.write(max(size // 4, 1), show_progress)
+    try:
+        nodes, edges = write_rows(database, index.graph, None, gone, size, show_progress, points.check_alone)
+        written = points.write(max(size // 4, 1), show_progress)
+    except Exception:
+        # Of two writes at once, the database may end this one, and the other is not whole either.
+        with suppress(GraphRetrieverError):
+            points.check_alone()
+        raise
     points.finish()
     if words is not None:
         words.finish(index)

@@ -249,6 +249,7 @@ class QdrantPoints:
                 else:
                     self.client.delete_vectors(self.collection, [self.words], absent.points)
             for start in range(0, len(ids), size):
+                self.check_alone()
                 rows = range(start, min(start + size, len(ids)))
                 points = self._points(rows, weights)
                 if self.told["own"]:
@@ -286,23 +287,27 @@ class QdrantPoints:
             points.append(models.PointStruct(id=point_id(node), vector=vector, payload=payload))
         return points
 
-    def finish(self) -> None:
-        """Write what retrievers are chosen by; without it, the collection is not taken for whole.
+    def check_alone(self) -> None:
+        """Raise DatabaseError if another write has begun since :meth:`begin`, and let that one end in it too.
 
-        DatabaseError if another write has begun since: each may have changed what the other had compared, so that neither is whole.
+        Each may have changed what the other had compared, so that neither is whole.
         """
         with reaching():
-            alone = (settings(self.client, self.collection) or {}).get("write") == self.told["write"]
-            # Without traits, the other write is not taken for whole either, whether it still runs or has ended.
-            if alone:
-                del self.told["write"]
-                self.told["traits"] = traits_of(self.index)
+            if (settings(self.client, self.collection) or {}).get("write") == self.told["write"]:
+                return
+            # With this mark, the other is not taken for whole either, whether it still runs or has ended.
             self.client.update_collection(self.collection, metadata={_KEY: self.told})
-        if not alone:
-            raise DatabaseError(
-                f"Another write to the collection {self.collection!r} began while this one ran, and each may have undone what the "
-                "other wrote. Let both end, and write again, one at a time."
-            )
+        raise DatabaseError(
+            f"Another write to the collection {self.collection!r} began while this one ran, and each may have undone what the "
+            "other wrote. Let both end, and write again, one at a time."
+        )
+
+    def finish(self) -> None:
+        """Write what retrievers are chosen by; without it, the collection is not taken for whole."""
+        self.check_alone()
+        told = {name: value for name, value in self.told.items() if name != "write"}
+        with reaching():
+            self.client.update_collection(self.collection, metadata={_KEY: {**told, "traits": traits_of(self.index)}})
 
 
 def _requests(points: Sequence[Any]) -> Iterator[list[Any]]:

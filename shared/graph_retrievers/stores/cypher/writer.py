@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -137,24 +137,37 @@ def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int =
 
 
 def write_rows(
-    database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, gone: Sequence[str] | None, size: int, show_progress: bool
+    database: CypherDatabase,
+    graph: CorpusGraph,
+    table: Tensor | None,
+    gone: Sequence[str] | None,
+    size: int,
+    show_progress: bool,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Changes, Changes]:
-    """Write what of a graph the database does not hold yet, and delete the nodes `gone`; None keeps what the graph has not."""
+    """Write what of a graph the database does not hold yet, and delete the nodes `gone`; None keeps what the graph has not.
+
+    `check` is called before each batch, and ends the write by an error.
+    """
     names = database.schema.names()
     prepare(database)
     _make_index(database, "INDEX", database.schema.position, "ON (n.{position})")
     warn_of_fields(database.schema, graph.metadata)
     for start in range(0, len(gone or ()), size):
+        check()
         text = "UNWIND $ids AS id MATCH (n:{label}) WHERE n.{id} = id DETACH DELETE n".format(**names)
         database.write(text, ids=list(gone or ())[start : start + size])
-    nodes = _write_nodes(database, graph, table, size, show_progress)
-    edges = _write_edges(database, graph, gone is not None, size, show_progress)
+    nodes = _write_nodes(database, graph, table, size, show_progress, check)
+    edges = _write_edges(database, graph, gone is not None, size, show_progress, check)
     return nodes._replace(deleted=len(gone or ())), edges
 
 
-def _write_nodes(database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, size: int, show_progress: bool) -> Changes:
+def _write_nodes(
+    database: CypherDatabase, graph: CorpusGraph, table: Tensor | None, size: int, show_progress: bool, check: Callable[[], None]
+) -> Changes:
     schema, names, written, moved = database.schema, database.schema.names(), 0, 0
     for rows in _batches(graph.texts, size, "writing nodes", show_progress):
+        check()
         batch = [_node_row(schema, graph, row, table) for row in rows]
         asked = [{"id": row["id"], "digest": row["digest"]} for row in batch]
         held = {row["id"]: row for row in database.read(_HELD.format(**names), rows=asked)}
@@ -194,7 +207,9 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
     return {**content, "position": row, "degree": int(graph.degree[row]), "vector": listed, "digest": digest.hexdigest()}
 
 
-def _write_edges(database: CypherDatabase, graph: CorpusGraph, prune: bool, size: int, show_progress: bool) -> Changes:
+def _write_edges(
+    database: CypherDatabase, graph: CorpusGraph, prune: bool, size: int, show_progress: bool, check: Callable[[], None]
+) -> Changes:
     names, ends = database.schema.names(), [column.cpu().numpy() for column in (graph.sources, graph.targets)]
     # A database looks for a relationship among those of the first node it is told: the one with fewer, so that hubs are not read.
     degrees = np.bincount(np.concatenate(ends), minlength=len(graph))
@@ -203,6 +218,7 @@ def _write_edges(database: CypherDatabase, graph: CorpusGraph, prune: bool, size
     counts, start = Counter[str](), 0
     with progress_bar(total=len(order), desc="writing relationships", unit="row", disable=not show_progress) as bar:
         while start < len(graph):
+            check()
             # As many nodes, and edges that leave them, as a batch takes; all that leave one node are in one.
             stop = min(max(int(np.searchsorted(first, first[start] + size, "right")) - 1, start + 1), start + size, len(graph))
             wanted = _edge_rows(graph, order[first[start] : first[stop]].tolist())
