@@ -18,7 +18,6 @@ from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 
 PAGE = Path(__file__).parents[1] / "docs" / "compose.md"
 NAMES = ("pagerank_then_paths", "paths_then_words")
@@ -43,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.only.split(","):
         dataset, model = read_dataset(options.folder / name), minilm()
         graph = dataset.graph()
-        vectors = cached_vectors(model, graph.contents(), show_progress=True)
-        index = GraphIndex.from_graph(graph, embedding=model, vectors=vectors)
+        index = GraphIndex.from_graph(graph, embedding=model, cache=True, show_progress=True)
         queries = [query for query in dataset.queries if query.split == options.split]
         own = {name: Retriever(index, make()) for name, make in composed().items()}
         found = evaluate(index, queries, {"hybrid": "hybrid", "walk-fusion": "walk-fusion", **own}, timed_queries=0)

@@ -24,7 +24,6 @@ from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.traits import names_identify, names_mentioned
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
@@ -94,7 +93,7 @@ def rows(options: argparse.Namespace) -> Iterator[str]:
     for name in filter(None, options.only.split(",")):
         dataset, model = read_dataset(options.folder / name), minilm()
         graph = dataset.graph()
-        index = GraphIndex.from_graph(graph, vectors=cached_vectors(model, graph.contents()), embedding=model)
+        index = GraphIndex.from_graph(graph, embedding=model, cache=True)
         queries = [query for query in dataset.queries if query.split in options.split.split(",")]
         yield line(name, index, queries)
         if name == ENCYCLOPEDIA:

@@ -29,7 +29,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import build_retriever
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -101,7 +100,7 @@ def main() -> None:
         graph = dataset.graph()
         queries = [query for query in dataset.queries if query.split == options.split and query.gold]
         queries = random.Random(0).sample(queries, min(options.questions, len(queries)))
-        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
+        index = GraphIndex.from_graph(graph, embedding=embedding, cache=True)
         for row, (retriever, settings) in ROWS.items():
             if options.language_model:
                 module, _, attribute = options.language_model.partition(":")

@@ -27,7 +27,6 @@ from graph_retrievers.operators import HybridSearch, LexicalSemanticSearch, Reci
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import LeSeGR, WalkFusion
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency
 from graph_retrievers.systems.lesegr.retriever import fit_lesegr
@@ -171,7 +170,7 @@ def main() -> None:
     for folder in args.datasets:
         dataset = read_dataset(folder)
         graph = dataset.graph()
-        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
+        index = GraphIndex.from_graph(graph, embedding=embedding, cache=True)
         first = {name: build_retriever(name, index) for name in (*BASELINES, "walk-fusion")}
         first |= {"untrained": LeSeGR(index, fuse=False)}
         print(json.dumps({"dataset": dataset.name, "test": recalls(index, dataset, first)}), flush=True)

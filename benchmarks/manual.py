@@ -24,7 +24,6 @@ from graph_retrievers.construction import build_edges, read_folder
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import build_retriever
 
 OURS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
@@ -63,8 +62,7 @@ def pages(folder, embedding):
 
 
 def indexed(graph, embedding):
-    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
+    return GraphIndex.from_graph(graph, embedding=embedding, cache=True, show_progress=True)
 
 
 def langchain_hybrid(index):

@@ -16,7 +16,6 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 
 DATASET, SOURCES = "wiki-multihop", {"hotpot": "HotpotQA", "2wiki": "2WikiMultiHopQA", "musique": "MuSiQue"}
 NAMES = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
@@ -108,8 +107,7 @@ def page(folder: Path, split: str) -> str:
     """Measure, and return the page."""
     dataset = read_dataset(folder / DATASET)
     graph, embedding = dataset.graph(), minilm()
-    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
+    index = GraphIndex.from_graph(graph, embedding=embedding, cache=True, show_progress=True)
     queries = [query for query in dataset.queries if query.split == split]
     evaluation = evaluate(index, queries, NAMES, k=10, timed_queries=0, dataset=DATASET, split=split)
     titles, *rows = source_rows(evaluation)

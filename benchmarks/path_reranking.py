@@ -29,7 +29,6 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.first_stage import FirstStage
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import FastInsight, PathReranking
 from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
 from graph_retrievers.systems.registry import build_retriever
@@ -127,8 +126,7 @@ def main() -> None:
     for name in args.only.split(","):
         dataset = read_dataset(args.folder / name)
         graph = dataset.graph()
-        vectors = cached_vectors(embedding, graph.contents())
-        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
+        index = GraphIndex.from_graph(graph, embedding=embedding, relevance=relevance, cache=True)
         for row in measured(index, dataset, args):
             print(json.dumps(row), flush=True)
 

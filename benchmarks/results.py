@@ -32,7 +32,7 @@ from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cache_folder, cached_vectors
+from graph_retrievers.signals.vector_cache import cache_folder
 from graph_retrievers.systems.mor.retriever import fit_mor
 from graph_retrievers.systems.registry import build_retriever
 
@@ -158,8 +158,7 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
     read = table.reranker == "always" or (table.reranker == "full" and options.full)
     relevance = CrossEncoder(str(shared / "models" / RERANKER), max_length=160, dtype=options.precision) if read else None
     graph, embedding = dataset.graph(), minilm()
-    vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, relevance=relevance)
+    index = GraphIndex.from_graph(graph, embedding=embedding, relevance=relevance, cache=True, show_progress=True)
     queries = [q for q in dataset.queries if q.split == SPLIT][: options.limit]
     if table.type_field:
         queries = [replace(q, type=f"{table.type_field}: {q.extra[table.type_field]}") for q in queries]

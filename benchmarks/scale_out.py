@@ -322,7 +322,7 @@ def compare(folder: Path, names: list[str], split: str, where: str) -> None:
     for name in names:
         data = read_dataset(folder / name)
         graph = CorpusGraph.from_nodes(data.nodes, data.edges, include_titles=data.include_titles)
-        index = GraphIndex.from_graph(graph, vectors=cached_vectors(model, graph.contents()), embedding=model)
+        index = GraphIndex.from_graph(graph, embedding=model, cache=True)
         asked = [query for query in data.queries if query.split == split]
         gold = [set(query.gold) for query in asked]
         texts = [query.text for query in asked]

@@ -17,7 +17,6 @@ from pathlib import Path
 from graph_retrievers import CrossEncoder, GraphIndex, build_retriever, minilm
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.signals.vector_cache import cached_vectors
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
     graph = CorpusGraph.from_nodes(dataset.nodes, dataset.edges, include_titles=dataset.include_titles)
     model = minilm()
     reranker = CrossEncoder(str(shared / "models" / "minilm-reranker"))
-    index = GraphIndex.from_graph(graph, vectors=cached_vectors(model, graph.contents()), embedding=model, relevance=reranker)
+    index = GraphIndex.from_graph(graph, embedding=model, cache=True, relevance=reranker)
     texts = [query.text for query in dataset.queries][: arguments.calls * arguments.questions]
     settings = {"re2": {"depth": 30}, "fastinsight": {"budget": 30}}
     for name in arguments.system or settings:

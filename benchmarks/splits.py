@@ -220,8 +220,7 @@ def rows(dataset: Dataset, name: str, given: Pages, split: str, precision: str) 
     edges = [Links(), Relationships() if name == "sentences" else DocumentStructure()]
     graph = GraphIndex.from_documents(chunks, edges=edges, bm25=False).graph
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
-        vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
+        index = GraphIndex.from_graph(graph, embedding=embedding, cache=True, show_progress=True)
     retrievers = {
         "vector": build_retriever("vector", index),
         "hybrid": build_retriever("hybrid", index),

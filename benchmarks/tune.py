@@ -28,7 +28,6 @@ from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.evaluation.tuning import tune
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.registry import build_retriever, default_retriever
 from graph_retrievers.systems.tuned import load_retriever
 
@@ -122,7 +121,7 @@ def main() -> None:
     for name in options.only.split(","):
         dataset = read_dataset(options.folder / name)
         graph = dataset.graph()
-        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=cached_vectors(embedding, graph.contents()))
+        index = GraphIndex.from_graph(graph, embedding=embedding, cache=True)
         for row in measured(index, dataset, list(map(int, options.seeds.split(","))), options.questions):
             print(json.dumps(row), flush=True)
 

@@ -22,7 +22,6 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import WalkFusion
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.traits import names_mentioned
@@ -102,8 +101,7 @@ def page(folder: Path, names: list[str], split: str) -> str:
     for name in names:
         dataset = read_dataset(folder / name)
         graph, embedding = dataset.graph(), minilm()
-        vectors = cached_vectors(embedding, graph.contents(), show_progress=True)
-        index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors)
+        index = GraphIndex.from_graph(graph, embedding=embedding, cache=True, show_progress=True)
         queries = [query for query in dataset.queries if query.split == split]
         kinds = {query.id: KINDS.get(name, lambda query: query.type)(query) for query in queries}
         default = f"walk-fusion ({WalkFusion(index).form})"

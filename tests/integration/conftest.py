@@ -159,3 +159,15 @@ def proxy(cypher_server):
     made = Proxy(cypher_server.uri)
     yield made
     made.cut()
+
+
+@pytest.fixture
+def no_settings(monkeypatch):
+    """Settings of LlamaIndex whose models must not be touched."""
+    from llama_index.core import Settings
+
+    def touched(self):
+        raise AssertionError("Settings was touched")
+
+    for name in ("embed_model", "llm"):
+        monkeypatch.setattr(type(Settings), name, property(touched))

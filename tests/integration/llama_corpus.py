@@ -4,9 +4,10 @@ from contextlib import contextmanager
 
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.graph_stores.types import EntityNode, Relation
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode, TransformComponent
 
 from tests.helpers import CORPUS, HashEmbedding, linked_nodes
 
@@ -69,3 +70,14 @@ def instrumentation_events():
         yield keeper.events
     finally:
         root.event_handlers.remove(keeper)
+
+
+class Known(TransformComponent):
+    """Says what a passage holds, in place of a language model."""
+
+    def __call__(self, nodes, **options):
+        for node in nodes:
+            head, relation, tail = node.text.rstrip(".").split(" ", 2)
+            node.metadata["nodes"] = [EntityNode(name=name) for name in (head, tail)]
+            node.metadata["relations"] = [Relation(label=relation, source_id=head, target_id=tail)]
+        return nodes

@@ -12,7 +12,6 @@ from llama_index.core import (
     load_index_from_storage,
 )
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.graph_stores.types import EntityNode, Relation
 from llama_index.core.indices.property_graph import VectorContextRetriever
 from llama_index.core.indices.vector_store import VectorIndexAutoRetriever
 from llama_index.core.ingestion import IngestionPipeline
@@ -22,7 +21,7 @@ from llama_index.core.memory import VectorMemory, VectorMemoryBlock
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode, TransformComponent
+from llama_index.core.schema import IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
@@ -40,7 +39,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import IndexStore
 from llama_graph_retrievers import GraphVectorStore, LlamaIndexVectors, VectorRetriever
-from tests.integration.llama_corpus import HashEmbed, llama_nodes
+from tests.integration.llama_corpus import HashEmbed, Known, llama_nodes
 
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
 ALL = len(llama_nodes())
@@ -360,17 +359,6 @@ def test_summaries_of_documents(store):
     assert found == wanted and len(found) == 3
     mine.delete_ref_doc("loom")
     assert len(store.get_nodes()) == ALL - 1
-
-
-class Known(TransformComponent):
-    """Says what a passage holds, in place of a language model."""
-
-    def __call__(self, nodes, **options):
-        for node in nodes:
-            head, relation, tail = node.text.rstrip(".").split(" ", 2)
-            node.metadata["nodes"] = [EntityNode(name=name) for name in (head, tail)]
-            node.metadata["relations"] = [Relation(label=relation, source_id=head, target_id=tail)]
-        return nodes
 
 
 def test_property_graphs_keep_their_vectors_in_it(store):

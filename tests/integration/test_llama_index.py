@@ -78,17 +78,6 @@ def retriever_class(request):
     return request.param
 
 
-@pytest.fixture
-def no_settings(monkeypatch):
-    """Settings whose models must not be touched."""
-
-    def touched(self):
-        raise AssertionError("Settings was touched")
-
-    for name in ("embed_model", "llm"):
-        monkeypatch.setattr(type(Settings), name, property(touched))
-
-
 def pickled(thing):
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 (made here)
 

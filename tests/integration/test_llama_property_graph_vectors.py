@@ -6,29 +6,18 @@ from llama_index.core import PropertyGraphIndex, VectorStoreIndex
 from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import EntityNode, Relation
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import TextNode, TransformComponent
+from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 from graph_retrievers.index import GraphIndex, IndexStore
 from llama_graph_retrievers import GraphVectorStore, SpreadingActivationPGRetriever, provenance, to_context
-from tests.integration.llama_corpus import HashEmbed
+from tests.integration.llama_corpus import HashEmbed, Known
 from tests.integration.test_llama_stores import ListingStore
 
 PASSAGES = {"p1": "Ada programmed Engine.", "p2": "Engine read Cards.", "p3": "Jacquard invented Cards."}
 QUESTION = "Who invented what Ada worked with?"
-
-
-class Known(TransformComponent):
-    """Says what a passage holds, in place of a language model."""
-
-    def __call__(self, nodes, **options):
-        for node in nodes:
-            head, relation, tail = node.text.rstrip(".").split(" ", 2)
-            node.metadata["nodes"] = [EntityNode(name=name) for name in (head, tail)]
-            node.metadata["relations"] = [Relation(label=relation, source_id=head, target_id=tail)]
-        return nodes
 
 
 def graph(**options):

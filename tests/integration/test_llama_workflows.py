@@ -1,7 +1,7 @@
 """Inside LlamaIndex: query engines, tools, agents and fusion, with the framework's own mock models."""
 
 import pytest
-from llama_index.core import QueryBundle, Settings
+from llama_index.core import QueryBundle
 from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.llms import MockLLM
@@ -23,23 +23,14 @@ from llama_graph_retrievers import (
 from tests.helpers import CORPUS, linked_index
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 
+pytestmark = pytest.mark.usefixtures("no_settings")
+
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
 
 
 @pytest.fixture
 def retriever():
     return FastInsightRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), similarity_top_k=6)
-
-
-@pytest.fixture(autouse=True)
-def no_settings(monkeypatch):
-    """All of this runs without a model in Settings."""
-
-    def touched(self):
-        raise AssertionError("Settings was touched")
-
-    for name in ("embed_model", "llm"):
-        monkeypatch.setattr(type(Settings), name, property(touched))
 
 
 def test_a_query_engine_with_the_postprocessor(retriever):
