@@ -7,6 +7,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import accumulate, count
 from typing import Any, Literal
 
@@ -171,18 +172,12 @@ class BM25(TermSignal):
                 raise ValueError(f"the {name} do not fit the matrix")
         return made
 
-    def to(self, device: torch.device) -> BM25:
-        """Return this signal on another device."""
-        return BM25.restore(*self.state(), device)
-
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
         """Return BM25 of a changed corpus; only new contents are split into words. See :meth:`Signal.updated`.
 
         All scores are computed again from the counts of the words, as the weight of a word depends on the whole corpus.
         """
-        made = object.__new__(BM25)
-        for name in (*_OPTIONS, "_splitting"):
-            setattr(made, name, getattr(self, name))
+        made = copy(self)
         once = first_of_each(kept.cpu().numpy())
         new = np.flatnonzero(once < 0)
         words = self.tokenize([contents[row] for row in new.tolist()])
@@ -229,9 +224,7 @@ class BM25(TermSignal):
         """
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
         words: list[list[str]] = []
-        bar = None
-        if show_progress:
-            bar = progress_bar(total=len(texts), desc="BM25", unit="text")
+        bar = progress_bar(total=len(texts), desc="BM25", unit="text") if show_progress else None
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
             part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
             marked = self._splitting == _SPLITTING and any(map(needs_marks, part))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from copy import copy
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -102,6 +103,12 @@ class TermSignal(Signal):
     def __len__(self) -> int:
         """Return the number of rows N."""
         return self.num_rows
+
+    def to(self, device: torch.device) -> Self:
+        """Return this signal on another device."""
+        made = copy(self)
+        made._assign(self.indptr, self.rows, self.data, self.num_rows, device)
+        return made
 
     def _terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
         return self._asked.get(tuple(queries), lambda: self.query_terms(queries))
@@ -339,20 +346,13 @@ class SparseIndex(TermSignal):
         made._restore(tensors, settings["num_rows"], device)
         return made
 
-    def to(self, device: torch.device) -> SparseIndex:
-        """Return this signal on another device."""
-        made = SparseIndex.restore(*self.state(), device)
-        made.encoder = self.encoder
-        return made
-
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> SparseIndex:
         """Return the signal of a changed corpus; only new contents are encoded. See :meth:`Signal.updated`."""
         once = first_of_each(kept.cpu().numpy())
         new = [contents[row] for row in np.flatnonzero(once < 0).tolist()]
         if self.encoder is None and new:
             raise MissingSignalError(f"This signal was loaded without its encoder {self.encoder_name!r}; see with_encoder.")
-        made = object.__new__(SparseIndex)
-        made.encoder, made.encoder_name, made.covers = self.encoder, self.encoder_name, self.covers
+        made = copy(self)
         found = _encoded(self.encoder, new, False) if self.encoder is not None else []
         made._fill(Entries(*(part.cpu().numpy() for part in (self.indptr, self.rows, self.data))), once, found, self.device)
         return made
