@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
@@ -68,6 +68,18 @@ class Call:
     vectors: Any
     filters: dict[str, Filter]
     inputs: dict[str, Sequence[Any]]
+
+    def parts(self, size: int) -> Iterator[Call]:
+        """Yield the calls of `size` queries each, and of those that are left."""
+        for start in range(0, len(self.queries), size):
+            part = slice(start, start + size)
+            yield replace(
+                self,
+                queries=self.queries[part],
+                # A function needs no slices: it is asked for the texts of this part.
+                vectors=self.vectors[part] if hasattr(self.vectors, "__getitem__") else self.vectors,
+                inputs={name: values[part] for name, values in self.inputs.items()},
+            )
 
 
 class BaseRetriever(ABC):

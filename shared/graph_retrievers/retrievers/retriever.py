@@ -409,17 +409,8 @@ class Retriever(BaseRetriever):
         self._check_inputs(call.inputs, filters)
         masks = {name: filter_mask(self.index.graph, condition) for name, condition in filters.items()}
         results: list[Hits] = []
-        for start in range(0, len(call.queries), self.batch_size):
-            part = slice(start, start + self.batch_size)
-            queries = Queries.of(
-                self.index,
-                call.queries[part],
-                k=call.k,
-                # A function needs no slices: it is asked for the texts of this part.
-                vectors=call.vectors[part] if hasattr(call.vectors, "__getitem__") else call.vectors,
-                inputs={name: values[part] for name, values in call.inputs.items()},
-                **masks,
-            )
+        for part in call.parts(self.batch_size):
+            queries = Queries.of(self.index, part.queries, k=part.k, vectors=part.vectors, inputs=part.inputs, **masks)
             questions = self._questions(queries)
             results.extend(self._hits(queries, questions, map(self._searched, questions)))
         return results

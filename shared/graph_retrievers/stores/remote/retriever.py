@@ -117,20 +117,8 @@ class RemoteRetriever(BaseRetriever):
                 return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
         if self._reads_schema:
             index.read_schema()
-        results: list[Hits] = []
-        for start in range(0, len(call.queries), self._made.batch_size):
-            part = slice(start, start + self._made.batch_size)
-            results += self._batch(
-                index,
-                replace(
-                    call,
-                    filters=filters,
-                    queries=call.queries[part],
-                    vectors=call.vectors[part] if hasattr(call.vectors, "__getitem__") else call.vectors,
-                    inputs={name: values[part] for name, values in call.inputs.items()},
-                ),
-            )
-        return results
+        parts = replace(call, filters=filters).parts(self._made.batch_size)
+        return [hits for part in parts for hits in self._batch(index, part)]
 
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
         stored = index.opened()
