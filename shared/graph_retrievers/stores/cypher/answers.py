@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,15 +9,13 @@ from typing import Any
 
 from graph_retrievers.hits import Hit, Hits, NodePath
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.stores.cypher.properties import node_metadata
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
-__all__ = ["ORIGIN", "answer", "node_metadata"]
-
-ORIGIN = "_origin"
-"""Key of a node's origin in the JSON of its metadata."""
+__all__ = ["answer"]
 
 _Row = Mapping[str, Any]
 
@@ -74,16 +71,6 @@ def _node_hit(node: _Row, seed: str, name: str, relations: Mapping[tuple[str, st
         origin=origin,
         similarity=_similarity([node]),
     )
-
-
-def node_metadata(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and origin of a node from their JSON; both empty where this package did not write it."""
-    try:
-        found = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        found = None
-    metadata = found if isinstance(found, dict) else {}
-    return metadata, metadata.pop(ORIGIN, {})
 
 
 def _path(ids: Sequence[Any], titles: Sequence[Any], steps: Sequence[tuple[str, bool]]) -> NodePath:

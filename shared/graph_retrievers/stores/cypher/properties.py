@@ -12,7 +12,10 @@ import numpy as np
 
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
-__all__ = ["field_properties", "stored", "warn_of_fields"]
+__all__ = ["ORIGIN", "field_properties", "node_metadata", "stored", "warn_of_fields"]
+
+ORIGIN = "_origin"
+"""Key of a node's origin in the JSON of its metadata."""
 
 logger = logging.getLogger(__name__)
 # Names that a warning shows, and the first integer that a property cannot hold.
@@ -52,6 +55,16 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, int) and -_LARGEST <= value < _LARGEST
 
 
+def node_metadata(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and origin of a node from their JSON; both empty where this package did not write it."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    metadata = found if isinstance(found, dict) else {}
+    return metadata, metadata.pop(ORIGIN, {})
+
+
 def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -> None:
     """Log the metadata fields that cannot be properties, if there are any."""
     fields = {field for each in metadata for field in each}
@@ -64,18 +77,9 @@ def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -
 def field_properties(schema: GraphSchema, before: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties to set on a node: its fields, and None for those of an earlier write, given by its metadata as text."""
     property_of = schema.property_of
-    values: dict[str, Any] = {name: None for field in _keys(before) if (name := property_of(field)) is not None}
+    values: dict[str, Any] = {name: None for field in node_metadata(before)[0] if (name := property_of(field)) is not None}
     for field, value in fields.items():
         name, kept = property_of(field), stored(value)
         if name is not None and kept is not None:
             values[name] = kept
     return values
-
-
-def _keys(text: Any) -> list[str]:
-    try:
-        found = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        # Not written by this package.
-        return []
-    return list(found) if isinstance(found, dict) else []

@@ -15,7 +15,7 @@ from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.predicates import filter_predicate
-from graph_retrievers.stores.cypher.query import QueryPlan, query_text
+from graph_retrievers.stores.cypher.query import SpreadingQuery
 from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
@@ -27,10 +27,6 @@ __all__ = ["CypherSpreadingActivation"]
 # Names that are read, once, to see whether names are capitalised; scopes for which that is kept; and queries of a batch that run
 # at a time.
 _SAMPLE, _SCOPES, _CONCURRENT = 10_000, 1000, 8
-
-
-_Batch = tuple[list[Question], QueryPlan, dict[str, Any]]
-"""Questions, and the plan and parameters that their queries share."""
 
 
 class CypherSpreadingActivation(AsyncRetriever):
@@ -118,37 +114,24 @@ class CypherSpreadingActivation(AsyncRetriever):
         choice("gate", gate, GATES)
         if linking is not None and (language_model is not None or linking.case != "fold"):
             raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")
-        # Checks the parameters that both retrievers have.
-        GatedPropagation(steps=steps, decay=decay, threshold=threshold, gate=gate, semantics=semantics)
+        excluded = [] if passages is None else [passage_type]
+        options: dict[str, Any] = {"gate": gate, "semantics": semantics, "exclude_types": excluded}
+        propagation = GatedPropagation(steps=steps, decay=decay, threshold=threshold, **options)
         self.database = database
         self.embedding = as_embedding(embedding) if embedding is not None else None
         self.linking = linking or EntityLinking(language_model=language_model)
         self.chains, self.chain_search = choice("chains", chains, CHAIN_RESULTS), chain_search or ChainSearch(semantics=semantics)
         self.vector_index, self.k = vector_index, positive("k", k)
         self.name = name or type(self).__name__
-        no_walk = [] if passages is None else [passage_type]
-        no_seeds = [*self.linking.exclude_types, *no_walk]
-        self._plan = QueryPlan(
-            steps=steps,
-            gate=gate,
-            semantics=semantics,
-            fallback_score=self.linking.fallback_score,
-            chains=self.chain_search if chains is not None else None,
-            has_index=vector_index is not None,
-            seeds_filtered=bool(no_seeds),
-            walk_filtered=bool(no_walk),
-            passages=bool(passages),
+        self._query = SpreadingQuery(
+            database,
+            propagation,
+            self.linking,
+            self.k,
+            self.chain_search if chains is not None else None,
+            vector_index,
+            passage_type if passages else None,
         )
-        self._parameters = {
-            "decay": float(decay),
-            "threshold": float(threshold),
-            "index": vector_index,
-            "chains": self.chain_search.limit,
-            "width": self.chain_search.width,
-            "no_seeds": no_seeds,
-            "no_walk": no_walk,
-            "passage_type": passage_type,
-        }
         # For each scope, "" for none.
         self._capitals: dict[str, bool] = {}
         if vector_index is not None:
@@ -156,30 +139,31 @@ class CypherSpreadingActivation(AsyncRetriever):
 
     def __repr__(self) -> str:
         """Return the database and the settings."""
-        return f"{self.name}({self.database!r}, gate={self._plan.gate!r}, steps={self._plan.steps}, k={self.k})"
+        propagation = self._query.propagation
+        return f"{self.name}({self.database!r}, gate={propagation.gate!r}, steps={propagation.steps}, k={self.k})"
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call: models are asked once, the database query by query."""
-        batch = self._batch(call)
-        if self._unsure(batch):
-            text, parameters = self._some_names(batch)
-            self._read_names(batch, self.database.read(text, **parameters))
-        return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(batch)]
+        questions, query = self._batch(call)
+        if self._unsure(questions, query):
+            text, parameters = self._some_names(query)
+            self._read_names(query, self.database.read(text, **parameters))
+        return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(questions, query)]
 
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` does, without blocking the event loop; up to 8 queries run at a time."""
         # Models compute in a thread; the database answers over the event loop.
-        batch = await asyncio.to_thread(self._batch, call)
-        if self._unsure(batch):
-            text, parameters = self._some_names(batch)
-            self._read_names(batch, await self.database.aread(text, **parameters))
+        questions, query = await asyncio.to_thread(self._batch, call)
+        if self._unsure(questions, query):
+            text, parameters = self._some_names(query)
+            self._read_names(query, await self.database.aread(text, **parameters))
         places = asyncio.Semaphore(_CONCURRENT)
 
         async def ask(text: str, question: Question, parameters: dict[str, Any]) -> Hits:
             async with places:
                 return self._answer(question, parameters, await self.database.aread(text, **parameters))
 
-        tasks = [asyncio.ensure_future(ask(*asked)) for asked in self._asked(batch)]
+        tasks = [asyncio.ensure_future(ask(*asked)) for asked in self._asked(questions, query)]
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:
@@ -189,31 +173,27 @@ class CypherSpreadingActivation(AsyncRetriever):
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    def _batch(self, call: Call) -> _Batch:
-        """Return the questions of a call with what models say about them, and the plan of their queries."""
-        parameters: dict[str, Any] = {**self._parameters, "k": call.k}
+    def _batch(self, call: Call) -> tuple[list[Question], SpreadingQuery]:
+        """Return the questions of a call with what models say about them, and their query."""
         filters = call.filters
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
         predicates: dict[str, Any] = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
         if scope := predicates.get("scope"):
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
-        for predicate in predicates.values():
-            parameters |= predicate.parameters
         models = {"embedding": self.embedding, "language_model": self.linking.language_model}
-        questions = read_questions(call, **models, needs_vectors=self._plan.gate == "cosine")
-        return questions, replace(self._plan, **predicates), parameters
+        questions = read_questions(call, **models, needs_vectors=self._query.propagation.gate == "cosine")
+        return questions, replace(self._query, k=call.k, **predicates)
 
-    def _unsure(self, batch: _Batch) -> bool:
+    def _unsure(self, questions: list[Question], query: SpreadingQuery) -> bool:
         """Return whether it matters and is not known yet whether names are capitalised."""
-        return _scope_of(batch) not in self._capitals and any(question.entities is None for question in batch[0])
+        return query.scope_key not in self._capitals and any(question.entities is None for question in questions)
 
-    def _asked(self, batch: _Batch) -> Iterator[tuple[str, Question, dict[str, Any]]]:
+    def _asked(self, questions: list[Question], query: SpreadingQuery) -> Iterator[tuple[str, Question, dict[str, Any]]]:
         """Yield each question with the text of its query before it and the parameters after it."""
-        questions, plan, shared = batch
+        shared = {**query.parameters, "capitals": self._capitals.get(query.scope_key)}
         for question in questions:
-            own = {"capitals": self._capitals.get(_scope_of(batch)), **self._parameters_of(question)}
-            yield query_text(self.database, plan, bool(question.entities)), question, shared | own
+            yield query.text(bool(question.entities)), question, shared | self._parameters_of(question)
 
     def _parameters_of(self, question: Question) -> dict[str, Any]:
         vector, budget = None if question.vector is None else question.vector.tolist(), self.linking.budget
@@ -242,46 +222,39 @@ class CypherSpreadingActivation(AsyncRetriever):
             raise self._empty()
         notes = question_notes(question, row["missing"], parameters.get("room", 0))
         entities = {name_key(name) for name in question.entities or ()}
-        hits = answer(
-            row, notes, self.chains, self.chain_search, self._plan.passages, is_named=lambda name: name_key(name) in entities
-        )
+        passages = self._query.passage_type is not None
+        hits = answer(row, notes, self.chains, self.chain_search, passages, is_named=lambda name: name_key(name) in entities)
         return hits if hits.nodes else Hits(hits, (*notes, NOTHING_FOUND))
 
     def _check_index(self) -> None:
-        names = self.database.schema.names()
+        names = self._query.names
         self.database.read(
             f"MATCH (n:{names['label']}) WHERE n.{names['embedding']} IS NOT NULL WITH n LIMIT 1 "
             f"CALL db.index.vector.queryNodes($index, 1, n.{names['embedding']}) YIELD node RETURN node.{names['id']} AS id",
             index=self.vector_index,
         )
 
-    def _some_names(self, batch: _Batch) -> tuple[str, dict[str, Any]]:
+    def _some_names(self, query: SpreadingQuery) -> tuple[str, dict[str, Any]]:
         """Return a query for names, of the scope if there is one, and its parameters."""
-        scope = batch[1].scope
+        scope = query.scope
         text = (
             "MATCH (n:{label}){where} WITH n LIMIT $limit RETURN "
             "CASE WHEN n.{name} IS NULL OR n.{name} = '' THEN n.{id} ELSE n.{name} END AS name"
         )
         where = "" if scope is None else f" WHERE {scope.on('n')}"
         parameters = {} if scope is None else scope.parameters
-        return text.format(where=where, **self.database.schema.names()), {**parameters, "limit": _SAMPLE}
+        return text.format(where=where, **query.names), {**parameters, "limit": _SAMPLE}
 
-    def _read_names(self, batch: _Batch, rows: list[dict[str, Any]]) -> None:
+    def _read_names(self, query: SpreadingQuery, rows: list[dict[str, Any]]) -> None:
         """Keep whether most names contain a capital, which decides whether lower-case words of a question can be names."""
-        if not rows and batch[1].scope is None:
+        if not rows and query.scope is None:
             raise self._empty()
         while len(self._capitals) >= _SCOPES:
             self._capitals.pop(next(iter(self._capitals)), None)
-        self._capitals[_scope_of(batch)] = 2 * sum(str(row["name"]).islower() for row in rows) < len(rows)
+        self._capitals[query.scope_key] = 2 * sum(str(row["name"]).islower() for row in rows) < len(rows)
 
     def _empty(self) -> EmptyGraphError:
         return EmptyGraphError(
             f"{self.database.uri} has no node with the label {self.database.schema.label!r}; write a graph with write_graph, "
             "or set the label in GraphSchema(label=...)."
         )
-
-
-def _scope_of(batch: _Batch) -> str:
-    """Return a key for the scope of a batch; "" for none."""
-    scope = batch[1].scope
-    return "" if scope is None else repr((scope.text, sorted(scope.parameters.items())))

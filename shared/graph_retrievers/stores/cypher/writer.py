@@ -19,9 +19,8 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.stores.changes import Changes
-from graph_retrievers.stores.cypher.answers import ORIGIN
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.properties import field_properties, warn_of_fields
+from graph_retrievers.stores.cypher.properties import ORIGIN, field_properties, warn_of_fields
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 from graph_retrievers.stores.remote.pages import name_key
 
