@@ -73,6 +73,15 @@ class TestLinks:
         build_edges(nodes, Links(field="hrefs"))
         assert "found no link in the field 'hrefs'" in caplog.text
 
+    def test_links_that_read_folder_kept_are_pointed_out(self, caplog):
+        nodes = [chunk("a", "See b, and [[Slot]].", "a.md", links=["/b.md"]), chunk("b", "", "b.md", links=[])]
+        assert build_edges(nodes, Links()) == []
+        assert "found no link in the texts" in caplog.text and "'links': Links(field='links')" in caplog.text
+        caplog.clear()
+        assert pairs(build_edges(nodes, Links(field="links"))) == [("a", "b")]
+        build_edges([chunk("a", "See [b](b.md).", "a.md", links=["/b.md"]), nodes[1]], Links())
+        assert "found no link" not in caplog.text
+
     def test_two_specifications_that_find_the_same_edge(self):
         nodes = [chunk("a", "[b](b.md)", "a.md", links="b.md"), chunk("b", "", "b.md")]
         assert build_edges(nodes, [Links(), Links(field="links")]) == [("a", "b", "links")]

@@ -30,6 +30,8 @@ _SEARCHED = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
 _NOWHERE = "\0"
+# The field in which read_folder keeps links.
+_KEPT = "links"
 # Dead links that the log names, and fragments that every page has.
 _NAMED = 8
 _OWN_ANCHORS = re.compile(r"top$|.*:~:", re.IGNORECASE)
@@ -106,14 +108,6 @@ class Links(EdgeSpec):
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
         found = [[book.find(link, base) for link in listed] for base, listed in zip(bases, links, strict=True)]
         common = _navigation(found, pages, addresses)
-        if not any(links):
-            where = "the texts" if self.field is None else f"the field {self.field!r}"
-            logger.warning(
-                "%r found no link in %s. If a splitter or loader dropped the tags, keep them, or name the metadata field that "
-                "holds the links: Links(field=...).",
-                self,
-                where,
-            )
         if common:
             what = f"{len(common)} places" if len(common) > 1 else "a place"
             logger.info("%r: skipped links to %s that more than half of the pages link to.", self, what)
@@ -140,6 +134,14 @@ class Links(EdgeSpec):
                 if goal is None and not _OWN_ANCHORS.match(fragment):
                     unknown[f"{shown(link, 60)} on {shown(bases[row] or corpus.nodes[row].id, 60)}"] = None
                 edges.append((corpus.nodes[row].id, corpus.nodes[first if goal is None else goal].id, self.relation))
+        kept = self.field is None and _KEPT in corpus.fields
+        if not any(links) or (kept and not edges):
+            where = "the texts" if self.field is None else f"the field {self.field!r}"
+            advice = f"read_folder keeps links in the metadata field {_KEPT!r}: Links(field={_KEPT!r})."
+            if not kept:
+                advice = "If a splitter or loader dropped the tags, keep them, or name the metadata field that holds the links: "
+                advice += "Links(field=...)."
+            logger.warning("%r found no link in %s. %s", self, where, advice)
         if resolved[False] and not resolved[True]:
             logger.warning(
                 "%r: links that name an anchor: %d, anchors found: 0; they lead to the first chunk of the page. A splitter that "
