@@ -20,6 +20,7 @@ __all__ = [
     "Candidates",
     "MisfitError",
     "best",
+    "best_of_each",
     "concatenated",
     "falling",
     "followed",
@@ -326,6 +327,18 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndar
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
+    """Return the place of the largest value of each group, in the order of the groups; of equal values that of the lowest tie.
+
+    All have the shape [n].
+
+    >>> best_of_each(np.array([7, 3, 7]), np.array([0.1, 0.5, 0.6]), np.array([0, 1, 2]))
+    array([1, 2])
+    """
+    by = np.lexsort((ties, -values, groups))
+    return by[np.unique(groups[by], return_index=True)[1]]
 
 
 def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:

@@ -81,8 +81,8 @@ class Request:
         raise TypeError(f"{type(self).__name__} has no parts: it is a request; `yield` it, which gives the answer.")
 
     def key(self) -> Hashable:
-        """Return what requests that are answered together have in common."""
-        return type(self), *(getattr(self, name) for name in self.shared)
+        """Return what requests that are answered together have in common: also whether they are for texts of their own."""
+        return type(self), self.__dict__.get("text") is None, *(getattr(self, name) for name in self.shared)
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Any]]) -> Sequence[Any]:
@@ -144,16 +144,13 @@ class Nearest(Request):
     verb = "nearest"
     reads = "signals"
     tells = "ranked"
+    shared = ("signal", "returned", "types", "among")
     k: int
     signal: str = "dense"
     returned: bool = False
     text: str | None = None
     types: tuple[str, ...] = ()
     among: str = "start"
-
-    def key(self) -> Hashable:
-        """Return what says where to search, and whether for texts of their own."""
-        return Nearest, self.signal, self.returned, self.types, self.among, self.text is None
 
     @property
     def size(self) -> int:
@@ -172,13 +169,10 @@ class Closest(Request):
     verb = "closest"
     reads = "signals"
     tells = "ranked"
+    shared = ("exclude_types",)
     k: int
     text: str | None = None
     exclude_types: tuple[str, ...] = ()
-
-    def key(self) -> Hashable:
-        """Return what says where to search, and whether for texts of their own."""
-        return Closest, self.exclude_types, self.text is None
 
     @property
     def size(self) -> int:
@@ -232,13 +226,10 @@ class Scores(Request):
     verb = "scores"
     reads = "signals"
     tells = "scores"
+    shared = ("signal",)
     nodes: np.ndarray
     signal: str = "dense"
     text: str | None = None
-
-    def key(self) -> Hashable:
-        """Return the signal, and whether texts of their own are compared."""
-        return Scores, self.signal, self.text is None
 
 
 @dataclass(frozen=True, eq=False)

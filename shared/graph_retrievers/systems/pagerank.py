@@ -20,7 +20,7 @@ from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, followed, places_of
+from graph_retrievers.search.candidates import Candidates, best_of_each, followed, places_of
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.fusion import min_max
 from graph_retrievers.search.memory import Question, slices
@@ -314,11 +314,8 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
     place, near, entry = place[before], near[before], entry[before]
     # What a neighbour sends is this times the root of the strength of the node itself.
     flow = (shares[at[near]] * values[entry] / root[near]).astype(np.float32)
-    # The largest flow of each place; of equal ones that of the lower row.
-    by = np.lexsort((-flow, place))
-    found, first = np.unique(place[by], return_index=True)
-    parents = np.full(len(nodes), -1)
-    parents[found] = near[by[first]]
+    largest, parents = best_of_each(place, flow, near), np.full(len(nodes), -1)
+    parents[place[largest]] = near[largest]
     return parents
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -104,7 +104,7 @@ class SubQuestion(Request):
 
     def key(self) -> Hashable:
         """Return the operator, and what takes the place of the question."""
-        return *super().key(), self.text is None, self.vector is None  # type: ignore[misc]
+        return super().key(), self.vector is None
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, SubQuestion]]) -> list[tuple[Candidates, tuple[str, ...]]]:
@@ -346,25 +346,17 @@ class _Around(Retriever):
     """A retriever around the operator of another, whose node types it returns unless it is given others."""
 
     def __init__(self, index: GraphIndex, kind: Callable[..., Operator], search: str | Operator, options: dict[str, Any]) -> None:
-        self._kind, self._search, self._chosen = kind, search, options.get("types")
-        inner = self._inside(index)
-        super().__init__(index, kind(inner.operator), **options)
-        self._follow(inner)
+        self._kind, self._search = kind, search
+        super().__init__(index, **options)
 
-    def over(self, index: GraphIndex) -> Self:
-        """Return this retriever on another index with the same signals, around what the other retriever is there."""
-        made, inner = super().over(index), self._inside(index)
-        made.operator = made._kind(inner.operator)
-        made._follow(inner)
-        return made
+    def _composed(self, index: GraphIndex) -> Operator:
+        search = self._search
+        inner = Retriever(index, search) if isinstance(search, Operator) else build_retriever(search, index)
+        self._untrained, self._inner_types = inner._untrained, inner.types
+        return self._kind(inner.operator)
 
-    def _inside(self, index: GraphIndex) -> Retriever:
-        return Retriever(index, self._search) if isinstance(self._search, Operator) else build_retriever(self._search, index)
-
-    def _follow(self, inner: Retriever) -> None:
-        self._untrained = inner._untrained
-        if self._chosen is None:
-            self.types = inner.types
+    def _returned(self) -> tuple[str, ...] | None:
+        return self._inner_types if self._chosen_types is None else self._chosen_types
 
 
 class HyDE(_Around):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,11 +35,6 @@ def chunk_quotas(count: int, most: int = 5) -> list[int]:
     ([5, 3, 1], [5, 1], [5])
     """
     return [round(most - place / max(count - 1, 1) * (most - 1)) for place in range(count)]
-
-
-@lru_cache
-def _quotas(count: int, most: int) -> np.ndarray:
-    return np.array(chunk_quotas(count, most), np.int64)
 
 
 def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) -> np.ndarray:
@@ -280,7 +274,7 @@ class ChunkGathering(Operator):
             cosines = yield Similarity(chunk)
             by = best(cosines.astype(np.float32), self.related * count // 2, chunk)
         else:
-            quotas = _quotas(count, self.related)
+            quotas = np.array(chunk_quotas(count, self.related), np.int64)
             by = np.lexsort((-times, item))
             own = (np.cumsum(counts) - 1)[item[by]]
             number = np.arange(len(by)) - np.searchsorted(own, own)

@@ -17,7 +17,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.beyond import padded
-from graph_retrievers.search.candidates import Candidates, falling, order
+from graph_retrievers.search.candidates import Candidates, best_of_each, falling, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
@@ -249,10 +249,10 @@ class TriGraphSearch(Operator):
             told, at = np.unique(sentence, return_inverse=True)
             similar = yield from _similarities(question, tri, told)
             # The best entity of each sentence, then the best sentence of each entity.
-            origin = origin[_best(at, active.scores[origin], origin)]
+            origin = origin[best_of_each(at, active.scores[origin], origin)]
             strength = np.maximum(similar, 0) * active.scores[origin]
             owner, fresh = tri.entities_of(told)
-            owner = owner[_best(fresh, strength[owner], owner)]
+            owner = owner[best_of_each(fresh, strength[owner], owner)]
             fresh, strength = np.unique(fresh), strength[owner]
             # MAX, and the pruning of those that were not active.
             better = strength > np.where(active.levels[fresh] > 0, active.scores[fresh], self.threshold)
@@ -269,7 +269,7 @@ class TriGraphSearch(Operator):
         owner, entity = tri.holds[entry], tri.held[entry]
         parts = active.scores[entity] * np.log1p(tri.counts[entry]) / active.levels[entity]
         rows, at = np.unique(owner, return_inverse=True)
-        return rows, np.log1p(np.bincount(at, parts, len(rows))), entity[_best(at, parts, entity)]
+        return rows, np.log1p(np.bincount(at, parts, len(rows))), entity[best_of_each(at, parts, entity)]
 
     def _similar(self, queries: Queries) -> Tensor:
         """Return cosines of each question with all passages, 0 for those below, and for entities: Tensor, shape [B, N + E]."""
@@ -285,12 +285,6 @@ def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> S
     if question.queries.index.embedding is None:
         return (yield Similarity(tri.home[sentences]))
     return (yield SentenceSimilarity(tri, sentences))
-
-
-def _best(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    """Return the place of the largest value of each group, in the order of the groups; of equal values that of the lowest tie."""
-    by = np.lexsort((ties, -values, groups))
-    return by[np.unique(groups[by], return_index=True)[1]]
 
 
 def _wanted(queries: Queries, tri: TriGraph) -> Tensor:

@@ -152,8 +152,8 @@ class _Beam:
         for nodes in range(2, self.length + 2):
             if not len(paths):
                 break
-            sums = np.add.accumulate(self.level[paths], 1)[:, -1]
-            ended, ahead, bounds = np.ones(len(paths), bool), np.empty((0, nodes), np.int64), np.empty(0)
+            sums, ended = self.level[paths].sum(1), np.ones(len(paths), bool)
+            ahead, bounds = np.empty((0, nodes), np.int64), np.empty(0)
             for owner, child in self._steps(paths):
                 entered = self.walkable[child]
                 if self.whole:
@@ -163,12 +163,12 @@ class _Beam:
                 total = sums[owner] + self.level[child]
                 if not self.whole or nodes > self.length:
                     good = total / nodes >= self.floor * (1 - _SLACK)
-                    self._take(_joined(paths, owner[good], child[good]))
+                    self._take(np.column_stack([paths[owner[good]], child[good]]))
                 if nodes <= self.length:
                     more = np.arange(0 if self.whole else 1, self.length + 2 - nodes)[:, None]
                     bound = ((total + self.reach[more, child]) / (nodes + more)).max(0)
                     kept = bound >= self.floor * (1 - _SLACK)
-                    ahead = np.concatenate([ahead, _joined(paths, owner[kept], child[kept])])
+                    ahead = np.concatenate([ahead, np.column_stack([paths[owner[kept]], child[kept]])])
                     bounds = np.concatenate([bounds, bound[kept]])
                 if len(bounds) > width:
                     by = np.argsort(-bounds, kind="stable")
@@ -190,14 +190,12 @@ class _Beam:
 
     def _take(self, paths: np.ndarray) -> None:
         """Add chains to the best, and keep the best."""
-        means = self.level[paths].mean(1)
-        kept, start, end = means >= self.floor * (1 - _SLACK), paths[:, 0], paths[:, -1]
         if self.whole:
             # Of the two directions of a chain between seeds, only the one from the lower row is kept, if both exist.
-            kept &= ~self.is_seed[end] | (end > start) | ~self.walkable[start]
-        chains = np.full((np.count_nonzero(kept), self.length + 1), -1)
-        chains[:, : paths.shape[1]] = paths[kept]
-        chains, means = np.concatenate([self.chains, chains]), np.concatenate([self.means, means[kept]])
+            start, end = paths[:, 0], paths[:, -1]
+            paths = paths[~self.is_seed[end] | (end > start) | ~self.walkable[start]]
+        wider = np.pad(paths, ((0, 0), (0, self.length + 1 - paths.shape[1])), constant_values=-1)
+        chains, means = np.concatenate([self.chains, wider]), np.append(self.means, self.level[paths].mean(1))
         # Of equal means the shorter chain first: only those of all nodes are found before shorter ones.
         shorter = np.argsort(chains[:, -1] >= 0, kind="stable")
         by = shorter[order(means[shorter])][: self.limit]
@@ -210,10 +208,6 @@ class _Beam:
         near, far = self.chains[:, :-1], self.chains[:, 1:]
         edge = np.searchsorted(self.edges, near * len(self.level) + far)
         return np.where(far >= 0, np.append(self.parallel, 1).take(edge, mode="clip"), 1).prod(1)
-
-
-def _joined(paths: np.ndarray, owner: np.ndarray, child: np.ndarray) -> np.ndarray:
-    return np.concatenate([paths[owner], child[:, None]], 1)
 
 
 def _distinct(chains: np.ndarray, copies: np.ndarray, limit: int) -> np.ndarray:
