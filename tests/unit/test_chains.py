@@ -99,6 +99,7 @@ def chains_of(edges, level, seeds, walkable=None, **options):
     (found,) = run(Memory(question.queries), [ChainSearch(**options).search(question, found)])
     if options.get("as_trails"):
         return {path[-1]: path for path in without_pads(found.trails)}, question.notes
+    assert (np.diff(found.chains.scores) <= 0).all()
     return without_pads(found.chains.nodes), question.notes
 
 
@@ -111,6 +112,7 @@ def test_of_equal_means_the_shorter_chain_comes_first_then_that_of_lower_rows():
     whole = {"dedupe": "before_limit", "length": 2}
     assert chains_of(edges, level, [0], **whole)[0] == [[0, 1], [0, 2, 3]]
     assert chains_of(edges, level, [0], limit=1, **whole)[0] == [[0, 1]]
+    assert chains_of(edges, [1.0, 1.0, 1.0, 1.0 + 1e-9], [0], limit=1, **whole)[0] == [[0, 1]]
     # Activations whose sums differ by rounding are equal.
     assert chains_of([(0, 1), (0, 2)], [1.0, 0.5, 0.5 + 1e-12], [0])[0] == [[0, 1], [0, 2]]
     # 1 + 0.7 + 2.1 is 1 + 1.4 + 1.4, but neither in double nor in single precision.

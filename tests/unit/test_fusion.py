@@ -74,7 +74,15 @@ def test_equal_scores_count_in_full():
         return min_max_parts(found_lists.Candidates.seeds(np.array([4, 2]), np.array(scores, np.float32), "A")).tolist()
 
     assert parts(0.5, 0.5) == parts(0.50000006, 0.5) == [1.0, 1.0], "what differs by rounding is equal"
-    assert parts(1.0, 0.5) == [1.0, 0.0]
+    assert parts(1.0, 0.5) == parts(2e-5, 1e-5) == [1.0, 0.0]
+    assert parts(5000.002, 5000.0) == [1.0, 1.0], "the rounding is that of the larger"
+
+
+@pytest.mark.parametrize("search", [VectorSearch, BM25Search, HybridSearch])
+def test_a_search_finds_what_may_be_returned_unless_it_is_told_otherwise(search):
+    index = GraphIndex.from_texts(["loom loom", "loom card"], vectors=[[1.0], [0.5]])
+    queries = Queries.of(index, ["loom"], vectors=[[1.0]], filter={"$id": "1"}, seed_filter={})
+    assert search(1)(queries).nodes.tolist() == [[1]] and search(1, returned=False)(queries).nodes.tolist() == [[0]]
 
 
 def test_hybrid_search_of_what_may_be_walked_to():

@@ -119,6 +119,7 @@ class Found(Operator):
         ([3, -7], [2.0, 1.0], "row -7 with score"),
         ([3, 1], [float("nan"), 2.0], "row 3 with score nan"),
         ([1.7], [1.0], "expected integers"),
+        ([1], [True], "int64 rows, bool scores and int64 trails; expected integers, numbers and integers"),
         ([1, 2], [1.0], r"expected \[K\], \[K\]"),
     ],
 )

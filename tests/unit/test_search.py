@@ -528,6 +528,8 @@ def test_own_chains_and_facts_stand_in_the_place_of_those_before():
     after = told("Second", 1).after(told("First", 0))
     assert after.chains.operator == after.facts.operator == "Second"
     assert some().after(told("First", 0)).chains.operator == "First"
+    assert some().after(replace(told("First", 0), facts=None)).chains.operator == "First"
+    assert some().after(replace(told("First", 0), chains=None)).facts.operator == "First"
     assert told("Second", 1).after(some()).chains.operator == "Second"
     only = replace(told("Second", 1), facts=None).after(told("First", 0))
     assert (only.chains.operator, only.facts.operator) == ("Second", "First")

@@ -162,8 +162,6 @@ class Candidates:
 
     def after(self, before: Candidates) -> Candidates:
         """Return these candidates with the chains and facts of an earlier operator, where they have none of their own."""
-        if before.chains is None and before.facts is None:
-            return self
         chains = before.chains if self.chains is None else self.chains
         return replace(self, chains=chains, facts=before.facts if self.facts is None else self.facts)
 

@@ -73,7 +73,7 @@ def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any]) -> N
     told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
     columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
     # A column is that of all requests of the call, or of none.
-    nodes, scores, near = (np.concatenate(parts) if parts and len(parts) == len(told) else None for parts in columns)
+    nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
     found.append(Found(asked, _NONE if nodes is None else nodes, scores, near))
 
 
