@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -71,15 +71,15 @@ def read_html(text: str, *, piece: bool = False) -> Page:
     """
     reader = _Reader()
     _parse(text, reader)
-    if not reader.blocks and not reader.contents and not piece:
+    found = reader.read
+    if not found and not reader.contents and not piece:
         whole = _Reader(whole=True)
         _parse(text, whole)
-        reader.blocks, reader.inside, reader.after = whole.blocks, whole.inside, whole.after
-    if not reader.blocks and piece and (reader.anchors or reader.links):
-        reader.blocks, reader.inside, reader.after = [Block("", 0)], [False], [(reader.anchors, reader.links)]
-    read = [_with(block, *after) for block, after in zip(reader.blocks, reader.after, strict=True)]
-    main = [block for block, inside in zip(read, reader.inside, strict=True) if inside]
-    blocks = main or read
+        found = whole.read
+    if not found and piece and (reader.anchors or reader.links):
+        found = [_Read(Block("", 0), False, reader.anchors, reader.links)]
+    main = [read for read in found if read.inside]
+    blocks = [read.whole() for read in main or found]
     contents = reader.contents
     links = {link for block in blocks for link in block.links}
     if reader.refresh or (len(links) == 1 and reader.title.strip().lower().startswith("redirecting")):
@@ -118,6 +118,23 @@ def _parse(text: str, reader: _Reader) -> None:
             parser.close()
 
 
+@dataclass
+class _Read:
+    """A block, whether it is in the main part of the page, and anchors and links behind its text, which no other text follows."""
+
+    block: Block
+    inside: bool
+    anchors: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+
+    def whole(self) -> Block:
+        """Return the block with what is behind it."""
+        if not self.anchors and not self.links:
+            return self.block
+        anchors, links = _once([*self.block.anchors, *self.anchors]), _once([*self.block.links, *self.links])
+        return replace(self.block, anchors=anchors, links=links)
+
+
 class _Reader:
     """A parser target: collects blocks from the events of the parser."""
 
@@ -128,10 +145,7 @@ class _Reader:
         # Those that belong to the next block.
         self.anchors: list[str] = []
         self.links: list[str] = []
-        self.blocks: list[Block] = []
-        self.inside: list[bool] = []
-        # Anchors and links behind the text of each block, which no other text follows.
-        self.after: list[tuple[list[str], list[str]]] = []
+        self.read: list[_Read] = []
         self.contents: list[str] = []
         self.title = self.base = ""
         # What the head says is the address of the page: its canonical one, and the one to share it by.
@@ -160,7 +174,7 @@ class _Reader:
             self.anchors, self.links = [], []
             self._before = (*self._before[:2], [], [])
         elif begins:
-            self._before, self._lengths = (len(self.blocks), len(self.contents), self.anchors, self.links), [0, 0]
+            self._before, self._lengths = (len(self.read), len(self.contents), self.anchors, self.links), [0, 0]
             self.anchors, self.links = [], []
         self._open.append((tag, switched))
         if switched:
@@ -183,7 +197,7 @@ class _Reader:
             self._headers.append("")
             self._below = False
         if tag == "tr":
-            self._begun, self._names = len(self.blocks), True
+            self._begun, self._names = len(self.read), True
         if tag in _CELLS:
             self._names = self._names and tag == "th"
             if self._row or any(map(str.strip, self._parts)):
@@ -227,22 +241,24 @@ class _Reader:
 
     def _end_row(self) -> None:
         """Take a row of names of columns, above all others, as the header of these."""
-        made = len(self.blocks) - self._begun
+        made = len(self.read) - self._begun
         self._below = self._below or (made > 0 and not self._names)
         if made == 1 and self._headers and not self._below:
-            self._headers[-1] = self.blocks[-1].text
-            self.blocks[-1] = replace(self.blocks[-1], leads=True, header="")
+            last = self.read[-1]
+            self._headers[-1] = last.block.text
+            last.block = replace(last.block, leads=True, header="")
 
     def _end_contents(self) -> None:
         """Leave out what a table of contents shows, unless it turned out to be a text."""
         blocks, contents, anchors, links = self._before
         listed, other = self._lengths
-        if len(self.blocks) > blocks and other > max(listed, _LABEL):
+        if len(self.read) > blocks and other > max(listed, _LABEL):
             del self.contents[contents:]
-            first = self.blocks[blocks]
-            self.blocks[blocks] = replace(first, anchors=_once([*anchors, *first.anchors]), links=_once([*links, *first.links]))
+            first = self.read[blocks].block
+            anchored = replace(first, anchors=_once([*anchors, *first.anchors]))
+            self.read[blocks].block = replace(anchored, links=_once([*links, *first.links]))
         else:
-            del self.blocks[blocks:], self.inside[blocks:], self.after[blocks:]
+            del self.read[blocks:]
             self.anchors, self.links = anchors, links
 
     def data(self, text: str) -> None:
@@ -261,10 +277,9 @@ class _Reader:
 
     def close(self) -> None:
         """Give anchors and links that no text follows to the last block."""
-        if self.blocks:
-            anchors, links = self.after[-1]
-            anchors += self.anchors
-            links += self.links
+        if self.read:
+            self.read[-1].anchors += self.anchors
+            self.read[-1].links += self.links
             self.anchors, self.links = [], []
 
     @property
@@ -317,17 +332,9 @@ class _Reader:
         self._parts, self._row, self._bold = [], False, True
         if text:
             text = without_number(text) if self._level else text
-            self.blocks.append(Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header))
-            self.inside.append(self._on["main"] > 0)
-            self.after.append(([], []))
+            block = Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header)
+            self.read.append(_Read(block, self._on["main"] > 0))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
-
-
-def _with(block: Block, anchors: list[str], links: list[str]) -> Block:
-    """Return a block with further anchors and links."""
-    if not anchors and not links:
-        return block
-    return replace(block, anchors=_once([*block.anchors, *anchors]), links=_once([*block.links, *links]))
 
 
 def _joined(base: str, link: str) -> str:
