@@ -47,15 +47,10 @@ ROOMS = {
     "testing": {"errors", "graph", "hits", "index", "retrievers", "search", "signals", "stores", "systems"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems", "progress"},
     "commands": {
-        *("errors", "arguments", "agents", "serve", "graph", "signals", "datasets", "index", "search", "retrievers", "systems"),
-        "evaluation",
-        "stores",
+        *("errors", "arguments", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "search", "hits"),
+        *("retrievers", "systems", "evaluation", "stores"),
     },
-    "cli": {
-        *("errors", "graph", "signals", "construction", "datasets", "index", "hits", "retrievers", "systems"),
-        "commands",
-        "serve",
-    },
+    "cli": {"errors", "commands"},
 }
 FOREIGN = {"langchain", "langchain_core", "llama_index", "langchain_graph_retrievers", "llama_graph_retrievers"}
 

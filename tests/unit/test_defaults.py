@@ -61,7 +61,7 @@ def reference():
     return GraphIndex.from_texts(texts, titles=[f"print_{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=[("0", "1")])
 
 
-def encyclopedia(edges=(("0", "1"),)):
+def encyclopedia(edges=(("0", "1"), ("1", "2"))):
     texts = [f"Ada{n} was born. {LONG}" for n in range(30)]
     return GraphIndex.from_texts(texts, titles=[f"Ada{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=list(edges))
 
