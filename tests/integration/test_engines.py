@@ -518,6 +518,12 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_serve
         write_index(index, database, client, "works", length_drift=2)
     with pytest.raises(InvalidArgumentError, match="names no relationship type"):
         write_index(index, cypher_server.open(schema=GraphSchema(label=database.schema.label, relationship=None)), client, "works")
+    with pytest.raises(InvalidArgumentError, match="expected CypherWords of the same label, or None for words in Qdrant"):
+        write_index(index, database, client, "new", words=CypherWords(cypher_server.open()))
+    with pytest.raises(InvalidArgumentError, match="expected CypherWords of the same label"):
+        write_index(index, database, client, "new", words=QdrantWords(client, "new"))
+    with pytest.raises(InvalidArgumentError, match="expected a CypherDatabase"):
+        write_index(index, CypherGraphStore(database), client, "new")
     assert contents(database, client) == whole and not client.collection_exists("new")
     # What is meant: another model in the place of this one, and other documents.
     write_index(GraphIndex.from_nodes(nodes, embedding=wide), database, client, "works", replace=True)
@@ -663,6 +669,7 @@ class Refusing:
             DatabaseAuthError,
             "(?s)refused the API key .*Check QdrantClient.api_key=",
         ),
+        (UnexpectedResponse(403, "Forbidden", b"no", {}), DatabaseAuthError, "refused the API key"),
         (ResponseHandlingException(OSError("refused")), DatabaseUnreachableError, "cannot be reached .*Check its address"),
         (UnexpectedResponse(500, "Error", b"no", {}), DatabaseError, "Qdrant failed .UnexpectedResponse"),
     ],
