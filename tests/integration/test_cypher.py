@@ -352,6 +352,15 @@ def test_a_changed_graph_changes_what_stands_there(database):
     assert set(rows) == {"a", "b", "c"} and len(state(database)[1]) == 2
 
 
+def test_properties_of_other_names_are_written(cypher_server, database):
+    graph = CorpusGraph(["a", "b"], ["A loom.", "A card."])
+    assert write_graph(database, graph)[0] == Changes(2)
+    with cypher_server.open(schema=GraphSchema(label=database.schema.label, text="body")) as other:
+        assert [write_graph(other, graph)[0] for _ in range(2)] == [Changes(2), Changes()]
+        rows = other.read(f"MATCH (n:`{other.schema.label}`) RETURN n.body AS body ORDER BY body")
+    assert [row["body"] for row in rows] == ["A card.", "A loom."]
+
+
 def test_a_graph_that_is_pruned_takes_the_place_of_what_stood_there(database):
     before = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b", "r"), ("a", "b", "r"), ("c", "a", "r"), ("b", "c", "q")])
     write_graph(database, before)

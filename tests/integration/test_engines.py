@@ -176,6 +176,20 @@ def test_changes_by_source_reach_the_engines(database, client, pages):
     assert held[0]["loom.md"]["description"] == "A loom that was sold." and not any("kiln" in node for node in held[0] | held[2])
 
 
+def test_the_last_nodes_of_batches_are_deleted(database, client):
+    ids = [f"n{place}" for place in range(9)]
+    index = GraphIndex.from_texts(["a loom"] * 9, ids=ids)
+    write_index(index, database, client, "works", batch_size=8)
+    # The places of one batch, and of the next.
+    for gone in (["n8"], ["n7"]):
+        index = index.with_changes(delete=gone)
+        nodes, _, points = write_index(index, database, client, "works", batch_size=8, length_drift=1)
+        assert nodes.deleted == points.deleted == 1 and contents(database, client)[0].keys() == set(index.graph.ids)
+    one = GraphIndex.from_texts(["a loom"], ids=["other"])
+    write_index(index.with_changes(delete=ids[1:7]), database, client, "works", replace=True)
+    assert write_index(one, database, client, "works", replace=True).nodes == Changes(1, 0, 1)
+
+
 def test_a_text_or_a_vector_alone_is_written_alone(database, client):
     texts, vectors = ["oak loom", "ash card", "elm mill", "fir clock"], np.eye(4)
 
