@@ -206,6 +206,20 @@ def test_a_text_or_a_vector_alone_is_written_alone(database, client):
     assert written(texts, turned) == (1, 1) and QdrantWords(client, "works").search(["yew"], 1)[0][0][0] == "b"
 
 
+def test_a_weight_or_a_text_of_an_edge_is_written_and_no_move(database, client):
+    def written(*edges):
+        return write_index(
+            GraphIndex.from_texts(["a loom", "a card"], ids=["a", "b"], edges=edges), database, client, "works"
+        ).edges
+
+    first, second = Edge("a", "b", "reads"), Edge("b", "a", "reads")
+    assert written(first, second) == Changes(2)
+    assert written(second, first) == Changes(0, 2)
+    assert written(second, Edge("a", "b", "reads", weight=0.5)) == Changes(1)
+    assert written(second, Edge("a", "b", "reads", weight=0.5, text="by hand")) == Changes(1)
+    assert written(second) == Changes(0, 0, 1)
+
+
 def test_words_are_written_anew_only_where_the_mean_length_has_drifted(database, client):
     def made(texts):
         return GraphIndex.from_texts(texts, ids=[f"n{row}" for row in range(len(texts))])
