@@ -546,6 +546,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_serve
         write_index(index, database, client, "works", length_drift=2)
     with pytest.raises(InvalidArgumentError, match="names no relationship type"):
         write_index(index, cypher_server.open(schema=GraphSchema(label=database.schema.label, relationship=None)), client, "works")
+    with pytest.raises(InvalidArgumentError, match="The collection 'works' holds .* are not in this index"):
+        write_index(GraphIndex.from_nodes(other, embedding=HashEmbedding(16)), cypher_server.open(), client, "works")
     with pytest.raises(InvalidArgumentError, match="expected CypherWords of the same label, or None for words in Qdrant"):
         write_index(index, database, client, "new", words=CypherWords(cypher_server.open()))
     with pytest.raises(InvalidArgumentError, match="expected CypherWords of the same label"):
