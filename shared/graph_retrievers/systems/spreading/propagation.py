@@ -14,7 +14,7 @@ from graph_retrievers.arguments import choice, fraction, is_number, positive, st
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates, found_by, order
+from graph_retrievers.search.candidates import Candidates, found_by, order, places_of
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
@@ -186,15 +186,10 @@ def received(near: Near, given: np.ndarray, size: int) -> tuple[np.ndarray, np.n
 
 def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     """Return the place in the front of the one that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest."""
-    if not len(nodes):
-        return nodes
-    at = np.minimum(np.searchsorted(nodes, near.node), len(nodes) - 1)
-    to = np.flatnonzero(nodes.take(at) == near.node)
-    by = order(given)
-    place = np.empty_like(by)
-    place[by] = np.arange(len(by))
+    at, by = places_of(nodes, near.node), order(given)
+    to, rank = np.flatnonzero(at >= 0), np.argsort(by)
     first = np.full(len(nodes), len(by))
-    np.minimum.at(first, at.take(to), place.take(near.owner.take(to)))
+    np.minimum.at(first, at.take(to), rank.take(near.owner.take(to)))
     return by[first]
 
 
