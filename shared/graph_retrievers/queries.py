@@ -374,7 +374,13 @@ class Queries:
         keys = (batch * size + rows).tolist()
         if texts is not None and keys:
             return self._text_latents(batch, rows, texts)
-        if new := self.latents.missing(keys):
+        new = self.latents.missing(keys)
+        if new and len(new) == len(keys):
+            latents = self._encode_pairs(batch, rows)
+            self.latents.add(new, latents)
+            # A model may write into what it is given.
+            return latents.clone()
+        if new:
             self.latents.add(new, self._encode_pairs(*np.divmod(np.array(new), size)))
         if not keys:
             # The head of the model needs the width of its latents.
