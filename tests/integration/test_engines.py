@@ -558,7 +558,9 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_serve
     # What is meant: another model in the place of this one, and other documents.
     write_index(GraphIndex.from_nodes(nodes, embedding=wide), database, client, "works", replace=True)
     assert RemoteRetriever(remote_of(database, client, embedding=wide)).retrieve(QUESTIONS[0])
-    write_index(GraphIndex.from_nodes(other, embedding=HashEmbedding(16)), database, client, "works", replace=True)
+    # The collection is made anew, of which no points are left to delete.
+    changes = write_index(GraphIndex.from_nodes(other, embedding=HashEmbedding(16)), database, client, "works", replace=True)
+    assert changes.points == Changes(9) and changes.nodes == Changes(9, 0, len(index))
     assert contents(database, client)[0].keys() == contents(database, client)[2].keys() == {node.id for node in other}
 
 

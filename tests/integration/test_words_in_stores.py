@@ -251,3 +251,30 @@ def test_a_full_text_index_of_the_database_finds_nearly_the_same(cypher_server, 
     assert len(hits) == 10 and {node for hit in hits for node in hit.path.nodes} <= own
     if cypher_server.process is None:
         database.write(f"DROP INDEX `{words.index}` IF EXISTS")
+
+
+def test_words_that_share_a_place_are_added(monkeypatch):
+    for module in ("qdrant", "qdrant_points"):
+        monkeypatch.setattr(
+            f"graph_retrievers.stores.{module}.word_place", lambda word: 7 if word in ("loom", "card") else len(word)
+        )
+    index = GraphIndex.from_texts(["a loom reads the card", "a loom turns", "the quern turns"], ids=["both", "one", "none"])
+    words = QdrantWords(QdrantClient(":memory:"), "machines")
+    words.fill(index)
+    (found,) = words.search(["loom card"], 3)
+    # The question has the place twice, and so does the first text.
+    bm25, weights = index.bm25, np.zeros(3)
+    for term in (bm25.vocabulary["loom"], bm25.vocabulary["card"]):
+        part = slice(bm25.indptr[term], bm25.indptr[term + 1])
+        weights[bm25.rows[part].numpy()] += bm25.shares()[part]
+    scores = dict(found)
+    assert scores.keys() == {"both", "one"} and scores["both"] / scores["one"] == pytest.approx(weights[0] / weights[1])
+
+
+def test_words_that_are_filled_again_are_split_as_they_were_last():
+    texts, words = ["the loom", "a card"], QdrantWords(QdrantClient(":memory:"), "machines")
+    index = GraphIndex.from_texts(texts, ids=["loom", "card"])
+    words.fill(index)
+    assert words.search(["the"], 2) == [[]]
+    words.fill(GraphIndex(index.graph, {"bm25": BM25(texts, stopwords=None)}))
+    assert [node for node, _ in words.search(["the"], 2)[0]] == ["loom"]
