@@ -732,7 +732,9 @@ def test_words_of_the_database_take_the_place_of_those_of_qdrant(cypher_server, 
     change_pages(pages)
     write_index(index_of(pages), database, client, "works", words=words)
     assert not any(name.startswith("clock.md") for name, _ in words.search(["clock"], 50)[0])
-    assert any(name == "anvil.md" for name, _ in words.search(["anvil stands"], 50)[0])
+    found = words.search(["anvil stands"], 50)[0]
+    scores = [score for _, score in found]
+    assert any(name == "anvil.md" for name, _ in found) and scores == sorted(scores, reverse=True) and scores[0] > scores[-1]
     # A write that was stopped is not taken for whole.
     with pytest.raises(DatabaseError, match="lost"):
         write_index(index_of(pages), database, Losing(client), "works", words=words)
