@@ -413,7 +413,7 @@ def test_the_default_is_what_measured_best_for_the_signals():
     assert default_retriever(GraphIndex.from_nodes(NODES)) == "bm25"
 
 
-def cut_pages(seed, titles="", edges=True):
+def cut_pages(seed, titles="", edges=True, **metadata):
     """Pages of eight pieces, of which neighbours are alike, and links between pages; `titles` has the section of each piece."""
     draw = np.random.default_rng(seed)
     words = "loom card thread mill engine weaver cloth pattern hole lever".split()
@@ -423,7 +423,7 @@ def cut_pages(seed, titles="", edges=True):
         for piece in range(8):
             text = " ".join([*own, *draw.choice(words, 2)])
             title = f"{page} {titles[piece]}" if titles else ""
-            nodes.append(Node(f"{page}:{piece}", text, title, metadata={"source": f"{page}.md"}))
+            nodes.append(Node(f"{page}:{piece}", text, title, metadata={"source": f"{page}.md"} | metadata))
             made += [(f"{page}:{piece - 1}", f"{page}:{piece}", "next")] if piece else []
     made += [(*map(str, draw.choice([node.id for node in nodes], 2, replace=False)), "links") for _ in range(30)]
     return GraphIndex.from_nodes(nodes, made if edges else [], embedding=HashEmbedding())
@@ -449,6 +449,8 @@ def test_pieces_have_a_form_only_where_they_have_no_title_of_their_own_and_are_j
     # Half of them, and more, share a title with another piece of their section.
     assert WalkFusion(cut_pages(0, titles="aabbcdef")).form != "pieces"
     assert WalkFusion(cut_pages(0, titles="aabbccde")).form == "pieces"
+    # Parts of sections that links lead to, as read_folder makes them.
+    assert WalkFusion(cut_pages(0, titles="aabbccde", anchors=[])).form != "pieces"
     assert WalkFusion(cut_pages(0, edges=False)).form != "pieces"
     assert WalkFusion(cut_pages(0), form="links").form == "links"
     lone = GraphIndex.from_texts(["a loom of wood", "a card of paper"], edges=[("0", "1")], embedding=HashEmbedding())

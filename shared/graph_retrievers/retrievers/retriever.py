@@ -136,8 +136,10 @@ class Retriever(BaseRetriever):
         if unknown:
             known = sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)})
             check_keywords(type(self).__name__, unknown, known)
-        self._given = operator
-        self.index, self.operator = index, self._composed(index)
+        given: Any = operator
+        self._compose = given if callable(given) and not isinstance(given, (Operator, type)) else None
+        self.index, self.operator = index, given
+        self.operator = self._composed(index)
         if not isinstance(self.operator, Operator):
             hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
             raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(self.operator)}{hint}.")
@@ -267,8 +269,7 @@ class Retriever(BaseRetriever):
 
     def _composed(self, index: GraphIndex) -> Operator:
         """Return the operator on an index; a system whose composition follows from what an index holds overrides it."""
-        given: Any = self._given
-        return given(index) if callable(given) and not isinstance(given, (Operator, type)) else given  # type: ignore[no-any-return]
+        return self.operator if self._compose is None else self._compose(index)  # type: ignore[no-any-return]
 
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned; what a system makes of those of the graph is its own."""

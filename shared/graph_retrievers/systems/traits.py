@@ -72,12 +72,13 @@ def holds_pieces(graph: CorpusGraph) -> bool:
 
     Most have no title of their own in their document: none at all, as the chunks of LangChain's ``RecursiveCharacterTextSplitter``
     and of LlamaIndex' ``SentenceSplitter``, or one that others of the document have too, as the parts of a long section.
-    The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds.
+    The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds. Nodes that know their ``anchors``,
+    as those of :func:`~graph_retrievers.construction.folder.read_folder`, are not pieces: links lead to their very section.
     """
 
     def make() -> bool:
-        columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
-        alike = Counter(zip((node_source(*column) for column in columns), graph.titles, strict=True))
+        columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
+        alike = Counter((title, node_source(node, held, origin)) for title, node, held, origin in columns if "anchors" not in held)
         return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
 
     return bool(graph.cache.get("holds pieces", make))
