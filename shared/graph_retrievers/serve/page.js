@@ -267,8 +267,8 @@ function looks() {
   ];
 }
 
-// Cytoscape looks for the edges parallel to each edge that is added, through all edges of its source: 25 million looks for a hub of 5,000.
-// Only curves of the kind "bezier" need them, and none is drawn here.
+// Cytoscape looks for the edges parallel to each edge that is added, through all edges of its source: 25 million looks for a hub
+// of 5,000. Only curves of the kind "bezier" need them, and none is drawn here.
 Object.getPrototypeOf(cytoscape({ headless: true }).collection()).parallelEdges = function () { return this; };
 
 function draw(name) {
