@@ -637,7 +637,7 @@ def test_dot_products_that_are_no_cosines_are_refused(database, client):
         write_index(GraphIndex.from_texts(texts, vectors=vectors, metric="dot"), database, client, "works")
     assert not client.collection_exists("works")
     write_index(GraphIndex.from_texts(texts, vectors=vectors, metric="cosine"), database, client, "works")
-    # The same cosines, and a row of zeros, which is no vector.
+    # The same cosines, and a row of zeros, which is not a vector.
     assert write_index(GraphIndex.from_texts(texts, vectors=np.eye(2), metric="dot"), database, client, "works").points == NOTHING
     assert write_index(GraphIndex.from_texts(texts, vectors=np.diag([1.0, 0.0])), database, client, "works").points == Changes(1)
 

@@ -143,7 +143,7 @@ class QdrantPoints:
             )
 
     def _check_lengths(self, dense: DenseIndex) -> None:
-        """Raise InvalidArgumentError if vectors are compared by dot products that are no cosines."""
+        """Raise InvalidArgumentError if vectors are compared by dot products that are not cosines."""
         if dense.metric == "dot" and bool((((dense.norms - 1).abs() > _NEAR) & (dense.norms > 0)).any()):
             raise InvalidArgumentError(
                 "The index compares its vectors by dot products, and engines by cosine, which gives other answers for vectors of "
