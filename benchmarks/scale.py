@@ -165,14 +165,14 @@ def sizing(rows: dict[int, dict[str, float]]) -> str:
     """Return the table that sizes a corpus."""
     few, many = sorted(rows)[-2:] if len(rows) > 1 else 2 * list(rows)
     lines = ["", SIZING.format(length=LENGTH, dimension=DIMENSION), ""]
-    lines.append("| nodes | documents | setting | memory, GB | disk, GB | built, s | one question, ms | how known |")
+    lines.append("| nodes | documents | setting | memory, GB | disk, GB | build, s | one question, ms | source |")
     lines.append("| --- " * 8 + "|")
     for power in range(4, 10):
         size = 10**power
         if power < 8:
             # On the line through the two largest sizes that were measured.
             line = {name: value + (value - rows[few][name]) * (size - many) / (many - few) for name, value in rows[many].items()}
-            row, known = rows.get(size, line), "measured" if size in rows else f"line through {few:,} and {many:,} nodes"
+            row, known = rows.get(size, line), "measured" if size in rows else f"extrapolated from {few:,} and {many:,} nodes"
             precision, saved = {6: ("bfloat16", 2), 7: ("int8", 3)}.get(power, ("", 0))
             if size in rows and saved:
                 known += ", in float32"
