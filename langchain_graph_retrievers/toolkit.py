@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from langchain_core.tools import BaseTool, BaseToolkit, StructuredTool, ToolException
+from pydantic import TypeAdapter
 
 from graph_retrievers.agents import GraphTools
 from langchain_graph_retrievers.base import EngineRetriever
@@ -16,7 +19,7 @@ class GraphToolkit(BaseToolkit):
     """Tools with which an agent searches an index, reads documents, follows their edges and asks why: ``search``, ``read``, ...
 
     The content of a tool message is text with ids, bounded in length; its artifact is the same as JSON-plain data. A wrong
-    argument, such as an id that does not exist or a text where a list belongs, is an answer that the model can read.
+    argument, such as an id that does not exist or a name that a tool does not take, is an answer that the model can read.
 
     Parameters
     ----------
@@ -46,15 +49,29 @@ class GraphToolkit(BaseToolkit):
         """Return the tools ``search``, ``read``, ``neighbors`` and ``explain``."""
         engine: Any = self.retriever._engine() if isinstance(self.retriever, EngineRetriever) else self.retriever
         tools = GraphTools(engine, max_characters=self.max_characters, max_items=self.max_items)
-        made = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
+        made: list[Any] = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
         return [
-            StructuredTool.from_function(
-                function, response_format="content_and_artifact", handle_tool_error=True, handle_validation_error=_wrong
+            _Tool.from_function(
+                _of_one(function),
+                args_schema=TypeAdapter(function).json_schema(),
+                response_format="content_and_artifact",
+                handle_tool_error=True,
             )
             for function in made
         ]
 
 
-def _wrong(error: Any) -> str:
-    """Return what is wrong with the arguments of a call, without pydantic's advice to programmers."""
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+class _Tool(StructuredTool):
+    """A tool that is given what the model wrote as it is: it checks its arguments itself."""
+
+    def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        # As one value: LangChain would put its own arguments, such as config, in the place of a model's of the same name.
+        return (tool_input,), {}
+
+
+def _of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    @wraps(function)
+    def call(given: Any) -> Any:
+        return function(given) if isinstance(given, str) else function(**given)
+
+    return call

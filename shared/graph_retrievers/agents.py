@@ -2,17 +2,19 @@
 
 # Without annotations from __future__: frameworks read the types of the tools from their signatures, where they would find strings.
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
 from heapq import nlargest
-from inspect import Signature, signature
+from inspect import Signature, getdoc, signature
 from os.path import commonprefix
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
-from graph_retrievers.arguments import choice, positive
+from graph_retrievers.arguments import check_keywords, choice, positive, typed
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.node_path import NodePath
@@ -20,6 +22,8 @@ from graph_retrievers.hits import Hit
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["GraphTools", "ToolAnswer"]
+
+_P = ParamSpec("_P")
 
 _DIRECTIONS = ("both", "out", "in")
 # Characters of a neighbour's text, which says whether to read it.
@@ -41,6 +45,37 @@ class ToolAnswer:
     def __str__(self) -> str:
         """Return the text."""
         return self.text
+
+
+def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
+    """Return a tool that refuses arguments it does not have, that are missing, or of other types, whoever calls it."""
+    checked, (_, *taken) = typed(method), signature(method).parameters.values()
+    kinds = {each.name: each.annotation for each in taken}
+    needed = [each.name for each in taken if each.default is Signature.empty]
+
+    @wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> ToolAnswer:
+        check_keywords(f"The tool {method.__name__}", kwargs, kinds)
+        for name in needed[len(args) - 1 :]:
+            if name not in kwargs:
+                raise InvalidArgumentError(f"The tool {method.__name__} needs {name!r}; it takes {', '.join(kinds)}.")
+        for name, value in kwargs.items():
+            kwargs[name] = _meant(value, kinds[name])
+        return checked(*args, **kwargs)
+
+    # Frameworks show it to the model as it stands.
+    call.__doc__ = getdoc(method)
+    return call
+
+
+def _meant(value: Any, kind: Any) -> Any:
+    """Return a number or a list that a language model wrote as text, or a number as 5.0; any other value as it is."""
+    wanted: Any = {int: (int, float), list[str]: list}.get(kind)
+    if isinstance(value, str) and wanted:
+        with suppress(ValueError, RecursionError):
+            plain = json.loads(value)
+            value = plain if isinstance(plain, wanted) else value
+    return int(value) if kind is int and isinstance(value, float) and value.is_integer() else value
 
 
 class GraphTools:
@@ -82,6 +117,7 @@ class GraphTools:
         self.retriever = retriever
         self.max_characters, self.max_items = positive("max_characters", max_characters), positive("max_items", max_items)
 
+    @_tool
     def search(self, query: str, k: int = 5) -> ToolAnswer:
         """Search the documents for a question or for keywords; returns ids, titles, texts and how each was found.
 
@@ -101,6 +137,7 @@ class GraphTools:
         lines = entries or ["Nothing was found."]
         return ToolAnswer("\n".join([*lines, *_notes(hits.notes)]), {"hits": listed, "notes": list(hits.notes)})
 
+    @_tool
     def read(self, ids: list[str], start: int = 0) -> ToolAnswer:
         """Read the whole texts of documents by their ids, from a character on if they are long.
 
@@ -111,9 +148,9 @@ class GraphTools:
         start : int, default 0
             The character at which to begin, for the rest of a text that was cut.
         """
-        if isinstance(ids, str) or not isinstance(ids, Sequence) or not ids:
-            raise InvalidArgumentError(f"ids is {shown(ids)}; expected a list of one id or more.")
-        if not isinstance(start, int) or start < 0:
+        if isinstance(ids, str) or not isinstance(ids, Sequence) or not ids or not all(isinstance(each, str) for each in ids):
+            raise InvalidArgumentError(f"ids is {shown(ids)}; expected a list of one id or more, each a string.")
+        if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise InvalidArgumentError(f"start is {shown(start)}; expected a number of characters, 0 or more.")
         nodes = [self._node(each) for each in dict.fromkeys(ids)][: self.max_items]
         cut = self._cut([node.text[start:] for node in nodes])
@@ -129,6 +166,7 @@ class GraphTools:
             lines.append(f"Note: only the first {len(nodes)} ids were read.")
         return ToolAnswer("\n".join(lines), {"nodes": listed})
 
+    @_tool
     def neighbors(
         self, id: str, relation: str | None = None, direction: Literal["both", "out", "in"] = "both", limit: int = 20
     ) -> ToolAnswer:
@@ -172,6 +210,7 @@ class GraphTools:
         counts = {name: count for name, count in relations.most_common(self.max_items) if len(name) <= _NAME}
         return ToolAnswer("\n".join(lines), {"id": id, "edges": listed, "count": len(wanted), "relations": counts})
 
+    @_tool
     def explain(self, query: str, k: int = 5) -> ToolAnswer:
         """Say why a search found what it found: what found each document, its path, its rank without links, and the steps.
 

@@ -77,7 +77,7 @@ def check_keywords(owner: str, given: Iterable[str], known: Collection[str]) -> 
     """Raise UnexpectedArgumentError for the first of the keywords given to `owner` that is not one of those it takes."""
     for name in given:
         if name not in known:
-            raise UnexpectedArgumentError(f"{owner} does not take {name!r}; it takes {', '.join(known)}.{meant(name, known)}")
+            raise UnexpectedArgumentError(f"{owner} does not take {shown(name)}; it takes {', '.join(known)}.{meant(name, known)}")
 
 
 def keywords_of(*functions: Callable[..., Any]) -> set[str]:

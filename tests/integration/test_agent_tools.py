@@ -158,22 +158,61 @@ def test_explain_says_what_found_each_and_the_steps():
     assert "found by BM25Search" in str(answer) and answer.data["hits"][0]["id"] == "loom" and answer.data["steps"] in str(answer)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda made: made.read(["lom"]), "'lom' is not the id of a document. Did you mean 'loom'"),
-        (lambda made: made.neighbors("zzzz"), "Ids are those that search returns"),
-        (lambda made: made.read([]), "expected a list of one id"),
-        (lambda made: made.read("loom"), "expected a list of one id"),
-        (lambda made: made.read(["loom"], start=-1), "0 or more"),
-        (lambda made: made.search(" "), "non-empty"),
-        (lambda made: made.search("loom", k=0), "k must be"),
-        (lambda made: made.neighbors("loom", direction="up"), "direction"),
-    ],
-)
-def test_errors_say_what_to_give(call, message):
-    with pytest.raises(GraphRetrieverError, match=message):
-        call(tools())
+# Calls as a language model may write them, and what each door answers; none of pydantic's or Python's own words.
+WRONG = [
+    ("search", {"query": "loom", "limit": 1}, "The tool search does not take 'limit'; it takes query, k."),
+    ("search", {"query": "loom", "config": {}}, "The tool search does not take 'config'; it takes query, k."),
+    (
+        *("neighbors", {"id": "loom", "relations": "reads"}),
+        "The tool neighbors does not take 'relations'; it takes id, relation, direction, limit. Did you mean 'relation'?",
+    ),
+    ("search", {"k": 1}, "The tool search needs 'query'; it takes query, k."),
+    ("read", {}, "The tool read needs 'ids'; it takes ids, start."),
+    ("search", {"query": "loom", "k": "many"}, "k must be an integer of at least 1, got 'many'."),
+    ("search", {"query": "loom", "k": "[1]"}, "k must be an integer of at least 1, got '[1]'."),
+    ("search", {"query": "loom", "k": 1.5}, "k must be an integer of at least 1, got 1.5."),
+    ("search", {"query": "loom", "k": 0}, "k must be an integer of at least 1, got 0."),
+    ("search", {"query": " "}, "Query 0 is ' '; a query is a non-empty string."),
+    ("search", {"query": 5}, "Query 0 is 5; a query is a non-empty string."),
+    ("read", {"ids": ["lom"]}, "'lom' is not the id of a document. Did you mean 'loom'?"),
+    ("read", {"ids": "loom"}, "ids is 'loom'; expected a list of one id or more, each a string."),
+    ("read", {"ids": "5"}, "ids is '5'; expected a list of one id or more, each a string."),
+    ("read", {"ids": [["loom"]]}, "ids is [['loom']]; expected a list of one id or more, each a string."),
+    ("read", {"ids": []}, "ids is []; expected a list of one id or more, each a string."),
+    ("read", {"ids": ["loom"], "start": True}, "start is True; expected a number of characters, 0 or more."),
+    ("read", {"ids": ["loom"], "start": -1}, "start is -1; expected a number of characters, 0 or more."),
+    ("neighbors", {"id": "zzzz"}, "'zzzz' is not the id of a document. Ids are those that search returns."),
+    ("neighbors", {"id": ["loom"]}, "id is ['loom']; expected str."),
+    ("neighbors", {"id": "loom", "relation": ["reads"]}, "relation is ['reads']; expected str or None."),
+    ("neighbors", {"id": "loom", "direction": "up"}, "Unknown direction 'up'; choose from 'both', 'out', 'in'."),
+]
+# What is meant is plain.
+WRITTEN_AS_TEXT = [
+    ("search", {"query": "loom", "k": "1"}, "[loom] Loom\n    A loom reads cards."),
+    ("search", {"query": "loom", "k": 1.0}, "[loom] Loom\n    A loom reads cards."),
+    ("search", {"query": "loom", "k": "1.0"}, "[loom] Loom\n    A loom reads cards."),
+    ("read", {"ids": '["loom"]', "start": "2"}, "[loom] Loom\n    loom reads cards."),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "told"), WRONG)
+def test_arguments_that_a_tool_cannot_take_are_refused(name, arguments, told):
+    with pytest.raises(GraphRetrieverError) as refused:
+        getattr(tools(), name)(**arguments)
+    assert str(refused.value) == told
+
+
+def test_a_name_of_any_length_does_not_fill_the_message():
+    with pytest.raises(GraphRetrieverError) as refused:
+        tools().search("loom", **{"k" * 100_000: 1})
+    assert len(str(refused.value)) < 200
+
+
+def test_a_tool_is_called_with_arguments_by_place_too():
+    made = tools()
+    assert str(made.search("loom", 1)) == str(made.search("loom", k=1)) and made.neighbors("card", None, "out").data["count"] == 0
+    with pytest.raises(GraphRetrieverError, match="The tool search needs 'query'"):
+        made.search()
 
 
 def test_no_tool_leads_out_of_a_scope():
@@ -188,6 +227,8 @@ def test_no_tool_leads_out_of_a_scope():
 
 def test_tools_of_langchain():
     pytest.importorskip("langchain_core")
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
     from langchain_graph_retrievers import BM25Retriever, GraphToolkit
 
     made = {tool.name: tool for tool in GraphToolkit(retriever=BM25Retriever(index=built())).get_tools()}
@@ -197,17 +238,25 @@ def test_tools_of_langchain():
     call = {"type": "tool_call", "id": "1", "name": "search", "args": {"query": "loom", "k": 1}}
     message = made["search"].invoke(call)
     assert message.content.startswith("[loom] Loom") and message.artifact["hits"][0]["id"] == "loom"
-    wrong = made["read"].invoke({**call, "name": "read", "args": {"ids": ["lom"]}})
-    assert wrong.status == "error" and "Did you mean 'loom'" in wrong.content
-    for name, arguments, told in (
-        *[("read", {"ids": "loom"}, "ids: Input should be a valid list"), ("search", {"k": 1}, "query: Field required")],
-        ("search", {"query": "loom", "k": "many"}, "k: Input"),
-        ("neighbors", {"id": "loom", "direction": "up"}, "direction: Input"),
-    ):
+    for name, arguments, told in WRONG:
         wrong = made[name].invoke({**call, "name": name, "args": arguments})
-        assert wrong.status == "error" and wrong.content.startswith(told) and "pydantic" not in wrong.content
-    none = made["search"].invoke({**call, "args": {"query": "loom", "k": 0}})
-    assert none.status == "error" and "k must be" in none.content
+        assert wrong.status == "error" and wrong.content == told
+    for name, arguments, told in WRITTEN_AS_TEXT:
+        assert made[name].invoke(arguments) == told
+    # A text alone is the first argument.
+    assert made["neighbors"].invoke("card").startswith("[card] has 2 edges")
+    for tool in made.values():
+        shown = convert_to_openai_tool(tool)["function"]
+        assert shown["parameters"]["additionalProperties"] is False and "\nParameters\n------" in shown["description"]
+
+
+async def test_tools_of_langchain_in_an_event_loop():
+    pytest.importorskip("langchain_core")
+    from langchain_graph_retrievers import BM25Retriever, GraphToolkit
+
+    search, *_ = GraphToolkit(retriever=BM25Retriever(index=built())).get_tools()
+    assert (await search.ainvoke({"query": "loom", "k": 1})).startswith("[loom] Loom")
+    assert (await search.ainvoke({"query": "loom", "config": 1})).startswith("The tool search does not take 'config'")
 
 
 def test_tools_of_llama_index():
@@ -226,12 +275,11 @@ def test_tools_of_llama_index():
     assert [each["required"] for each in told.values()] == [["query"], ["ids"], ["id"], ["query"]]
     near = call_tool(made["neighbors"], {"id": "card", "direction": "in"})
     assert not near.is_error and [edge["id"] for edge in near.raw_output.data["edges"]] == ["loom", "engine"]
-    for name, arguments, wrong in (
-        *[("read", {"ids": ["lom"]}, "Did you mean 'loom'"), ("read", {"ids": "loom"}, "expected a list")],
-        *[("neighbors", {"id": "loom", "direction": "up"}, "direction"), ("search", {"query": "loom", "k": 0}, "k must be")],
-    ):
+    for name, arguments, wrong in WRONG:
         answer = call_tool(made[name], arguments)
-        assert answer.is_error and wrong in answer.content
+        assert answer.is_error and answer.content == f"Encountered error: {wrong}"
+    for name, arguments, text in WRITTEN_AS_TEXT:
+        assert call_tool(made[name], arguments).content == text
 
 
 def mcp_parts():
@@ -254,14 +302,13 @@ async def test_the_client_of_the_protocol_lists_and_calls_the_tools():
         found = await client.call_tool("search", {"query": "Which loom?", "k": 2})
         assert not found.is_error and found.content[0].text.startswith("[loom] Loom")
         assert len(found.structured_content["hits"]) == 2
-        for name, arguments, message in (
-            ("read", {"ids": ["lom"]}, "Did you mean 'loom'"),
-            ("search", {"k": 2}, "query"),
-            ("search", {"query": "loom", "k": "many"}, "k"),
-            ("neighbors", {"id": "loom", "direction": "up"}, "direction"),
-        ):
+        assert all(tool.input_schema["additionalProperties"] is False for tool in listed)
+        assert all(tool.description.split("\n")[2] for tool in listed)
+        for name, arguments, message in WRONG:
             wrong = await client.call_tool(name, arguments)
-            assert wrong.is_error and message in wrong.content[0].text
+            assert wrong.is_error and wrong.content[0].text == f"Error executing tool {name}: {message}"
+        for name, arguments, text in WRITTEN_AS_TEXT:
+            assert (await client.call_tool(name, arguments)).content[0].text == text
         assert not (await client.call_tool("read", {"ids": ["loom"]})).is_error
 
 

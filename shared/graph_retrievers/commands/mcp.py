@@ -71,18 +71,28 @@ def mcp_server(tools: GraphTools) -> MCPServer:
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.server.mcpserver.tools import Tool
+        from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
         from mcp.types import CallToolResult, TextContent, ToolAnnotations
+        from pydantic import TypeAdapter
     except ImportError as error:
         raise GraphRetrieverError("The MCP server needs the extra 'mcp': pip install 'graph-retrievers[mcp]'.") from error
 
     def answered(answer: ToolAnswer) -> CallToolResult:
         return CallToolResult(content=[TextContent(type="text", text=answer.text)], structured_content=dict(answer.data))
 
-    server = MCPServer("graph-retrievers", instructions=_INSTRUCTIONS)
-    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    class Unchecked(FuncMetadata):
+        # The tools check their arguments themselves; the SDK would drop those that they do not have.
+        def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
+            return arguments_to_validate
+
+    made, reading = [], ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    function: Any
     for function in tools.functions(answered, ToolError):
-        server.add_tool(_awaited(function), structured_output=False, annotations=reading)
-    return server
+        tool = Tool.from_function(_awaited(function), annotations=reading, structured_output=False)
+        tool.parameters, tool.fn_metadata = TypeAdapter(function).json_schema(), Unchecked(arg_model=ArgModelBase)
+        made.append(tool)
+    return MCPServer("graph-retrievers", instructions=_INSTRUCTIONS, tools=made)
 
 
 def _awaited(function: Callable[..., Any]) -> Callable[..., Any]:
