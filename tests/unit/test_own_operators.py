@@ -16,8 +16,8 @@ from graph_retrievers.operators import BM25Search, STeX, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.beyond import Chains, Facts
-from graph_retrievers.search.candidates import Candidates, found_by, reached, stacked
-from graph_retrievers.search.driver import Together, run
+from graph_retrievers.search.candidates import Candidates, best, found_by, order, reached, replaced, stacked
+from graph_retrievers.search.driver import Named, Together, run
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import (
     ByTitle,
@@ -32,6 +32,7 @@ from graph_retrievers.search.requests import (
     Relevance,
     Request,
     Similarity,
+    Steps,
     Texts,
     Titled,
     Weights,
@@ -163,10 +164,21 @@ ROWS = np.array([0, 1])
         (Relevance(ROWS, texts="ab"), "Relevance of 2 nodes with texts 'ab'; expected"),
         (Instead(Relevance(ROWS, texts=["a", None]), "card"), r"Relevance of 2 nodes with texts \['a', None\]; expected"),
         (Nearest(3, "bm25", among="x"), "Nearest among 'x'; expected one of 'start', 'name', 'walk', 'return'"),
+        (Relevance(ROWS, np.ones((3, 3), np.float32)), r"Relevance of 2 nodes with mix of shape \(3, 3\), float32; expected"),
+        (Relevance(ROWS, np.ones((2, 2))), r"Relevance of 2 nodes with mix of shape \(2, 2\), float64; expected a float32 array"),
+        (Relevance(ROWS, [[1, 0], [0, 1]]), r"Relevance of 2 nodes with mix \[\[1, 0\], \[0, 1\]\]; expected a float32 array of shape \(2, 2\)"),
+        (Relevance(ROWS, np.eye(2, dtype=np.float32), 1.5), "Relevance with alpha 1.5; expected a number from 0 to 1"),
+        (Relevance(ROWS, alpha="a"), "Relevance with alpha 'a'; expected a number from 0 to 1"),
+        (Weights(np.array([3, 1, 4, 1])), r"Weights of row 1 twice; expected distinct rows, such as `found\.nodes`"),
+        (Instead(Links(np.array([2, 2])), "card"), "Links of row 2 twice; expected distinct rows"),
+        (Together([5]), "5 side by side; expected a list of generators, such as `operator.stepped"),
+        (Together(5), "5 side by side; expected a list of generators"),
+        (Together([BM25Search(2)]), "BM25Search.* side by side; expected a list of generators"),
+        (Named("part", ROWS), r"array.* by the name 'part'; expected a generator, such as `operator\.stepped"),
     ],
 )
 def test_what_an_operator_asks_is_checked(asked, told):
-    with pytest.raises(InvalidArgumentError, match=f"Asks asked for {told}"):
+    with pytest.raises(InvalidArgumentError, match=f"Asks (asked for|runs) {told}"):
         Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked))).retrieve("loom")
 
 
@@ -194,6 +206,11 @@ def answered(with_what):
         (answered([]), r"Own was answered with \[\] where 1 asked; expected a list with an answer for each"),
         (answered([1, 2]), r"Own was answered with \[1, 2\] where 1 asked"),
         (answered(None), "Own was answered with None where 1 asked"),
+        (
+            own_request(shared=("kinds",), kinds=["film"]),
+            r"Asks asked for Own with kinds \['film'\]; expected hashable values, such as strings and tuples",
+        ),
+        (own_request(key=lambda self: [5]), r"Asks asked for Own with the key \[5\]; expected hashable values"),
         (Pairs(lambda queries, batch, nodes: torch.ones(3), ROWS), r"<function.* gave values of shape \(3,\) for 2 pairs"),
         (Pairs(lambda queries, batch, nodes: torch.ones(1), ROWS), r"<function.* gave values of shape \(1,\) for 2 pairs"),
         (Pairs(lambda queries, batch, nodes: torch.ones(2, 1), ROWS), r"of shape \(2, 1\) for 2 pairs.*expected one for each"),
@@ -455,6 +472,16 @@ def test_the_beam_search_of_the_docs_is_that_of_plain_python(seed):
         ("found_by('Mine', found, near.node, np.ones(len(near.node)), found.nodes[:1])", "found_by was given parents of shape"),
         ("stacked(found, np.array([7]), [[1]], np.ones(1), 'Mine')", "stacked was given place 7; expected places from 0 to 2"),
         ("stacked(found, np.array([0]), [[1]], np.ones(2), 'Mine')", "stacked was given scores of shape"),
+        ("reached(near, near.owner, near.node, np.ones(len(near.node)), 'Mine')", "reached was given candidates Near.*; expected"),
+        ("found_by('Mine', 5, near.node, np.ones(2), near.node)", "found_by was given candidates 5; expected Candidates"),
+        ("found.joined(near)", "joined was given Near.*; expected Candidates"),
+        ("found.taken(near.node + 9)", "taken was given .*; expected places from 0 to 2. A place is not the row of a node"),
+        ("replaced(found, np.array([0, 7]), np.ones(2))", "replaced was given place 7; expected places from 0 to 2"),
+        ("replaced(found, np.array([0]), np.ones(2))", r"replaced was given scores of shape \(2,\), float64; expected numbers"),
+        ("best(np.ones(3), 1, found.nodes[:1])", r"best was given nodes of shape \(1,\), int64; expected integers of shape \(3,\)"),
+        ("best(Degree(found.nodes), 1)", "best was given scores Degree.*what a request is answered with comes from `yield`"),
+        ("order(np.ones(3), found.nodes[:1])", r"order was given nodes of shape \(1,\), int64; expected integers of shape \(3,\)"),
+        ("Candidates.seeds(found.nodes, [1], 'Mine')", r"Candidates\.seeds was given scores of shape \(1,\)"),
     ],
 )
 def test_what_does_not_fit_the_candidates_is_refused_with_the_operator(search, told):
@@ -476,8 +503,10 @@ def test_lists_do_as_arrays():
     before = Candidates.seeds(np.array([4, 2]), np.array([0.9, 0.8]), "First")
     made = reached(before, [0, 1], [7, 5], [0.1, 0.6], "Mine")
     assert made.trails.tolist() == [[4, 7], [2, 5]] and made.scores.tolist() == [0.1, 0.6]
-    assert before.rescored([1, 3]).nodes.tolist() == [2, 4]
+    assert before.rescored([1, 3]).nodes.tolist() == replaced(before, [0, 1], [1, 3]).nodes.tolist() == [2, 4]
     assert len(reached(before, [], [], [], "Mine")) == 0
+    assert Candidates.seeds([4, 2], [0.9, 0.8], "First").trails.tolist() == [[4], [2]]
+    assert best([0.5, 0.9, 0.9], 2, [3, 2, 1]).tolist() == order([0.5, 0.9, 0.9], [3, 2, 1])[:2].tolist() == [2, 1]
 
 
 def test_neighbours_of_two_nodes_are_there_twice_and_the_error_names_the_cure():
@@ -512,6 +541,15 @@ def test_neighbours_of_two_nodes_are_there_twice_and_the_error_names_the_cure():
         (Titled(("T1", 2)), r"Titled with names \('T1', 2\); expected"),
         (ByTitle("Kismet", "film"), "ByTitle with titles 'Kismet'; expected a tuple of strings"),
         (Instead(Nearest(-1), "card"), "Nearest with k -1"),
+        (Nearest(3, ["bm25"]), r"Nearest with signal \['bm25'\]; expected a string"),
+        (Nearest(3, "bm25", text=5), "Nearest with text 5; expected a string, or None"),
+        (Instead(Nearest(3), 5), "Instead with text 5; expected a string"),
+        (Instead(Nearest(3), "card", ["film"]), r"Instead with exclude_types \['film'\]; expected a tuple of strings"),
+        (Neighbors(ROWS, [1]), r"Neighbors with parallel \[1\]; expected True or False"),
+        (Steps(ROWS, None, ["r"], 4), r"Steps with relation \['r'\]; expected a string, or None"),
+        (Steps(ROWS, None, "r", -1), "Steps with most -1; expected the number of edges, 0 or more"),
+        (ByTitle(("Kismet",), None), "ByTitle with type None; expected a string"),
+        (Pairs(["dot"], ROWS), r"Pairs with function \['dot'\]; expected a function"),
     ],
 )
 def test_what_is_searched_for_is_checked(asked, told):

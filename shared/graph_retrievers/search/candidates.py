@@ -90,6 +90,9 @@ class Candidates:
     @classmethod
     def seeds(cls, nodes: np.ndarray, scores: np.ndarray, name: str) -> Candidates:
         """Return nodes that the operator `name` found by a search, without a step: `nodes` and `scores` of shape [K]."""
+        if type(nodes) is not np.ndarray or type(scores) is not np.ndarray:
+            # What arrays have to be is checked when they are returned.
+            nodes, scores = _fitting("Candidates.seeds", _count(nodes), nodes=nodes, scores=scores)
         return cls(nodes, scores, nodes[:, None], np.zeros(len(nodes), np.int64), (name,))
 
     def columns(self) -> tuple[list[int], list[float], list[int]]:
@@ -147,8 +150,13 @@ class Candidates:
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
         """Return the candidates at some places, shape [n] or a slice, in their order."""
+        try:
+            nodes = self.nodes[places]
+        except IndexError as error:
+            expected = f"expected places from 0 to {len(self) - 1}" if len(self) else "there are none"
+            raise MisfitError(f"taken was given {shown(places)}; {expected}. A place is not the row of a node.") from error
         return Candidates(
-            self.nodes[places],
+            nodes,
             self.scores[places],
             self.trails[places],
             self.origins[places],
@@ -174,6 +182,8 @@ class Candidates:
 
         Scores stay, so they may rise where the two meet: what an operator returns is sorted (:meth:`Operator.stepped`).
         """
+        if not isinstance(other, Candidates):
+            raise MisfitError(f"joined was given {shown(other)}; expected Candidates, such as `reached(...)` gives.")
         _, first = np.unique(other.nodes, return_index=True)
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
         return concatenated([self, other.taken(fresh)])
@@ -276,7 +286,10 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
     >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
     array([1, 2, 3, 0])
     """
-    scores = np.asarray(scores, np.float64)
+    (scores,) = _fitting("order", _count(scores), scores=scores)
+    if nodes is not None:
+        (nodes,) = _fitting("order", len(scores), nodes=nodes)
+    scores = scores.astype(np.float64, copy=False)
     by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
     run = runs(scores[by])
     return by if run is None else by[np.lexsort((by if nodes is None else nodes[by], run))]
@@ -320,6 +333,9 @@ def falling(scores: np.ndarray) -> np.ndarray:
 
 def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndarray:
     """Return the first `k` of :func:`order`, without sorting all."""
+    (scores,) = _fitting("best", _count(scores), scores=scores)
+    if nodes is not None:
+        (nodes,) = _fitting("best", len(scores), nodes=nodes)
     if len(scores) <= 4 * k:
         return order(scores, nodes)[:k]
     least = -np.partition(-scores, k - 1)[k - 1]
@@ -348,6 +364,8 @@ def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candi
     >>> replaced(Candidates.seeds(nodes, np.array([0.9, 0.8, 0.7]), "Mine"), np.array([0, 2]), np.array([0.1, 0.6])).nodes
     array([7, 2, 4])
     """
+    places, scores = _fitting("replaced", _count(places), places=places, scores=scores)
+    _check_places("replaced", places, found)
     by, taken, above = order(scores), np.arange(len(found)), np.zeros(len(found), np.int64)
     taken[places] = places[by]
     # Among the places that are ordered anew, the last up to each.
@@ -377,6 +395,7 @@ def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarra
     A node without a parent was found by the operator that `before` says, where it has the node. `nodes`, `scores` and `parents`
     have the shape [n]; they stay as they are, in their order.
     """
+    _check_before("found_by", before)
     nodes, scores, parents = _fitting("found_by", _count(nodes), nodes=nodes, scores=scores, parents=parents)
     operators, own = _with(before.operators, name)
     place = places_of(before.nodes, nodes)
@@ -410,7 +429,7 @@ def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int
     A node without a step is the candidate itself, found by whoever found it. `origin`, `steps` and `scores` have the length n, and
     stay in their order.
     """
-    origin, scores = _fitting("stacked", len(steps), origin=origin, scores=scores)
+    origin, scores = _fitting("stacked", _count(steps), origin=origin, scores=scores)
     _check_places("stacked", origin, before)
     operators, own = _with(before.operators, name)
     places, ways = list(zip(origin.tolist(), steps, strict=True)), before.trails.shape[1]
@@ -455,7 +474,13 @@ def _array(function: str, name: str, value: Any) -> np.ndarray:
     return array
 
 
+def _check_before(function: str, before: Any) -> None:
+    if not isinstance(before, Candidates):
+        raise MisfitError(f"{function} was given candidates {shown(before)}; expected Candidates, such as `found`.")
+
+
 def _check_places(function: str, place: np.ndarray, before: Candidates) -> None:
+    _check_before(function, before)
     wrong = place[(place < 0) | (place >= len(before))]
     if len(wrong):
         _refuse_place(function, int(wrong[0]), len(before))

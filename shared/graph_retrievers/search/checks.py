@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from graph_retrievers.arguments import is_number
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.requests import (
     AMONG,
-    ByTitle,
-    Closest,
     Instead,
-    Nearest,
+    Links,
     Pairs,
     Relevance,
     Request,
     Scores,
     TermScores,
-    Titled,
+    Weights,
 )
 
 __all__ = ["check_answers", "check_candidates", "check_requests"]
 
 # Without a size, any row of a graph may be.
 _ROWS, _ANY = np.dtype(np.int64), 1 << 63
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
+
+
+# What fields of requests have to be, by name or else by annotation: a letter of a name would be a name, too.
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "k": (_is_count, "the number of nodes, 0 or more"),
+    "most": (_is_count, "the number of edges, 0 or more"),
+    "among": (lambda value: value in AMONG, f"one of {', '.join(map(repr, AMONG))}"),
+    "alpha": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "str": (lambda value: isinstance(value, str), "a string"),
+    "str | None": (lambda value: value is None or isinstance(value, str), "a string, or None"),
+    "bool": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
+    "tuple[str, ...]": (_are_strings, "a tuple of strings, such as ('film',)"),
+    "Callable[..., Any]": (callable, "a function"),
+}
 
 
 def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request]:
@@ -47,12 +70,16 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
         asked = (asked,)
     for request in asked:
         while isinstance(request, Instead):
+            _check_fields(request, owner)
             request = request.request
         if not isinstance(request, Request):
             expected = "expected requests of graph_retrievers.search.requests"
             raise InvalidArgumentError(f"{owner} asked for {shown(request)}; {expected}.")
-        # A request of a kind of its own may have rows of a graph of its own.
-        nodes = getattr(request, "nodes", None) if request.verb else None
+        if not request.verb:
+            # A request of a kind of its own may have fields, and rows of a graph, of its own.
+            continue
+        _check_fields(request, owner)
+        nodes = getattr(request, "nodes", None)
         if nodes is not None:
             # A signal, or a function of pairs, may be one of edges.
             end = _ANY if isinstance(request, Scores | TermScores | Pairs) else most
@@ -60,34 +87,42 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             # Of a few rows, argmin and argmax take a tenth of the time of min and max.
             if not array or (len(nodes) and not 0 <= nodes.item(nodes.argmin()) <= nodes.item(nodes.argmax()) < end):
                 _check_rows(request, nodes, end, owner)
-            if isinstance(request, Relevance) and request.texts is not None:
-                _check_texts(request, owner)
-        elif isinstance(request, Nearest | Closest | Titled | ByTitle):
-            _check_search(request, owner)
+            if isinstance(request, Relevance):
+                _check_beside(request, owner)
+            elif isinstance(request, Links | Weights) and len(set(nodes.tolist())) < len(nodes):
+                row = next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
+                cure = "expected distinct rows, such as `found.nodes` or `np.unique(near.node)`"
+                raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")
     return asked  # type: ignore[no-any-return]
 
 
-def _check_search(request: Nearest | Closest | Titled | ByTitle, owner: str) -> None:
-    """Raise InvalidArgumentError unless what is searched for can be: the letters of a name would be names, too."""
-    told = f"{owner} asked for {type(request).__name__}"
-    if isinstance(request, Nearest | Closest):
-        if not isinstance(request.k, int | np.integer) or isinstance(request.k, bool) or request.k < 0:
-            raise InvalidArgumentError(f"{told} with k {shown(request.k)}; expected the number of nodes, 0 or more.")
-        if isinstance(request, Nearest) and request.among not in AMONG:
-            expected = f"expected one of {', '.join(map(repr, AMONG))}"
-            raise InvalidArgumentError(f"{told} among {shown(request.among)}; {expected}.")
-    for name in ("names", "titles", "types", "exclude_types"):
-        given = request.__dict__.get(name, ())
-        if not isinstance(given, tuple) or not all(isinstance(part, str) for part in given):
-            raise InvalidArgumentError(f"{told} with {name} {shown(given)}; expected a tuple of strings, such as ('film',).")
+@cache
+def _fields(kind: type[Request]) -> list[tuple[str, Callable[[Any], bool], str]]:
+    """Return the fields of a kind of requests that are checked, and how."""
+    if not is_dataclass(kind):
+        return []
+    known = ((field.name, _FIELDS.get(field.name) or _FIELDS.get(str(field.type))) for field in fields(kind))
+    return [(name, *check) for name, check in known if check is not None]
 
 
-def _check_texts(request: Relevance, owner: str) -> None:
-    """Raise InvalidArgumentError unless there is a text for each node: those of other questions stand behind it."""
-    given = request.texts
-    if not isinstance(given, list | tuple) or len(given) != len(request.nodes) or not all(isinstance(text, str) for text in given):
-        told = f"{owner} asked for Relevance of {len(request.nodes)} nodes with texts {shown(given)}"
-        raise InvalidArgumentError(f"{told}; expected a list of {len(request.nodes)} strings, one for each node.")
+def _check_fields(request: Request, owner: str) -> None:
+    """Raise InvalidArgumentError unless the fields of a request are what they have to be."""
+    for name, fits, expected in _fields(type(request)):
+        value = getattr(request, name)
+        if not fits(value):
+            told = f"{owner} asked for {type(request).__name__} {name if name == 'among' else f'with {name}'} {shown(value)}"
+            raise InvalidArgumentError(f"{told}; expected {expected}.")
+
+
+def _check_beside(request: Relevance, owner: str) -> None:
+    """Raise InvalidArgumentError unless there is a text, and a row to mix, for each node: those of others stand behind it."""
+    given, mix, count = request.texts, request.mix, len(request.nodes)
+    told = f"{owner} asked for Relevance of {count} nodes"
+    if given is not None and not (isinstance(given, list | tuple) and len(given) == count and _are_strings(tuple(given))):
+        raise InvalidArgumentError(f"{told} with texts {shown(given)}; expected a list of {count} strings, one for each node.")
+    if mix is not None and not (isinstance(mix, np.ndarray) and mix.shape == (count, count) and mix.dtype == np.float32):
+        wrong = f"mix of shape {mix.shape}, {mix.dtype}" if isinstance(mix, np.ndarray) else f"mix {shown(mix)}"
+        raise InvalidArgumentError(f"{told} with {wrong}; expected a float32 array of shape ({count}, {count}).")
 
 
 def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.search.candidates import MisfitError
 from graph_retrievers.search.checks import check_answers, check_requests
 from graph_retrievers.search.limits import limit_over
@@ -174,8 +174,10 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             except MisfitError as error:
                 raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
             if isinstance(asked, Together):
+                _check_algorithms(asked.algorithms, "side by side", task.name)
                 ready += reversed(_side_by_side(task, asked.algorithms))
             elif isinstance(asked, Named):
+                _check_algorithms([asked.algorithm], f"by the name {asked.name!r}", task.name)
                 ready.append((_Task(task.place, asked.algorithm, partial(_resumed, task), asked.name), None))
             else:
                 alone = isinstance(asked, Request)
@@ -194,9 +196,12 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             prepare([(task.place, request) for task, asked, _ in now for request in asked])
         answers: list[list[Any]] = [[None] * len(asked) for _, asked, _ in now]
         calls: dict[Any, list[tuple[int, int]]] = {}
-        for number, (_, asked, _) in enumerate(now):
+        for number, (task, asked, _) in enumerate(now):
             for slot, request in enumerate(asked):
-                calls.setdefault(request.key(), []).append((number, slot))
+                try:
+                    calls.setdefault(request.key(), []).append((number, slot))
+                except TypeError as error:
+                    raise _unhashable(request, task.name, error) from error
         for group in calls.values():
             requests, told = [(now[number][0].place, now[number][1][slot]) for number, slot in group], len(trace or ())
             with asking(requests[0][1].asked.__name__) as span:
@@ -230,6 +235,24 @@ def _next(waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
 
 def _resumed(task: _Task, value: Any) -> _Ready:
     return [(task, value)]
+
+
+def _check_algorithms(algorithms: Any, how: str, owner: str) -> None:
+    """Raise InvalidArgumentError unless all that an algorithm runs are algorithms, too."""
+    each = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
+    wrong = [algorithm for algorithm in each if not isinstance(algorithm, Generator)]
+    if wrong or each is not algorithms:
+        told = f"{owner or 'A search'} runs {shown(wrong[0] if each is algorithms else algorithms)} {how}"
+        expected = "expected a generator" if how.startswith("by") else "expected a list of generators"
+        raise InvalidArgumentError(f"{told}; {expected}, such as `operator.stepped(question, found)` gives.")
+
+
+def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgumentError:
+    """Return why requests cannot be told apart from those of other keys."""
+    held = ", ".join(f"{name} {shown(getattr(request, name))}" for name in request.shared) or f"the key {shown(request.key())}"
+    told = f"{owner or 'A search'} asked for {type(request).__name__} with {held}"
+    why = f"requests that agree in them are answered together ({error})"
+    return InvalidArgumentError(f"{told}; expected hashable values, such as strings and tuples, as {why}.")
 
 
 def _side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> _Ready:

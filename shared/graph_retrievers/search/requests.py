@@ -455,11 +455,14 @@ class Completion(Request):
         JSON schema of the answer.
     """
 
-    shared = ("model",)
     costly = True
     model: LanguageModel
     prompt: str
     schema: dict[str, Any]
+
+    def key(self) -> Hashable:
+        """Return the model, which need not be hashable."""
+        return Completion, id(self.model)
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
