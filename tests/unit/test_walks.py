@@ -71,3 +71,16 @@ def test_nodes_that_are_all_equally_similar_share_the_restart_alike():
     assert scores() == pytest.approx({"0": 1 / 3, "1": 1 / 3, "2": 1 / 3})
     # Without edges the walk stays where it restarts: the seed 1 + 1/6, each other node 1/6, of 1.5 in all.
     assert scores(VectorSearch(1)) == pytest.approx({"0": 7 / 9, "1": 1 / 9, "2": 1 / 9})
+
+
+def test_a_filter_leaves_the_proportions_of_the_restart_by_similarity_as_they_are():
+    index = GraphIndex.from_texts(["a", "b", "c", "d"], vectors=[[-1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [1.0, 0.0]], edges=[])
+    ranked = Retriever(index, PersonalizedPageRank(), k=4, backfill=False)
+    # Similarities of -1, 0, 0.6 and 1 are 0, 0.5, 0.8 and 1 by min-max; the walk of a node without edges stays where it restarts.
+    for given, expected in (
+        ({}, {"3": 1 / 2.3, "2": 0.8 / 2.3, "1": 0.5 / 2.3}),
+        ({"$id": {"$in": ["1", "2"]}}, {"2": 0.8, "1": 0.5}),
+    ):
+        hits = ranked.retrieve("q", vector=[1.0, 0.0], seed_filter=given)
+        total = sum(expected.values())
+        assert {hit.id: hit.score for hit in hits} == pytest.approx({id: share / total for id, share in expected.items()})

@@ -88,7 +88,8 @@ class Retriever(BaseRetriever):
         they share what is embedded, searched and reranked. By default on a GPU only; two cores of a CPU gain nothing.
     time_limit : float, optional
         Seconds that a call may take; no limit by default. The clock is looked at before each step of the search, so a step that has
-        begun is not cut short. Then TimeLimitError says which step was reached and what took how long.
+        begun is not cut short, nor an operator of your own that computes without asking for anything. Then TimeLimitError says
+        which step was reached and what took how long.
     name : str, optional
         How tables call it.
 

@@ -339,8 +339,9 @@ class PersonalizedPageRank(Operator):
     A hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass.
 
     Weights of parallel relationship rows are added, direction is ignored, and a node without edges sends its mass to the restart
-    distribution. A query without seeds restarts by similarity alone; without similarities it finds nothing. The seed filter
-    applies to similarity too.
+    distribution. A query without seeds restarts by similarity alone; without similarities it finds nothing. Nodes
+    that the seed filter excludes have no restart weight by similarity either. The min-max is over all nodes, those that it
+    excludes too, so that the weights of two nodes have the same proportion with and without the filter.
 
     HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves attached to phrases; in a corpus graph
     passages link to each other, and thousands of such weights would outweigh the seeds. Hence one weight for all together.

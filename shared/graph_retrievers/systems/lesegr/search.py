@@ -70,7 +70,8 @@ class LexicalSemanticSearch(Operator):
     -----
     With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph. What
     a traversal filter excludes sends and hears no messages, and moves no other score by its words or its edges; only the word
-    statistics of BM25 are those of all nodes. If it is in the ranking before, it keeps the product of its own two signals.
+    statistics of BM25 are those of all nodes. If it is in the ranking before, it keeps the product of its own two signals, and its
+    neighbours are not ranked for its sake.
 
     :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
     mean. For a query that shares no word with any node :math:`\delta` is 1, and a note says so. Dense signals do not depend
