@@ -133,3 +133,12 @@ def test_ranks_of_lists_that_were_fused_before_are_not_kept():
     assert "ranks" not in without.beside and without.lists == ()
     anew = fused([inner, seeds("C", 7)], [np.array([2.0, 1.0]), np.array([0.1])], ("inner", "C"))
     assert anew.beside["ranks"].tolist() == [[1, 0], [2, 0], [0, 1]] and anew.lists == ("inner", "C")
+
+
+def test_hybrid_search_fuses_a_hundred_nodes_of_each_search_with_equal_weights():
+    # All texts are alike, so words rank by rows; vectors rank the other way round.
+    angles = np.linspace(1, 0, 103)
+    index = GraphIndex.from_texts(["a loom"] * 103, vectors=np.stack([np.cos(angles), np.sin(angles)], 1))
+    hits = Retriever(index, HybridSearch(4), k=4).retrieve("loom", vector=[1.0, 0.0])
+    expected = {"3": 1 / 64 + 1 / 160, "99": 1 / 160 + 1 / 64, "4": 1 / 65 + 1 / 159, "98": 1 / 159 + 1 / 65}
+    assert {hit.id: hit.score for hit in hits} == pytest.approx(expected)

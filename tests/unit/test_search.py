@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
-from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, VectorSearch
+from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import LONGEST_TRAIL, Ranking
 from graph_retrievers.search.beyond import Chains, Facts
@@ -19,11 +19,13 @@ from graph_retrievers.search.candidates import Candidates, best, followed, found
 from graph_retrievers.search.driver import Named, Together, changed, run
 from graph_retrievers.search.memory import Memory, Question, smoothed
 from graph_retrievers.search.operator import Loop, Operator
+from graph_retrievers.search.recording import recorded, recording
 from graph_retrievers.search.requests import (
     Closest,
     Degree,
     Instead,
     Links,
+    Mentions,
     Nearest,
     Neighbors,
     Pairs,
@@ -32,6 +34,7 @@ from graph_retrievers.search.requests import (
     Scores,
     Similarity,
     Steps,
+    Texts,
     Vectors,
     Weights,
 )
@@ -560,6 +563,39 @@ def test_the_trace_counts_questions_once_and_times_each_call_alone(monkeypatch):
     assert [asked.seconds for asked in trace] == [1, 1], "the clock starts anew for each call"
 
 
+def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
+    edges = [("0", "2"), ("0", "3"), ("1", "2", "r")]
+    index = GraphIndex.from_texts(["a loom", "the loom", "a card", "a mill"], titles=["", "", "Card", ""], edges=edges)
+    rows = np.array([1, 0])
+
+    def asks(other):
+        found, _ = yield Nearest(2, "bm25"), Mentions()
+        yield Neighbors(rows) if other else Neighbors(rows[:1])
+        yield Steps(rows, None, "r", 9)
+        yield Instead(Scores(rows, "bm25"), "loom" if other else "card")
+        yield Texts(rows)
+        return found
+
+    def recorded_of(texts):
+        queries, trace = Queries.of(index, texts), []
+        with recorded() as found:
+            assert recording()
+            run(Memory(queries), [asks(place) for place in range(len(texts))], trace)
+        assert not recording() and [one.asked for one in found] == trace
+        run(Memory(queries), [asks(0) for _ in texts], trace)
+        assert len(found) < len(trace), "nothing is kept behind the block"
+        return [(one.asked.request, *(None if part is None else part.tolist() for part in one[1:])) for one in found]
+
+    nearest, mentions, neighbors, steps, scores, texts = recorded_of(["card", "loom"])
+    assert nearest[:2] == (Nearest, [2, 0, 1]) and len(nearest[2]) == 3 and nearest[3] is None
+    assert mentions == (Mentions, [2], None, None)
+    assert neighbors == (Neighbors, [2, 2, 2, 3], None, [1, 1, 0, 0])
+    assert steps == (Steps, [2, 2], None, [1, 1])
+    assert scores[:2] == (Scores, [1, 0, 1, 0]) and scores[3] is None
+    assert scores[2][:2] == [0.0, 0.0] and scores[2][2] == scores[2][3] == nearest[2][1]
+    assert texts == (Texts, [], None, None)
+
+
 def test_calls_behind_a_search_of_its_own_are_a_later_step():
     class Inner(Request):
         @classmethod
@@ -697,6 +733,26 @@ def test_a_composition_tells_its_own_reason_before_those_of_its_operators():
     search, whole = BM25Search(1), Pipeline(BM25Search(2))
     search.reason, whole.reason = "few words", "one list is enough"
     assert list(Pipeline(whole, search).reasons()) == ["one list is enough", "few words"]
+
+
+def test_a_composition_is_of_the_kind_of_its_last_operator():
+    kinds = [OperatorKind.VECTOR_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH]
+    operators = [BM25Search(3), STeX(), GRanker()]
+    assert [Pipeline(*operators[: n + 1]).kind for n in range(3)] == kinds
+
+
+def test_a_long_parameter_is_shown_by_its_class():
+    class Told(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def __init__(self, word):
+            self.word = word
+
+        def search(self, question, found):
+            return found
+
+    # A hundred and twenty characters with their quotes are shown.
+    assert repr(Told("w" * 118)) == f"Told(word='{'w' * 118}')" and repr(Told("w" * 119)) == "Told(word=<str>)"
 
 
 def test_steps_are_whole_where_their_edges_are_just_as_many_as_may_be_read():

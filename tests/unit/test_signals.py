@@ -12,6 +12,9 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, EntityLinking, FactSearch, GatedPropagation, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.driver import run
+from graph_retrievers.search.facts import NearestEdges, started_edges
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.relevance import BiEncoder
@@ -428,6 +431,20 @@ def test_a_batch_of_facts_is_what_its_queries_are_alone():
     retriever = Retriever(people(), FactSearch(3), backfill=False)
     questions = ["a party", "letters", "who employs whom", "zebra"]
     same(retriever.retrieve_batch(questions), [retriever.retrieve(question) for question in questions])
+
+
+def test_the_lowest_score_of_facts_is_told_where_it_is_asked_for():
+    index = people()
+    queries = Queries.of(index, ["letters"], vectors=torch.linspace(-2, 1, index.signal("edge_dense").dimension)[None])
+    asked = [NearestEdges(2, "edge_dense", started_edges, *least) for least in ((), (True,))]
+    (bare,), (told,) = (run(Memory(queries), [one]) for one in map(alone, asked))
+    scores = queries.index.signal("edge_dense").table(queries.vectors)[0]
+    assert bare[2] == 0 and told[2] == pytest.approx(float(scores.min())) and told[2] != 0
+    assert bare[0].tolist() == told[0].tolist() == scores.topk(2).indices.tolist()
+
+
+def alone(request):
+    return (yield request)
 
 
 def test_facts_are_searched_in_signals_over_edges_only():
