@@ -107,7 +107,7 @@ def _fields(kind: type[Request]) -> list[tuple[str, Callable[[Any], bool], str]]
 
 def _check_fields(request: Request, owner: str) -> None:
     """Raise InvalidArgumentError unless the fields of a request are what they have to be."""
-    for name, fits, expected in _fields(type(request)):
+    for name, fits, expected in _fields(type(request)):  # type: ignore[arg-type]
         value = getattr(request, name)
         if not fits(value):
             told = f"{owner} asked for {type(request).__name__} {name if name == 'among' else f'with {name}'} {shown(value)}"
