@@ -46,10 +46,10 @@ vectors of {dimension} dimensions, {edges} edges a node. Times are CPU times of 
 "built" is the time to build an index of texts, vectors and edges that are in memory, embedding not counted; "answers" is the memory
 of a process that has loaded the saved index and answered with every retriever. Queries run one at a time on vectors that are given:
 "first" is the first query of a process that has loaded the index with `ready=True`."""
-SIZING = """The table is for nodes of {length} words, ten edges and vectors of {dimension} dimensions, with ten nodes (sections, chunks) per
-document. Memory is that of one process that answers, with `ready=True`, and of the engines it reads (one byte per dimension, links and
-words in memory, the graph on disk). Build time does not include embedding. Latency is that of one question of WalkFusion, without its
-embedding."""
+SIZING = """The table is for nodes of {length} words, ten edges and vectors of {dimension} dimensions, with ten nodes (sections,
+chunks) per document. Memory is that of one process that answers, with `ready=True`, and of the engines it reads (one byte per
+dimension, links and words in memory, the graph on disk). Build time does not include embedding. Latency is that of one question of
+WalkFusion, without its embedding."""
 # Bytes a node on disk of a Bolt database, of links of an HNSW index and of words; GB of a process that reads stores; milliseconds
 # of a round trip to the database and of a request to a vector store, three of each for WalkFusion: see docs/scale-out.md.
 STORED, LINKS, TERMS, CALL, TRIP, REQUEST, TRIPS = 1400, 140, 335, 0.3, 40, 10, 3

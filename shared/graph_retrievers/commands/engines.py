@@ -31,16 +31,16 @@ def add_engines(parser: argparse.ArgumentParser) -> None:
     """Add the options of :func:`opened_engines`."""
     group = parser.add_argument_group(
         "engines",
-        "Write the index to a graph database and Qdrant, or bring it up to date there; a write that was stopped goes on. Secrets "
-        "are read from the environment: NEO4J_USERNAME, NEO4J_PASSWORD and QDRANT_API_KEY.",
+        "Write the index to a graph database and Qdrant, or update it there; an interrupted write continues where it stopped. "
+        "Secrets are read from the environment: NEO4J_USERNAME, NEO4J_PASSWORD and QDRANT_API_KEY.",
     )
     add = group.add_argument
-    add("--to", metavar="URI", help="graph database: bolt://HOST:7687, with TLS bolt+s:// (needs the extra 'neo4j')")
-    add("--vectors", metavar="URL", help="Qdrant, which gets vectors and words: its URL, or a folder for its local mode")
-    add("--name", default="Documents", metavar="NAME", help="label of the nodes, and name of the collection (default: Documents)")
-    add("--database", metavar="NAME", help="database on the server (default: NEO4J_DATABASE, else that of the user)")
-    add("--replace", action="store_true", help="let the index take the place of one of other documents or another model")
-    add("--insecure", action="store_true", help="send secrets without TLS to another machine, in a network that is trusted")
+    add("--to", metavar="URI", help="graph database: bolt://HOST:7687, or bolt+s:// with TLS (needs the extra 'neo4j')")
+    add("--vectors", metavar="URL", help="Qdrant, for vectors and words: its URL, or a folder for its local mode")
+    add("--name", default="Documents", metavar="NAME", help="label of the nodes and name of the collection (default: Documents)")
+    add("--database", metavar="NAME", help="database on the server (default: NEO4J_DATABASE, else the user's default)")
+    add("--replace", action="store_true", help="replace an index of other documents or of another model")
+    add("--insecure", action="store_true", help="send secrets without TLS to another machine, in a trusted network")
 
 
 @contextmanager

@@ -34,12 +34,11 @@ def add_commands(subparsers: Any) -> None:
     """
     parser = subparsers.add_parser(
         "evaluate",
-        help="measure retrievers side by side on a dataset",
-        description="Measure retrievers side by side on a dataset: a folder of nodes.jsonl[.gz], edges.jsonl[.gz] and "
-        "queries.jsonl[.gz]. Prints Recall@k (capped: the share of what k places can hold), nDCG@k, MRR, Hit@k and the mean time "
-        "of a single query.",
+        help="compare retrievers on a dataset",
+        description="Compare retrievers on a dataset: a folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]. "
+        "Prints Recall@k (capped: the share of what fits into k places), nDCG@k, MRR, Hit@k and the mean time of a single query.",
     )
-    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", help="folder of the dataset, or of an index, which needs --queries")
+    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", help="folder of the dataset, or of an index (then pass --queries)")
     _add_data_options(parser.add_argument_group("queries").add_argument)
     _add_retriever_options(parser.add_argument_group("retrievers"))
     _add_measurement_options(parser.add_argument_group("measurement").add_argument)
@@ -48,73 +47,73 @@ def add_commands(subparsers: Any) -> None:
 
     made = subparsers.add_parser(
         "make-queries",
-        help="make questions for a corpus that has none, to evaluate on",
-        description="Make questions about linked pairs of nodes, with both as relevant nodes, and write them as queries.jsonl. "
-        "A language model writes them; without one they read 'What links A to x, y and z?', where A is the title of the first node "
-        "and x, y, z are characteristic words of the second, a form that favours search by words.",
+        help="write test questions for documents that have none",
+        description="Write questions about pairs of linked nodes, both of which are relevant, as queries.jsonl. A language model "
+        "writes them. Without one, they read 'What links A to x, y and z?', where A is the title of the first node and x, y, z are "
+        "characteristic words of the second; this form favours search by words.",
     )
     add = made.add_argument
     add("dataset", metavar="DATASET_OR_INDEX", help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index")
     add("out", metavar="OUT", help="file to write, such as queries.jsonl; pass it to evaluate --queries")
-    add("--count", type=int, default=100, metavar="N", help="questions to make (default: 100)")
-    writer = "Python object that writes the questions: a LangChain or LlamaIndex model, or a function from a prompt to a text"
+    add("--count", type=int, default=100, metavar="N", help="number of questions (default: 100)")
+    writer = "Python object that writes the questions: a LangChain or LlamaIndex model, or a function that answers a prompt"
     add("--language-model", metavar="MODULE:NAME", help=writer)
     add("--split", default="test", help="split of the queries (default: test)")
-    add("--seed", type=int, default=0, help="seed for drawing the pairs (default: 0)")
+    add("--seed", type=int, default=0, help="seed that chooses the pairs (default: 0)")
     made.set_defaults(run=run_make_queries)
 
 
 def _add_data_options(add: Callable[..., Any]) -> None:
     split = "split of the queries to use, or 'all' (default: test; a --queries file without splits is used whole)"
-    add("--queries", metavar="FILE", help="other queries, in the form of queries.jsonl")
+    add("--queries", metavar="FILE", help="other queries, in the format of queries.jsonl")
     add("--split", default="test", help=split)
     add("--limit", type=int, metavar="N", help="only the first N queries of the split")
     add("--qrels", metavar="FILE", help="TREC judgements that replace the relevant nodes of the queries")
-    use = "annotations of the queries to give to retrievers that read them: entities, plan, or both with a comma (default: none)"
+    use = "annotations of the queries that retrievers may use: entities, plan, or entities,plan (default: none)"
     add("--use", default="", metavar="NAMES", help=use)
 
 
 def _add_retriever_options(group: Any) -> None:
     add, model = group.add_argument, group.add_mutually_exclusive_group()
-    names = "names with commas between them, or all; of all, those that lack something (a checkpoint, a plan) are left out, with "
-    names += f"the reason (default: {_RETRIEVERS})"
+    names = "comma-separated names, or all; all leaves out those that lack something (a checkpoint, a plan) and says what "
+    names += f"(default: {_RETRIEVERS})"
     add("--retrievers", default=_RETRIEVERS, metavar="NAMES", help=names)
-    published = "configure the retrievers as their papers or their published code do; of all, the others are left out"
+    published = "use the settings of the papers or their code; all leaves out retrievers without such settings"
     add("--published", action="store_true", help=published)
-    run = "a TREC run file to measure beside the retrievers; may be given several times"
+    run = "TREC run file to compare with the retrievers; may be repeated"
     add("--run", action="append", default=[], metavar="NAME=FILE", dest="runs", help=run)
     add_options(model.add_argument, "--embedding")
-    model.add_argument("--no-embedding", action="store_true", help="no vectors, for retrievers that do not read them")
-    reranker = "cross-encoder that scores (default: the similarity of the vectors)"
+    model.add_argument("--no-embedding", action="store_true", help="no vectors, for retrievers that need none")
+    reranker = "cross-encoder (default: the similarity of the vectors)"
     add_options(add, "--reranker", "--max-length", reranker=reranker)
-    precision = "numbers the cross-encoder computes with (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more "
-    precision += "than twice as fast on a recent CPU and changes scores by about 3 %% of their spread"
+    precision = "number format of the cross-encoder (default: float32 on a CPU, the model's own on a GPU); bfloat16 is more than "
+    precision += "twice as fast on a recent CPU and changes scores by about 3 %% of their spread"
     add("--precision", choices=("float32", "bfloat16"), help=precision)
-    writer = "Python object for hyde, decomposition, ircot and others that ask a language model: see make-queries"
+    writer = "Python object for hyde, decomposition, ircot and others that use a language model: see make-queries"
     add("--language-model", metavar="MODULE:NAME", help=writer)
-    checkpoint = "trained weights of a retriever, from the fit command; may be given several times"
+    checkpoint = "trained weights of a retriever, from the fit command; may be repeated"
     add("--checkpoint", action="append", default=[], metavar="NAME=DIR", help=checkpoint)
-    tuned = "folder of what the tune command chose, measured as 'tuned' beside the others"
+    tuned = "folder from the tune command, compared as 'tuned' with the others"
     add_options(add, "--tuned", "--device", tuned=tuned)
 
 
 def _add_measurement_options(add: Callable[..., Any]) -> None:
-    add("-k", type=int, default=10, help="hits to retrieve and to measure at (default: 10)")
-    timed = "queries that each retriever runs again, one at a time, to be timed; 0 for no times (default: 20)"
+    add("-k", type=int, default=10, help="number of hits to retrieve and measure (default: 10)")
+    timed = "number of queries that each retriever answers again, one by one, for timing; 0 for no timing (default: 20)"
     add("--timed-queries", type=int, default=20, metavar="N", help=timed)
-    add("--seed", type=int, default=0, help="seed of the timed queries and the resamples (default: 0)")
-    add("--resume", metavar="DIR", help="keep results and latents in this folder, and continue from what is in it")
-    cache = "do not keep vectors for later runs; by default they are kept, as they are computed, in GRAPH_RETRIEVERS_CACHE or "
-    cache += "~/.cache/graph-retrievers (with --resume, this keeps them in its folder)"
+    add("--seed", type=int, default=0, help="seed of the timed queries and of resampling (default: 0)")
+    add("--resume", metavar="DIR", help="store results and latents in this folder, and continue from what it contains")
+    cache = "do not store vectors for later runs; by default they are stored in GRAPH_RETRIEVERS_CACHE or "
+    cache += "~/.cache/graph-retrievers (with --resume, this stores them in its folder)"
     add("--no-cache", action="store_true", help=cache)
 
 
 def _add_output_options(add: Callable[..., Any]) -> None:
     add("--json", metavar="OUT", help="write results and the ids of every query's hits to this file")
     add("--trec", metavar="DIR", help="write a TREC run file of each retriever, DIR/NAME.run, and DIR/qrels")
-    report = "write tables and pictures as one page, DIR/report.html (extra 'eval'); it also varies budgets, alpha and beta"
+    report = "write tables and plots as one page, DIR/report.html (extra 'eval'), which also varies budgets, alpha and beta"
     add("--report", metavar="DIR", help=report)
-    sweeps = "queries on which the report varies budgets, alpha and beta; 0 leaves these pictures out (default: 40)"
+    sweeps = "number of queries on which the report varies budgets, alpha and beta; 0 for no such plots (default: 40)"
     add("--sweep-queries", type=int, default=40, metavar="N", help=sweeps)
 
 

@@ -31,8 +31,8 @@ def add_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "fit",
         help="train a retriever's models on a dataset",
-        description="Train a retriever's models on the train split of a dataset, with early stopping on its dev split. The folder "
-        "written is for evaluate --checkpoint NAME=DIR.",
+        description="Train a retriever's models on the train split of a dataset, with early stopping on its dev split. Use the "
+        "folder it writes with evaluate --checkpoint NAME=DIR.",
     )
     add = parser.add_argument
     add("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")

@@ -30,20 +30,20 @@ _EDGES = ("links", "structure", "mentions", "neighbors")
 
 def add_commands(subparsers: Any) -> None:
     """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_index`."""
-    what = "Build an index of documents and save it, or update the one in OUT or in engines: only texts that are new are embedded."
+    what = "Build an index of documents and save it, or update the one in OUT or in the engines; only new texts are embedded."
     parser = subparsers.add_parser("index", help="build or update an index of documents", description=what)
     add = parser.add_argument
     add("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
-    add("out", metavar="OUT", nargs="?", help="folder to write; may be left out with --to")
+    add("out", metavar="OUT", nargs="?", help="folder to write; optional with --to")
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
     model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
-    edges = f"edges to find: {', '.join(_EDGES)} (with commas between them) or none; a dataset also keeps its own "
+    edges = f"comma-separated kinds of edges to add: {', '.join(_EDGES)}, or none; a dataset also keeps its own "
     edges += "(default: links,structure,mentions for files, none for a dataset)"
     add("--edges", metavar="KINDS", help=edges)
-    tokens = "tokens of a node: longer sections of files are cut (default: 220; minilm reads 256 with the title)"
+    tokens = "most tokens of a node: longer sections of files are split (default: 220; minilm reads 256 with the title)"
     add("--tokens", type=int, default=220, metavar="N", help=tokens)
-    published = "address that the folder, or its repository, is published at: links to it lead to its files"
+    published = "address at which the folder or its repository is published: links to it become links to the files"
     add("--site", metavar="URL", default="", help=published)
     add_options(add, "--device")
     add_engines(parser)

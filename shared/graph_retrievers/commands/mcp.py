@@ -30,17 +30,17 @@ def add_commands(subparsers: Any) -> None:
     """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_mcp`."""
     parser = subparsers.add_parser(
         "mcp",
-        help="offer an index to agents (Model Context Protocol)",
-        description="Offer the tools search, read, neighbors and explain over a saved index to agents, by the Model Context "
-        "Protocol: over standard input and output, or with --port over HTTP on this machine alone. Needs the extra 'mcp'.",
+        help="serve an index to agents (Model Context Protocol)",
+        description="Give agents the tools search, read, neighbors and explain on a saved index, by the Model Context Protocol: "
+        "over standard input and output, or with --port over HTTP, only on this machine. Needs the extra 'mcp'.",
     )
     add = parser.add_argument
-    add("index", metavar="OUT", help="folder of the index")
-    over = "serve http://127.0.0.1:PORT/mcp; 0 for any port that is free (default: standard input and output)"
+    add("index", metavar="INDEX", help="folder of the index")
+    over = "serve http://127.0.0.1:PORT/mcp; 0 chooses a free port (default: standard input and output)"
     add("--port", type=int, metavar="PORT", help=over)
     add_options(parser.add_mutually_exclusive_group().add_argument, "--retriever", "--tuned")
     add_options(add, "--embedding", "--device")
-    add("--max-characters", type=int, default=8000, metavar="N", help="characters of texts in an answer (default: 8000)")
+    add("--max-characters", type=int, default=8000, metavar="N", help="most characters of text in an answer (default: 8000)")
     parser.set_defaults(run=run_mcp)
 
 

@@ -32,17 +32,17 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--device": {"help": "torch device of the index and the models, such as cuda (default: cpu)"},
     "--embedding": {
         "metavar": "NAME_OR_DIR",
-        "help": "embedding model (default: the one that built the index; for a dataset minilm, from the extra 'offline')",
+        "help": "embedding model (default: that of the index; for a dataset minilm, from the extra 'offline')",
     },
     "--reranker": {"metavar": "DIR_OR_NAME", "help": "cross-encoder for re2, gar, fastinsight and path-reranking"},
     "--max-length": {
         "metavar": "TOKENS",
         "type": int,
         "default": 160,
-        "help": "tokens of question and passage that the cross-encoder reads (default: 160; pass 512 for a model of long passages)",
+        "help": "most tokens of question and passage that the cross-encoder reads (default: 160; 512 for models of long passages)",
     },
-    "--retriever": {"metavar": "NAME", "help": "see taxonomy (default: what measured best on such indexes)"},
-    "--tuned": {"metavar": "DIR", "help": "folder of what the tune command chose"},
+    "--retriever": {"metavar": "NAME", "help": "name of a retriever, see taxonomy (default: the best for such an index)"},
+    "--tuned": {"metavar": "DIR", "help": "folder from the tune command"},
 }
 
 
@@ -137,7 +137,7 @@ def index_and_queries(
 
 
 def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: Any) -> Retriever:
-    """Return the retriever that ``--tuned`` or ``--retriever`` names, by default what measured best on such indexes."""
+    """Return the retriever that ``--tuned`` or ``--retriever`` names, by default the best for such an index."""
     from graph_retrievers.systems.registry import build_retriever
     from graph_retrievers.systems.tuned import load_retriever
 

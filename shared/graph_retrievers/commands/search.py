@@ -22,29 +22,30 @@ __all__ = ["add_commands", "hits_table", "run_inspect", "run_search"]
 
 def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
-    parser = subparsers.add_parser("search", help="ask an index", description="Ask a saved index and print what it finds.")
+    parser = subparsers.add_parser("search", help="search an index", description="Search a saved index and print the hits.")
     add = parser.add_argument
-    add("index", metavar="OUT", help="folder of the index")
+    add("index", metavar="INDEX", help="folder of the index")
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
     add_options(parser.add_mutually_exclusive_group().add_argument, "--retriever", "--tuned")
-    published = "configure --retriever as its paper or its published code does"
+    published = "use the settings of the paper or its code for --retriever"
     add("--published", action="store_true", help=published)
-    scored = "cross-encoder for re2, gar, fastinsight or path-reranking as --retriever"
+    scored = "cross-encoder for --retriever re2, gar, fastinsight or path-reranking"
     add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=scored)
     limit = "at most N hits of one document, such as chunks of a page (default: no limit)"
     add("--per-source", type=int, metavar="N", help=limit)
-    add("--source-field", metavar="FIELD", help="metadata field that says from which document a node is")
-    add("--explain", action="store_true", help="say below each hit why it is there, and what the search asked")
+    add("--source-field", metavar="FIELD", help="metadata field that names the document of a node")
+    add("--explain", action="store_true", help="print below each hit why it was found, and the steps of the search")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
-    page = "write the search as a page to look at, which needs no server: hits, and the search as a graph, step by step"
+    page = "write the search as one HTML page: the hits, and the search as a graph, step by step"
     form.add_argument("--html", metavar="FILE", help=page)
     parser.set_defaults(run=run_search)
 
-    what = "say what an index holds"
-    inspect = subparsers.add_parser("inspect", help=what, description="Say what an index holds, and what may disappoint.")
-    inspect.add_argument("index", metavar="OUT", help="folder of the index")
+    what = "show what an index contains"
+    contents = "Show what an index contains, and warn of what may give poor results."
+    inspect = subparsers.add_parser("inspect", help=what, description=contents)
+    inspect.add_argument("index", metavar="INDEX", help="folder of the index")
     add_options(inspect.add_argument, "--embedding")
     inspect.add_argument("--json", action="store_true", help="print JSON")
     inspect.set_defaults(run=run_inspect, device=None)

@@ -20,18 +20,18 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_serve`."""
     parser = subparsers.add_parser(
         "serve",
-        help="see searches of an index on a local page",
-        description="Serve a page on which searches of a saved index are seen: hits of one retriever or of several side by side, "
-        "the search as a graph, step by step, texts and neighbours. On this machine alone. Needs the extra 'serve'.",
+        help="show searches of an index on a local web page",
+        description="Serve a web page that shows searches of a saved index: the hits of several retrievers side by side, the "
+        "search as a graph, step by step, texts and neighbours. Only on this machine. Needs the extra 'serve'.",
     )
     add = parser.add_argument
-    add("index", metavar="OUT", help="folder of the index")
-    add("--port", type=int, default=8800, metavar="PORT", help="port (default: 8800; 0 for any that is free)")
-    add("--host", default="127.0.0.1", metavar="NAME", help="address to listen at (default: 127.0.0.1, this machine alone)")
-    add("--expose", action="store_true", help="allow a --host that other machines reach; there is no password")
+    add("index", metavar="INDEX", help="folder of the index")
+    add("--port", type=int, default=8800, metavar="PORT", help="port (default: 8800; 0 chooses a free one)")
+    add("--host", default="127.0.0.1", metavar="NAME", help="address to listen on (default: 127.0.0.1, only this machine)")
+    add("--expose", action="store_true", help="allow a --host that other machines can reach; there is no password")
     add("--open", action="store_true", help="open the page in the browser")
-    add("--time-limit", type=float, default=30.0, metavar="SECONDS", help="of one search (default: 30)")
-    add_options(add, "--tuned", tuned="folder of what the tune command chose, which can be chosen too")
+    add("--time-limit", type=float, default=30.0, metavar="SECONDS", help="limit of one search (default: 30)")
+    add_options(add, "--tuned", tuned="folder from the tune command: adds its retriever to the page")
     add_options(add, "--reranker", "--max-length", "--embedding", "--device")
     parser.set_defaults(run=run_serve)
 

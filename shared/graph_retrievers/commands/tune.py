@@ -17,18 +17,18 @@ def add_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "tune",
         help="choose a retriever and its settings on your questions",
-        description="Choose a retriever and its settings on questions with known answers, and train a reranker for it. What is not "
-        "surely better than the default is not chosen. The folder written is for search --tuned DIR, evaluate --tuned DIR, and "
-        "GraphRetriever.load(index, DIR). A run that was stopped goes on from where it was.",
+        description="Choose a retriever and its settings on questions with known answers, and train a reranker for it. It keeps "
+        "the default unless something else is significantly better. Use the folder it writes with search --tuned DIR, evaluate "
+        "--tuned DIR or GraphRetriever.load(index, DIR). An interrupted run continues where it stopped.",
     )
     add = parser.add_argument
-    add("source", metavar="DATASET_OR_INDEX", help="folder of a dataset, or of an index, which needs --queries")
+    add("source", metavar="DATASET_OR_INDEX", help="folder of a dataset, or of an index (then pass --queries)")
     add("--out", required=True, metavar="DIR", help="folder to write")
-    add("--queries", metavar="FILE", help="questions, in the form of queries.jsonl; those of the split 'test' are not read")
-    reranker = "cross-encoder; with it, retrievers that score with one are tried too"
+    add("--queries", metavar="FILE", help="questions in the format of queries.jsonl; those of the split 'test' are not read")
+    reranker = "cross-encoder; with it, retrievers that use one are tried too"
     add_options(add, "--embedding", "--reranker", "--max-length", "--device", reranker=reranker)
-    add("--no-training", action="store_true", help="only choose, train no reranker")
-    add("-k", type=int, default=10, help="hits to measure at (default: 10)")
+    add("--no-training", action="store_true", help="do not train a reranker")
+    add("-k", type=int, default=10, help="number of hits that are measured (default: 10)")
     add("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.set_defaults(run=run_tune)
 
