@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from qdrant_client import QdrantClient
 
 from graph_retrievers.stores.cypher import CypherDatabase, GraphSchema
+from tests.engines import write_pages
 
 
 @dataclass
@@ -171,3 +173,17 @@ def no_settings(monkeypatch):
 
     for name in ("embed_model", "llm"):
         monkeypatch.setattr(type(Settings), name, property(touched))
+
+
+@pytest.fixture
+def pages(tmp_path):
+    """A folder of pages with links."""
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    return write_pages(folder)
+
+
+@pytest.fixture
+def client():
+    """Qdrant in memory."""
+    return QdrantClient(":memory:")

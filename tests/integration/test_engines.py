@@ -1,26 +1,18 @@
-"""An index written into a database and Qdrant: answers as in memory, changes alone, what was interrupted, what is refused."""
+"""An index written into a database and Qdrant: answers as in memory, changes only, what is refused."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from graph_retrievers import Edge, GraphIndex, Node, WalkFusion, build_retriever, minilm
-from graph_retrievers.cli import main
-from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, read_folder
+from graph_retrievers import Edge, GraphIndex, Node, WalkFusion, build_retriever
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
     DatabaseUnreachableError,
     DimensionMismatchError,
-    GraphRetrieverError,
     InvalidArgumentError,
     InvalidVectorError,
     MissingDatabaseFeatureError,
@@ -31,105 +23,12 @@ from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
-from graph_retrievers.stores.qdrant_points import QdrantPoints, point_id
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, ScopedVectorStore, ScopedWordStore
+from graph_retrievers.stores.qdrant_points import point_id
+from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever
+from tests.engines import NOTHING, QUESTIONS, TRADES, Breaking, Losing, change_pages, contents, emptied, index_of, remote_of
 from tests.helpers import HashEmbedding
 from tests.remote import assert_same
-
-TRADES = ("Loom", "Card", "Mill", "Engine", "Clock", "Press", "Lathe", "Forge", "Kiln", "Still")
-QUESTIONS = ["Which machine reads the card?", "What does the Forge make for the mill?", "press 3 and lathe", "nothing of the kind"]
-WRITES = ("create_collection", "update_collection", "delete_collection", "upsert", "delete", "update_vectors", "delete_vectors")
-NOTHING = Changes(0, 0, 0)
-
-
-def write_pages(folder):
-    for place, trade in enumerate(TRADES):
-        others = [TRADES[(place + step) % len(TRADES)] for step in (1, 3)]
-        text = f"# {trade}\nThe {trade} of the works makes part {place} for the [{others[0]}]({others[0].lower()}.md).\n"
-        text += (
-            f"\n## Use\nWhat the {others[1]} reads, the {trade} turns {place + 2} times.\nSee [more]({others[1].lower()}.md#use).\n"
-        )
-        Path(folder, f"{trade.lower()}.md").write_text(text, encoding="utf-8")
-    return folder
-
-
-def change_pages(folder):
-    """Remove two pages, change one, add one that comes first."""
-    for name in ("clock.md", "still.md"):
-        Path(folder, name).unlink()
-    with open(Path(folder, "mill.md"), "a", encoding="utf-8") as page:
-        page.write("\n## News\nIt grinds what the [Anvil](anvil.md) leaves.\n")
-    Path(folder, "anvil.md").write_text("# Anvil\nIt stands by the [forge](forge.md), long words and more words of it.\n")
-
-
-def index_of(folder, **options):
-    edges = [Links(field="links"), DocumentStructure(parts=False), TitleMentions()]
-    return GraphIndex.from_documents(read_folder(folder, max_tokens=20), edges=edges, embedding=HashEmbedding(16), **options)
-
-
-@pytest.fixture
-def pages(tmp_path):
-    folder = tmp_path / "pages"
-    folder.mkdir()
-    return write_pages(folder)
-
-
-@pytest.fixture
-def client():
-    return QdrantClient(":memory:")
-
-
-def contents(database, client, collection="works"):
-    """All that the engines hold under a label and in a collection."""
-    label = database.schema.label
-    nodes = {row["p"]["id"]: row["p"] for row in database.read(f"MATCH (n:`{label}`) RETURN properties(n) AS p")}
-    edges = database.read(f"MATCH (a:`{label}`)-[e]->(b) RETURN a.id AS a, b.id AS b, properties(e) AS p")
-    edges = sorted((row["a"], row["b"], sorted(row["p"].items(), key=str)) for row in edges)
-    if not client.collection_exists(collection):
-        return nodes, edges, {}, None
-    points = client.scroll(collection, limit=1000, with_payload=True, with_vectors=True)[0]
-    points = {point.payload["node_id"]: (point.id, point.payload, plain(point.vector)) for point in points}
-    return nodes, edges, points, client.get_collection(collection).config.metadata
-
-
-def plain(vector):
-    """Vectors as the local mode keeps them, which normalises them again when it writes them again."""
-    named = vector if isinstance(vector, dict) else {"": vector}
-    return {name: np.round(held, 5).tolist() if isinstance(held, list) else held for name, held in named.items()}
-
-
-def emptied(database):
-    database.write(f"MATCH (n:`{database.schema.label}`) DETACH DELETE n")
-    return QdrantClient(":memory:")
-
-
-def remote_of(database, client, collection="works", **options):
-    vectors, words = QdrantVectors(client, collection), QdrantWords(client, collection)
-    assert isinstance(vectors, ScopedVectorStore) and isinstance(words, ScopedWordStore)
-    return RemoteIndex(CypherGraphStore(database), **{"vectors": vectors, "words": words, "embedding": HashEmbedding(16)} | options)
-
-
-class Breaking:
-    """Counts the writes to both engines, and ends the one of a given number in an error, before or after it was made."""
-
-    def __init__(self, monkeypatch, client, at=None):
-        self.client, self.at, self.count, plain = client, at, 0, CypherDatabase.write
-        monkeypatch.setattr(CypherDatabase, "write", lambda *given, **named: self.call(plain, *given, **named))
-
-    def __getattr__(self, name):
-        method = getattr(self.client, name)
-        return (lambda *given, **named: self.call(method, *given, **named)) if name in WRITES else method
-
-    def call(self, method, *given, **named):
-        self.count += 1
-        broken = self.count == self.at
-        if broken and self.at % 2:
-            raise ConnectionResetError("before")
-        made = method(*given, **named)
-        if broken:
-            raise ConnectionResetError("after")
-        return made
 
 
 def test_a_folder_in_the_engines_gives_the_answers_in_memory(database, client, pages):
@@ -241,182 +140,6 @@ def pairs(count):
     import torch
 
     return torch.zeros(count, dtype=torch.int64), torch.arange(count)
-
-
-def test_a_write_that_failed_goes_on_where_it_stopped(database, pages, monkeypatch):
-    index, options = index_of(pages), {"batch_size": 8}
-    client = Breaking(monkeypatch, QdrantClient(":memory:"))
-    write_index(index, database, client, "works", **options)
-    whole, total = contents(database, client.client), client.count
-    assert total > 20
-    for at in range(1, total + 1, 2 if total < 40 else 3):
-        monkeypatch.undo()
-        client = Breaking(monkeypatch, emptied(database), at)
-        with pytest.raises((ConnectionResetError, DatabaseUnreachableError)):
-            write_index(index, database, client, "works", **options)
-        nodes, edges, points, _ = contents(database, client.client)
-        if at < total:
-            with pytest.raises(GraphRetrieverError):
-                remote_of(database, client.client)
-        again = write_index(index, database, client, "works", **options)
-        # What is there was not written again.
-        assert [each.written for each in again] == [len(index) - len(nodes), len(whole[1]) - len(edges), len(index) - len(points)]
-        assert contents(database, client.client) == whole
-
-
-def test_a_change_that_failed_goes_on_where_it_stopped(database, pages, tmp_path, monkeypatch):
-    before = index_of(pages)
-    change_pages(pages)
-    after, options = index_of(pages), {"batch_size": 8}
-    fresh = QdrantClient(":memory:")
-    write_index(after, database, fresh, "works", length_drift=0)
-    whole = contents(database, fresh)
-    for at in (2, 5, 7, 9, 12, 14, 17, 20):
-        monkeypatch.undo()
-        client = emptied(database)
-        write_index(before, database, client, "works")
-        with pytest.raises((ConnectionResetError, DatabaseUnreachableError)):
-            write_index(after, database, Breaking(monkeypatch, client, at), "works", length_drift=0, **options)
-        monkeypatch.undo()
-        # Qdrant is marked as being filled before the database is changed; what was read before is not taken for whole.
-        if at > 2:
-            with pytest.raises(InvalidArgumentError, match="is being filled, or that was interrupted"):
-                QdrantWords(client, "works").traits()
-        write_index(after, database, client, "works", length_drift=0, **options)
-        assert contents(database, client) == whole
-
-
-class Losing:
-    """A client that is lost when the collection is marked."""
-
-    def __init__(self, client):
-        self.client = client
-
-    def __getattr__(self, name):
-        if name == "update_collection":
-            raise RuntimeError("lost")
-        return getattr(self.client, name)
-
-
-class Meeting:
-    """A client, of which the first request of points lets another write begin and end."""
-
-    def __init__(self, client, other):
-        self.client, self.other = client, other
-
-    def __getattr__(self, name):
-        if name == "upsert" and self.other is not None:
-            other, self.other = self.other, None
-            other()
-        return getattr(self.client, name)
-
-
-def test_of_two_writes_at_once_neither_is_taken_for_whole(database, client, pages):
-    index = index_of(pages)
-    change_pages(pages)
-    other = index_of(pages)
-    meeting = Meeting(client, lambda: write_index(other, database, client, "works"))
-    with pytest.raises(DatabaseError, match="Another write to the collection 'works' began while this one ran, and each"):
-        write_index(index, database, meeting, "works")
-    with pytest.raises(InvalidArgumentError, match="is being filled"):
-        remote_of(database, client)
-    # The write that began last, where the other ends before it.
-    first, last = (QdrantPoints(client, "works", each) for each in (index, other))
-    first.begin()
-    last.begin()
-    for points in (first, last):
-        with pytest.raises(DatabaseError, match="Another write"):
-            points.finish()
-    write_index(other, database, client, "works", length_drift=0)
-    changed = contents(database, client)
-    fresh = emptied(database)
-    write_index(other, database, fresh, "works", length_drift=0)
-    assert contents(database, fresh) == changed
-
-
-def test_a_write_ends_before_its_next_batch_where_another_began(database, client, pages, monkeypatch):
-    index, plain = index_of(pages), CypherDatabase.write
-    other = []
-
-    def write(self, text, **given):
-        plain(self, text, **given)
-        if "MERGE (n" in text:
-            other.append(QdrantPoints(client, "works", index))
-            other[-1].begin()
-
-    monkeypatch.setattr(CypherDatabase, "write", write)
-    with pytest.raises(DatabaseError, match="Another write to the collection 'works' began"):
-        write_index(index, database, client, "works", batch_size=8)
-    assert len(contents(database, client)[0]) == 8 and len(other) == 1
-    with pytest.raises(DatabaseError, match="Another write"):
-        other[0].write()
-
-
-def test_a_write_that_the_database_ends_tells_another_that_began(database, client, pages, monkeypatch):
-    index, plain = index_of(pages), CypherDatabase.write
-
-    def write(self, text, **given):
-        if "-[e" in text:
-            other.begin()
-            raise DatabaseError("a deadlock")
-        return plain(self, text, **given)
-
-    write_index(index, database, client, "works")
-    other = QdrantPoints(client, "works", index)
-    monkeypatch.setattr(CypherDatabase, "write", write)
-    emptied(database)
-    with pytest.raises(DatabaseError, match="a deadlock"):
-        write_index(index, database, client, "works")
-    with pytest.raises(DatabaseError, match="Another write to the collection 'works' began"):
-        other.finish()
-    # Alone, it goes on.
-    monkeypatch.undo()
-    write_index(index, database, client, "works")
-    assert remote_of(database, client)
-
-
-KILLED = """
-import os, signal, sys
-from qdrant_client import QdrantClient
-from graph_retrievers.stores.cypher import CypherDatabase, GraphSchema
-from graph_retrievers.stores.engines import write_index
-from tests.integration.test_engines import Breaking, index_of
-uri, user, password, name, label, pages, place, at = sys.argv[1:]
-class Patch:
-    def setattr(self, owner, name, value): setattr(owner, name, value)
-class Killing(Breaking):
-    def call(self, method, *given, **named):
-        made = method(*given, **named)
-        self.count += 1
-        if self.count == self.at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return made
-database = CypherDatabase(uri, (user, password), name=name, schema=GraphSchema(label=label))
-write_index(index_of(pages), database, Killing(Patch(), QdrantClient(path=place), int(at)), "works", batch_size=8)
-"""
-
-
-def test_a_process_that_was_killed_goes_on_in_another(cypher_server, database, pages, tmp_path):
-    index = index_of(pages)
-    given = [cypher_server.uri, *cypher_server.auth, cypher_server.name or "", database.schema.label, str(pages)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    for at in (9, 28):
-        place = tmp_path / f"killed {at}"
-        ended = subprocess.run(
-            [sys.executable, "-c", KILLED, *given, str(place), str(at)], env=environment, cwd=Path(__file__).parents[2]
-        )
-        assert ended.returncode == -signal.SIGKILL
-    held = len(contents(database, QdrantClient(":memory:"))[0])
-    client = QdrantClient(path=str(place))
-    again = write_index(index, database, client, "works", batch_size=8)
-    assert again.nodes.written == len(index) - held and again.points.written < len(index)
-    written = contents(database, client)
-    client.close()
-    fresh = emptied(database)
-    write_index(index, database, fresh, "works")
-    whole = contents(database, fresh)
-    assert written[:2] == whole[:2] and written[2].keys() == whole[2].keys() and written[3] == whole[3]
-    assert all(written[2][node][:2] == whole[2][node][:2] for node in whole[2])
 
 
 HOSTILE = [
@@ -740,93 +463,3 @@ def test_words_of_the_database_take_the_place_of_those_of_qdrant(cypher_server, 
         write_index(index_of(pages), database, Losing(client), "works", words=words)
     with pytest.raises(InvalidArgumentError, match="or they are being filled"):
         words.traits()
-
-
-# -- the command ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def command(cypher_server, database, pages, tmp_path, monkeypatch, capsys):
-    """Run ``index`` on the pages with the secrets of the server in the environment; return status, output and messages."""
-    environment = {"NEO4J_USERNAME": cypher_server.auth[0], "NEO4J_PASSWORD": cypher_server.auth[1]}
-    for name, value in {**environment, "GRAPH_RETRIEVERS_CACHE": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("QDRANT_API_KEY", raising=False)
-
-    def run(*options):
-        status = main(["index", str(pages), *map(str, options)])
-        printed = capsys.readouterr()
-        assert cypher_server.auth[1] not in printed.out + printed.err
-        return status, printed.out, printed.err
-
-    return run
-
-
-def test_the_command_fills_the_engines_and_follows_the_folder(cypher_server, database, pages, tmp_path, command):
-    label, place = database.schema.label, tmp_path / "qdrant"
-    options = ("--to", cypher_server.uri, "--vectors", place, "--name", label, "--database", cypher_server.name, "--tokens", 20)
-    status, out, err = command(*options)
-    assert status == 0, err
-    whole = f"{cypher_server.uri}, {label}: 20 nodes (20 written), 60 edges (60 written); {place}: 20 points (20 written)\n"
-    assert out.endswith(whole) and f"{pages}: 20 nodes, 60 edges (" in out and "writing points: 100%" in err
-    assert command(*options)[1].endswith(f"20 nodes (unchanged), 60 edges (unchanged); {place}: 20 points (unchanged)\n")
-    change_pages(pages)
-    status, out, err = command(tmp_path / "out", *options)
-    assert "18 nodes (6 written, 11 moved, 4 deleted), " in out and "points (" in out and ", 4 deleted)" in out, err
-    index = GraphIndex.load(tmp_path / "out", embedding=minilm())
-    client = QdrantClient(path=str(place))
-    held = contents(database, client, label)
-    assert held[0].keys() == held[2].keys() == set(index.graph.ids) and len(held[1]) == index.graph.num_edges
-    remote = RemoteRetriever(remote_of(database, client, label, embedding=minilm()))
-    for question in QUESTIONS:
-        assert [hit.id for hit in remote.retrieve(question)] == [hit.id for hit in WalkFusion(index).retrieve(question)]
-    client.close()
-
-
-SECRET = "hush-hush-9"
-
-
-@pytest.mark.parametrize(
-    ("options", "environment", "said"),
-    [
-        ((), {}, "Where is the index to go? Give OUT, a folder, or --to and --vectors."),
-        (("--to", "{uri}"), {}, "--to and --vectors belong together"),
-        (("--to", "{uri}", "--vectors", "{folder}"), {"NEO4J_PASSWORD": SECRET}, "Check NEO4J_USERNAME and NEO4J_PASSWORD"),
-        (("--to", "{uri}", "--vectors", "localhost:6333"), {}, "would be a folder; write an address as http://localhost:6333"),
-        (("--to", "{uri}", "--vectors", "{pages}"), {}, "holds 'card.md', which Qdrant did not make; give a folder"),
-        (("--to", "{uri}", "--vectors", "{pages}/card.md"), {}, "is a file; expected http://HOST:6333"),
-        (("--to", "bolt://127.0.0.1:1", "--vectors", "{folder}"), {}, "bolt://127.0.0.1:1 cannot be reached"),
-        (("--to", "bolt://0.0.0.0:1", "--vectors", "{folder}", "--insecure"), {}, "bolt://0.0.0.0:1 cannot be reached"),
-        (("--to", "{uri}", "--vectors", "{folder}"), {"NEO4J_DATABASE": "elsewhere"}, "elsewhere"),
-        (("--to", "{uri}", "--vectors", "http://127.0.0.1:1"), {}, "Qdrant cannot be reached"),
-        (("--to", f"bolt://me:{SECRET}@127.0.0.1:1", "--vectors", "{folder}"), {}, "set NEO4J_PASSWORD in the environment"),
-        (("--to", "{uri}", "--vectors", f"http://h:6333?api_key={SECRET}"), {}, "set QDRANT_API_KEY in the environment"),
-        (("--to", "bolt://db.example.org", "--vectors", "{folder}"), {}, "as it is. Use bolt+s://, or --insecure in a network"),
-        (
-            ("--to", "{uri}", "--vectors", "http://q.example.org"),
-            {"QDRANT_API_KEY": SECRET},
-            "as it is. Use https://, or --insecure",
-        ),
-        (("--to", "{uri}", "--vectors", "ftp://q.example.org"), {}, "expected http://HOST:6333, https://..., or a folder"),
-        (("--to", "{uri}", "--vectors", "{folder}", "--name", "a`b"), {}, "cannot be a label"),
-    ],
-)
-def test_the_command_says_what_is_wrong_before_it_reads(cypher_server, command, tmp_path, monkeypatch, options, environment, said):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    given = {"uri": cypher_server.uri, "folder": tmp_path / "qdrant", "pages": tmp_path / "pages"}
-    status, out, err = command(*(option.format(**given) for option in options))
-    assert status == 2 and said in err and err.count("\n") == 1 and not out and SECRET not in err
-
-
-def test_the_command_asks_for_its_own_flags(cypher_server, database, command, tmp_path):
-    options = ("--to", cypher_server.uri, "--vectors", tmp_path / "qdrant", "--name", database.schema.label)
-    options += ("--database", cypher_server.name, "--no-embedding")
-    assert command(*options)[0] == 0
-    (tmp_path / "pages" / "loom.md").rename(tmp_path / "loom.txt")
-    for page in (tmp_path / "pages").iterdir():
-        page.unlink()
-    (tmp_path / "pages" / "other.txt").write_text("Another folder.")
-    status, _, err = command(*options)
-    assert status == 2 and "Give another name to write this one beside it, or pass --replace to write it in its place." in err
-    assert command(*options, "--replace")[0] == 0 and contents(database, QdrantClient(":memory:"))[0].keys() == {"other.txt"}
