@@ -29,37 +29,37 @@ PUBLISHED = {
     "BridgeRAG [4]": {"hotpot": (None, 98.75), "2wiki": (None, 95.27), "musique": (None, 81.46)},
 }
 MADE = [
-    ["", "embedder", "passages searched", "questions", "language-model calls"],
+    ["", "embedding model", "passages searched", "questions", "language model calls"],
     ["this package", "all-MiniLM-L6-v2, 22 million weights", "{nodes:,}, all sources together", "{each}", "none"],
     [
         "HippoRAG 2 [1]",
         "NV-Embed-v2, 7 billion weights",
-        "HotpotQA 9,811, 2WikiMultiHopQA 6,119, MuSiQue 11,656, each apart",
+        "HotpotQA 9,811, 2WikiMultiHopQA 6,119, MuSiQue 11,656, each separately",
         "1,000 of each",
-        "for each passage at indexing (triples, Llama-3.3-70B), and one a question (it filters triples)",
+        "for each passage at indexing (triples, Llama-3.3-70B), and one per question (it filters triples)",
     ],
-    ["PropRAG [2]", "NV-Embed-v2 [4]", "-", "-", "for each passage at indexing (propositions, Llama-3.3-70B), none a question"],
-    ["LinearRAG [3]", "all-mpnet-base-v2", "-", "-", "none at indexing (names by spaCy), none to retrieve"],
+    ["PropRAG [2]", "NV-Embed-v2 [4]", "-", "-", "for each passage at indexing (propositions, Llama-3.3-70B), none per question"],
+    ["LinearRAG [3]", "all-mpnet-base-v2", "-", "-", "none at indexing (names by spaCy), none for retrieval"],
     [
         "BridgeRAG [4]",
         "NV-Embed-v2",
         "-",
         "HotpotQA 1,000, those of HippoRAG 2",
-        "none at indexing, three a question (Llama 3.3 70B)",
+        "none at indexing, three per question (Llama 3.3 70B)",
     ],
 ]
 TEXT = """# Multi-hop questions beside published figures
 
-Papers on multi-hop retrieval print Recall@2 and Recall@5, by data set. `evaluate` prints them too, and All@5, the share of
-questions with all relevant passages among the first five, wherever most questions have several relevant nodes; and by source, where
-queries have a field `source`.
+Papers on multi-hop retrieval report Recall@2 and Recall@5 for each data set. If most questions have several relevant nodes,
+`evaluate` prints these too, and All@5, the share of questions with all relevant passages among the first five. If queries have a
+field `source`, it also prints them by source.
 
-The first table is made by `benchmarks/multi_hop.py --split {split} --page FILE`: {count} questions of the split {split!r} and
-{nodes:,} passages, those of all three sources in one corpus; all-MiniLM-L6-v2, no language model, no cross-encoder.
+`benchmarks/multi_hop.py --split {split} --page FILE` makes the first table: {count} questions of the split {split!r} over
+{nodes:,} passages of all three sources in one corpus, with all-MiniLM-L6-v2, no language model and no cross-encoder.
 
 {ours}
 
-The second has what others print. A dash: the paper prints no such figure, or we read none that we can cite.
+The second table has published figures. A dash means that the paper does not report the figure, or that we found none to cite.
 
 {theirs}
 
@@ -67,17 +67,18 @@ The second has what others print. A dash: the paper prints no such figure, or we
 
 ## What can be compared, and what cannot
 
-- The rows of one table of one paper can be compared with each other. A row of ours and a row of theirs cannot be subtracted.
-- Our questions are a sample, those of the split {split!r}: differences of a few hundredths are chance. Questions were kept only if
-  all their passages are in the corpus, and no two questions have the same passages.
-- Our corpus is larger than each of theirs, as it holds the passages of the other two sources too. For 2WikiMultiHopQA it has all
-  6,119 passages of theirs; for HotpotQA and MuSiQue it holds fewer distractors of their own source.
-- Their embedder has some 300 times our weights, and finds more by itself than ours does: "NV-Embed-v2 alone" beside our row
-  `vector`. What a graph adds is the distance of a system to its own embedder, within its own table.
-- The edges of our corpus are titles of passages that stand in other texts, as `TitleMentions` finds them. Theirs come from triples,
-  propositions or named entities, or there are none.
-- LinearRAG prints how often an answer is right, not what is retrieved, so no figure can stand beside ours.
-- The figures of PropRAG are those that BridgeRAG quotes; a summary of the first version of its paper has 97.0, 93.7 and 77.3.
+- You can compare rows of one table of one paper. The difference between one of our rows and one of
+  theirs means nothing.
+- Our questions are a sample, those of the split {split!r}, so differences of a few hundredths are chance. We kept only questions
+  whose passages are all in the corpus, and no two questions have the same passages.
+- Our corpus is larger than each of theirs, because it also contains the passages of the other two sources. For 2WikiMultiHopQA it
+  has all 6,119 passages of theirs; for HotpotQA and MuSiQue it has fewer distractors from the same source.
+- Their embedding model has about 300 times as many weights as ours, and finds more by itself: compare "NV-Embed-v2 alone" with
+  our row `vector`. What a graph adds is the difference between a system and its own embedding model, in its own table.
+- The edges of our corpus come from titles of passages that occur in other texts (`TitleMentions`). Their edges come from triples,
+  propositions or named entities, or they have none.
+- LinearRAG reports how often an answer is right, not what is retrieved, so no figure can be compared with ours.
+- The figures of PropRAG are quoted from BridgeRAG; a summary of the first version of its paper has 97.0, 93.7 and 77.3.
 
 ## Sources
 
