@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack
 
 import torch
 from llama_index.core import VectorStoreIndex, instrumentation
@@ -40,6 +40,9 @@ from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
 from llama_graph_retrievers.stores import index_nodes, tell_lost_edges
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
+
+if TYPE_CHECKING:
+    from llama_graph_retrievers.options import DefaultsOptions, IndexOptions, Options
 
 __all__ = ["GraphRetriever", "GraphSearchEvent", "engine_knobs"]
 
@@ -209,7 +212,12 @@ class GraphRetriever(BaseRetriever):
 
     @classmethod
     def from_index(
-        cls, index: GraphIndex, *, system: str | Operator | None = None, published: bool = False, **options: Any
+        cls,
+        index: GraphIndex,
+        *,
+        system: str | Operator | None = None,
+        published: bool = False,
+        **options: Unpack[IndexOptions],
     ) -> Self:
         """Return a retriever on an index.
 
@@ -232,11 +240,11 @@ class GraphRetriever(BaseRetriever):
         >>> GraphRetriever.from_index(index, system="bm25", backfill=False).retrieve("Which card?")[0].text
         'A card.'
         """
-        engine, options = cls._made(index, system, options, published)
-        return cls(engine, **options)
+        engine, own = cls._made(index, system, options, published)
+        return cls(engine, **own)
 
     @classmethod
-    def load(cls, index: GraphIndex, folder: str | Path, **options: Any) -> Self:
+    def load(cls, index: GraphIndex, folder: str | Path, **options: Unpack[Options]) -> Self:
         """Return what ``graph-retrievers tune`` chose and wrote to a folder, on an index; `options` are keywords of the class."""
         return cls(load_retriever(index, folder), **options)
 
@@ -268,7 +276,7 @@ class GraphRetriever(BaseRetriever):
         title_key: str | None = None,
         device: str | torch.device | None = None,
         show_progress: bool = False,
-        **options: Any,
+        **options: Unpack[DefaultsOptions],
     ) -> Self:
         """Return a retriever on an index, or over nodes whose index is built on the way.
 

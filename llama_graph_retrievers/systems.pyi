@@ -1,18 +1,13 @@
 """The named retrievers with their arguments; written by tools/stubs.py, not by hand."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
-from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
-from llama_index.core.schema import BaseNode, IndexNode
-from llama_index.core.storage.docstore.types import BaseDocumentStore
-from llama_index.core.vector_stores.types import MetadataFilters
 from torch import Tensor, device
 
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.operator import Operator
@@ -22,6 +17,7 @@ from graph_retrievers.systems.mor.reranker import TrajectoryReranker
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
+from llama_graph_retrievers.options import Options
 from llama_graph_retrievers.retrievers import IndexRetriever
 
 __all__ = [
@@ -51,7 +47,7 @@ __all__ = [
     "WalkFusionRetriever",
 ]
 
-class _Options(TypedDict, total=False):
+class _Options(Options, total=False):
     backfill: bool
     per_source: int | None
     source_field: str | None
@@ -59,19 +55,7 @@ class _Options(TypedDict, total=False):
     batch_size: int
     share_batches: bool | None
     time_limit: float | None
-    similarity_top_k: int | None
-    embed_model: Any
-    filters: Filter | MetadataFilters | None
-    seed_filters: Filter | MetadataFilters | None
-    traversal_filters: Filter | MetadataFilters | None
-    scope: Filter | MetadataFilters | None
-    nodes: Iterable[BaseNode] | BaseDocumentStore | VectorStoreIndex | None
-    inputs: Mapping[str, Callable[[str], Any]] | None
-    provenance: bool
-    callback_manager: CallbackManager | None
-    object_map: dict[str, Any] | None
-    objects: list[IndexNode] | None
-    verbose: bool
+    name: str | None
 
 class _Building(TypedDict, total=False):
     published: bool

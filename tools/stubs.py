@@ -1,4 +1,4 @@
-"""Write the typed files of the framework packages: what editors and type checkers know of constructors made at run time.
+"""Write the typed files: what editors and type checkers know of keywords that constructors pass on, or that are made at run time.
 
     python tools/stubs.py            # writes them
     python tools/stubs.py --check    # exit status 1 if one is not current
@@ -14,7 +14,9 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from inspect import Parameter, signature
+from functools import reduce
+from inspect import Parameter, signature, unwrap
+from operator import or_
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -22,7 +24,8 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
-from graph_retrievers.systems.registry import retriever_class
+from graph_retrievers.systems.registry import retriever_class, retriever_names
+from llama_graph_retrievers.graph_retriever import GraphRetriever, engine_knobs
 
 ROOT = Path(__file__).resolve().parents[1]
 _HEAD = '"""{}; written by tools/stubs.py, not by hand."""\n'
@@ -95,20 +98,27 @@ def _wrapped(line: str) -> str:
     return "\n".join([f"{before} import (", *(f"    {name}," for name in names.split(", ")), ")"])
 
 
-def typed_dict(name: str, bases: str, fields: Mapping[str, str]) -> list[str]:
+def typed_dict(name: str, bases: str, fields: Mapping[str, str], doc: str = "") -> list[str]:
     """Return the lines of a TypedDict whose keys may be missing."""
     body = [f"    {field}: {kind}" for field, kind in fields.items()] or ["    pass"]
-    return ["", f"class {name}({bases}, total=False):", *body]
+    return ["", f"class {name}({bases}, total=False):", *([f'    """{doc}"""', ""] if doc else []), *body]
 
 
 def keywords(function: Callable[..., Any], names: Names) -> dict[str, str]:
     """Return the keywords that a function names after its positional arguments, and their types."""
-    hints = get_type_hints(function)
+    hints = _hints(function)
     return {
         name: names.written(hints.get(name, Any))
         for name, parameter in signature(function).parameters.items()
         if parameter.kind is Parameter.KEYWORD_ONLY
     }
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of arguments; those of further keywords are what is written here, and may not be there yet."""
+    function = unwrap(getattr(function, "__func__", function))
+    own = {name: kind for name, kind in function.__annotations__.items() if "Unpack" not in str(kind)}
+    return get_type_hints(types.SimpleNamespace(__annotations__=own), function.__globals__)
 
 
 def knob_types(knobs: Iterable[Knob], names: Names) -> dict[str, str]:
@@ -124,6 +134,19 @@ def common_knobs() -> list[Knob]:
 def own_types(kind: type, names: Names) -> dict[str, str]:
     """Return the types of the keywords of one class of the engine."""
     return knob_types((knob for knob in class_knobs(kind) if knob.name not in ("k", "name")), names)
+
+
+def engine_options() -> str:
+    """Return `graph_retrievers/retrievers/options.py`, which is read at run time too: classes read their signatures."""
+    names = Names()
+    names.add("typing", "TypedDict")
+    common = keywords(Retriever.__init__, names)
+    k = {"k": common.pop("k")}
+    lines = [
+        *("", *typed_dict("CommonOptions", "TypedDict", common, "Keywords of every retriever, for a class with a `k` of its own.")),
+        *("", *typed_dict("RetrieverOptions", "CommonOptions", k, "Keywords of every retriever.")),
+    ]
+    return _module("Keywords of every retriever", names, ["CommonOptions", "RetrieverOptions"], lines)
 
 
 def langchain_options() -> str:
@@ -197,20 +220,48 @@ def _documents(stem: str, own: dict[str, str]) -> list[str]:
     return typed_dict(f"{stem}Documents", "_Fields, DocumentOptions", {name: own[name] for name in own if name != "documents"})
 
 
+def _common_types(names: Names) -> dict[str, str]:
+    """Return the types of the keywords of every retriever of the engine that LlamaIndex's have too."""
+    return knob_types(engine_knobs(Retriever).values(), names)
+
+
+def llama_options() -> str:
+    """Return `llama_graph_retrievers/options.pyi`."""
+    names = Names()
+    names.add("typing", "TypedDict")
+    options = keywords(GraphRetriever.__init__, names)
+    kinds: dict[str, list[Any]] = {}
+    for system in retriever_names():
+        for knob in engine_knobs(retriever_class(system)[0]).values():
+            kinds.setdefault(knob.name, []).append(knob.annotation)
+    # Which of them a system takes is known when it is made.
+    systems = _common_types(names) | {name: names.written(reduce(or_, known)) for name, known in kinds.items()}
+    named = signature(GraphRetriever.from_defaults).parameters
+    building = options | keywords(GraphRetriever.from_index, names)
+    parts = {
+        "Options": ("TypedDict", options),
+        "SystemOptions": ("TypedDict", systems),
+        "IndexOptions": ("Options, SystemOptions", {}),
+        "DefaultsOptions": ("SystemOptions", {name: kind for name, kind in building.items() if name not in named}),
+    }
+    lines = [line for name, (bases, fields) in parts.items() for line in typed_dict(name, bases, fields)]
+    return _module("Keywords of GraphRetriever, and of any system that it is made for", names, list(parts), lines)
+
+
 def llama_systems() -> str:
     """Return `llama_graph_retrievers/systems.pyi`."""
     from llama_graph_retrievers import systems
-    from llama_graph_retrievers.graph_retriever import GraphRetriever
 
     names = Names()
     names.add("typing", "Self", "TypedDict", "Unpack")
     names.add("graph_retrievers.index", "GraphIndex")
     names.add("llama_graph_retrievers.retrievers", "IndexRetriever")
-    options = knob_types(common_knobs(), names) | keywords(GraphRetriever.__init__, names)
+    names.add("llama_graph_retrievers.options", "Options")
     building = {"published": "bool"} | keywords(GraphRetriever.from_defaults, names)
-    lines = typed_dict("_Options", "TypedDict", options)
+    options = keywords(GraphRetriever.__init__, names)
+    lines = typed_dict("_Options", "Options", _common_types(names))
     lines += typed_dict("_Building", "TypedDict", {name: kind for name, kind in building.items() if name not in options})
-    index = f"index: {names.written(get_type_hints(GraphRetriever.from_defaults)['index'])} = ..."
+    index = f"index: {names.written(_hints(GraphRetriever.from_defaults)['index'])} = ..."
     for name in systems.__all__:
         made = getattr(systems, name)
         stem = f"_{name.removesuffix('Retriever')}"
@@ -241,8 +292,10 @@ def _module(title: str, names: Names, exported: list[str], lines: list[str]) -> 
 
 
 FILES: dict[str, Callable[[], str]] = {
+    "shared/graph_retrievers/retrievers/options.py": engine_options,
     "langchain_graph_retrievers/options.pyi": langchain_options,
     "langchain_graph_retrievers/systems.pyi": langchain_systems,
+    "llama_graph_retrievers/options.pyi": llama_options,
     "llama_graph_retrievers/systems.pyi": llama_systems,
 }
 

@@ -19,7 +19,8 @@ from llama_index.core.schema import TextNode
 
 import langchain_graph_retrievers as lc
 import llama_graph_retrievers as li
-from graph_retrievers import GraphIndex
+from graph_retrievers import BM25, GAR, FastInsight, GraphIndex, HyDE, Hybrid, Retriever, SpreadingActivation
+from graph_retrievers.operators import BM25Search
 
 
 def use(
@@ -40,6 +41,16 @@ def use(
     li.MMRRetriever.from_defaults(vectors, embed_model=None, time_limit=1.5)
     li.GraphRetriever.from_defaults(index=vectors, system="ppr", damping=0.5)
     li.GraphRetriever(fast._engine(), similarity_top_k=2, provenance=False)
+    li.GraphRetriever.from_defaults(nodes=nodes, edges=[("a", "b")], similarity_top_k=4, published=True)
+    li.GraphRetriever.from_index(index, system=BM25Search(), backfill=False)
+    li.GraphRetriever.load(index, "tuned", filters={"year": 1843})
+    BM25(index, k=3)
+    Hybrid(index, fusion="rrf", time_limit=1.0)
+    GAR(index, budget=5, name="GAR of five")
+    FastInsight(index, alpha=0.5, types=["page"])
+    SpreadingActivation(index, decay=0.5, k=9, per_source=2)
+    HyDE(index, search="bm25", share_batches=True)
+    Retriever(index, BM25Search(), batch_size=8)
 """
 
 WRONG = [
@@ -56,6 +67,17 @@ WRONG = [
     ("time_limit=1.5", "time_limits=1.5"),
     ("published=True, nodes_per_round=5)\n    li.", "published=True, nodes_per_rounds=5)\n    li."),
     ("similarity_top_k=2", "similarity_topk=2"),
+    ('edges=[("a", "b")], similarity_top_k=4', 'edgess=[("a", "b")], similarity_top_k=4'),
+    ("damping=0.5)\n    li.", "dampings=0.5)\n    li."),
+    ("backfill=False)", "backfil=False)"),
+    ('"tuned", filters', '"tuned", filter'),
+    ("BM25(index, k=3)", "BM25(index, kk=3)"),
+    ("time_limit=1.0", "timelimit=1.0"),
+    ('name="GAR of five"', 'names="GAR of five"'),
+    ('types=["page"]', "types=5"),
+    ("k=9, per_source=2", "k=9, persource=2"),
+    ("share_batches=True", "share_batch=True"),
+    ("batch_size=8", "batchsize=8"),
 ]
 
 

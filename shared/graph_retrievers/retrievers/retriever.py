@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import numpy as np
 from torch import Tensor
@@ -132,7 +132,7 @@ class Retriever(BaseRetriever):
         share_batches: bool | None = None,
         time_limit: float | None = None,
         name: str | None = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         if unknown:
             known = sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
@@ -70,7 +71,7 @@ class Vector(Retriever):
 
     PUBLISHED = {}
 
-    def __init__(self, index: GraphIndex, **options: Any) -> None:
+    def __init__(self, index: GraphIndex, **options: Unpack[RetrieverOptions]) -> None:
         super().__init__(index, VectorSearch(), **options)
 
 
@@ -91,7 +92,7 @@ class BM25(Retriever):
 
     PUBLISHED = {}
 
-    def __init__(self, index: GraphIndex, **options: Any) -> None:
+    def __init__(self, index: GraphIndex, **options: Unpack[RetrieverOptions]) -> None:
         super().__init__(index, BM25Search(), **options)
 
 
@@ -117,7 +118,9 @@ class Hybrid(Retriever):
 
     PUBLISHED = {"fusion": "rrf", "weights": (1.0, 1.0)}
 
-    def __init__(self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Any) -> None:
+    def __init__(
+        self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Unpack[RetrieverOptions]
+    ) -> None:
         super().__init__(index, HybridSearch(fusion=fusion, weights=weights), **options)
 
 
@@ -142,5 +145,7 @@ class Re2(Retriever):
 
     PUBLISHED = {"depth": 100, "backfill": False}
 
-    def __init__(self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Any) -> None:
+    def __init__(
+        self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Unpack[RetrieverOptions]
+    ) -> None:
         super().__init__(index, Pipeline(first or VectorSearch(depth), Rerank()), **options)

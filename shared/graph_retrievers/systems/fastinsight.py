@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates, best, concatenated, reached
 from graph_retrievers.search.driver import Search
@@ -249,7 +250,7 @@ class FastInsight(Retriever):
         degree: str = "graph",
         paths: bool = False,
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         positive("budget", budget)
         positive("nodes_per_round", nodes_per_round)

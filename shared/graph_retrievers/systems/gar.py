@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates, best, found_by, order
 from graph_retrievers.search.driver import Search
@@ -153,7 +154,7 @@ class GAR(Retriever):
         budget: int = 100,
         nodes_per_round: int = 10,
         first: Operator | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         positive("budget", budget)
         search = first or VectorSearch(budget, returned=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.results import LONGEST_TRAIL
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.beyond import Facts, padded
 from graph_retrievers.search.candidates import Candidates, falling, order
@@ -333,7 +334,7 @@ class GRetriever(Retriever):
         facts: bool = False,
         first: Operator | None = None,
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         search = SteinerTreeSearch(seed_edges=seed_edges, cost=cost, signal=signal, candidates=candidates, facts=facts)
         subgraph = Pipeline(first or VectorSearch(positive("seeds", seeds), returned=False), search)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates, best_of_each, followed, places_of
 from graph_retrievers.search.driver import Search
@@ -474,7 +475,7 @@ class PPR(Retriever):
         passage_weight: float = 0.05,
         first: Operator | None = None,
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         search = first or VectorSearch(positive("seeds", seeds), returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))

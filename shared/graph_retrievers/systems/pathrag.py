@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive, strings
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.beyond import Chains
 from graph_retrievers.search.candidates import Candidates, best, concatenated, order
@@ -300,7 +301,7 @@ class PathRAG(Retriever):
         threshold: float = 0.2,
         passage_type: str = "passage",
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         self._search = VectorSearch(positive("top_k", top_k), returned=False)
         self._searching: dict[str, Any] = {"extractor": language_model, "threshold": threshold}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search, run
@@ -345,7 +346,7 @@ class InterleavedReasoning(_Rewriting):
 class _Around(Retriever):
     """A retriever around the operator of another, whose node types it returns unless it is given others."""
 
-    def __init__(self, index: GraphIndex, kind: Callable[..., Operator], search: str | Operator, options: dict[str, Any]) -> None:
+    def __init__(self, index: GraphIndex, kind: Callable[..., Operator], search: str | Operator, options: RetrieverOptions) -> None:
         self._kind, self._search = kind, search
         super().__init__(index, **options)
 
@@ -395,7 +396,7 @@ class HyDE(_Around):
         search: str | Operator = "vector",
         language_model: Any = None,
         documents: int = 1,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         given = {"language_model": language_model, "documents": documents}
         super().__init__(index, partial(HypotheticalDocuments, **given), search, options)
@@ -433,7 +434,7 @@ class Decomposition(_Around):
         language_model: Any = None,
         questions: int = 4,
         constant: int = 60,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         given = {"language_model": language_model, "questions": questions, "constant": constant}
         super().__init__(index, partial(QueryDecomposition, **given), search, options)
@@ -474,7 +475,7 @@ class IRCoT(_Around):
         passages: int = 4,
         budget: int = 15,
         steps: int = 8,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         given = {"language_model": language_model, "passages": passages, "budget": budget, "steps": steps}
         super().__init__(index, partial(InterleavedReasoning, **given), search, options)

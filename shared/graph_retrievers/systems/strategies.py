@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates, best, falling, order, stacked
 from graph_retrievers.search.driver import Search
@@ -365,7 +366,7 @@ class Eager(Retriever):
         adjacent_k: int = 10,
         max_depth: int | None = None,
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         traversal = EagerTraversal(adjacent_k=adjacent_k, max_depth=max_depth)
         super().__init__(index, _from_start(start_k, traversal, fuse), **options)
@@ -413,7 +414,7 @@ class MMR(Retriever):
         lambda_mult: float = 0.5,
         min_mmr_score: float = -math.inf,
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         traversal = MMRTraversal(adjacent_k=adjacent_k, max_depth=max_depth, lambda_mult=lambda_mult, min_mmr_score=min_mmr_score)
         super().__init__(index, _from_start(start_k, traversal, fuse, led=False), **options)
@@ -456,7 +457,7 @@ class Scored(Retriever):
         scorer: Scorer | None = None,
         per_iteration_limit: int | None = None,
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         traversal = ScoredTraversal(
             adjacent_k=adjacent_k, max_depth=max_depth, scorer=scorer, per_iteration_limit=per_iteration_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_checkpoint, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.search.operator import Operator
@@ -121,7 +122,7 @@ class GRAG(Retriever):
         first: str | Operator | None = None,
         depth: int | None = None,
         parser: Any = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         trained = checkpoint is not None or isinstance(network, Network)
         if isinstance(network, Mapping):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.systems.fused_search import fused_with_search
@@ -96,7 +97,7 @@ class HippoRAG(Retriever):
         synonyms: float | None = 0.8,
         passage_type: str = "passage",
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         linking = FactLinking(facts, signal=signal, language_model=language_model, passage_type=passage_type)
         walk = PassageWalk(damping=damping, passage_weight=passage_weight, synonyms=synonyms, passage_type=passage_type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
@@ -15,6 +15,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.search.operator import Operator, Pipeline
@@ -108,7 +109,7 @@ class LeSeGR(Retriever):
         context: int | None = 4,
         fuse: bool | None = None,
         first: Operator | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         if checkpoint is not None and isinstance(model, LeSeGRModel):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
@@ -135,7 +136,7 @@ class LightRAG(Retriever):
         facts: bool = False,
         passage_type: str = "passage",
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         choice("mode", mode, _MODES), positive("top_k", top_k), positive("chunk_top_k", chunk_top_k)
         self._mode, self._top_k, self._chunk_top_k = mode, top_k, chunk_top_k

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch
@@ -76,7 +77,7 @@ class LinearRAG(Retriever):
         passage_weight: float = 0.05,
         passage_type: str = "passage",
         fuse: bool | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         search = TriGraphSearch(
             extractor=extractor,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from graph_retrievers.arguments import as_path
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
@@ -95,7 +96,7 @@ class MoR(Retriever):
         structure: bool = True,
         fill: bool | None = None,
         traversal: MixedTraversal | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         if checkpoint is not None:
             planner, reranker = _loaded(checkpoint, index, planner, reranker if rerank else None, rerank)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from graph_retrievers.arguments import as_path, positive, seed_number
 from graph_retrievers.datasets import Dataset
@@ -17,6 +17,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.index.folders import digest
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.cross_encoder import CrossEncoder
@@ -93,7 +94,7 @@ class PathReranking(Retriever):
         first: str | Operator | None = None,
         weight: float | None = None,
         depth: int | None = None,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         model, settings = (None, _DEFAULTS) if checkpoint is None else _loaded(checkpoint, index)
         if first is None and settings["first"] is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.systems.fused_search import fused_with_search
@@ -126,7 +127,7 @@ class SpreadingActivation(Retriever):
         passage_type: str = "passage",
         fuse: bool | None = None,
         k: int = 30,
-        **options: Any,
+        **options: Unpack[CommonOptions],
     ) -> None:
         choice("chains", chains, CHAIN_RESULTS)
         if linking is not None and language_model is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
-from typing import Any
+from typing import Unpack
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.candidates import Candidates
@@ -150,7 +151,7 @@ class WalkFusion(Retriever):
         weights: Sequence[float] | None = None,
         constant: int = 5,
         depth: int = 100,
-        **options: Any,
+        **options: Unpack[RetrieverOptions],
     ) -> None:
         choice("form", form, (None, *_FORMS))
         positive("depth", depth), positive("constant", constant), positive("seeds", 1 if seeds is None else seeds)

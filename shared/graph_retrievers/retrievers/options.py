@@ -1,0 +1,28 @@
+"""Keywords of every retriever; written by tools/stubs.py, not by hand."""
+
+from collections.abc import Collection
+from typing import TypedDict
+
+__all__ = [
+    "CommonOptions",
+    "RetrieverOptions",
+]
+
+
+class CommonOptions(TypedDict, total=False):
+    """Keywords of every retriever, for a class with a `k` of its own."""
+
+    backfill: bool
+    per_source: int | None
+    source_field: str | None
+    types: Collection[str] | None
+    batch_size: int
+    share_batches: bool | None
+    time_limit: float | None
+    name: str | None
+
+
+class RetrieverOptions(CommonOptions, total=False):
+    """Keywords of every retriever."""
+
+    k: int
