@@ -29,11 +29,11 @@ from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
 DATASETS = ("wiki-multihop", "python-docs", "postgres-docs", "citations", "pubmedqa", "metaqa")
 HEADING = "documents,nodes,questions,names mentioned,names identify,form,hybrid,links,names,WalkFusion,p".split(",")
-PREFACE = """Made by `benchmarks/forms.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, at most 300 questions a row.
-"Names mentioned" is the share of texts that open with their title as a name, or hold the name of another node; from 0.15 on, and
-where names identify nodes, the form is "names". "p" is that of a paired randomisation test between "names" and "links". A cut
-encyclopedia has the articles that answer its questions, as at most half of its articles, and others that were drawn. The last rows
-are manuals without questions."""
+PREFACE = """Made by `benchmarks/forms.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, at most 300 questions per
+row. "Names mentioned" is the share of texts that begin with their title as a name, or contain the name of another node. If it is
+at least 0.15 and names identify nodes, the form is "names". "p" is the p-value of a paired randomisation test between "names" and
+"links". A cut encyclopedia consists of the articles that answer its questions, which are at most half of it, and randomly drawn
+other articles. The last rows are manuals without questions."""
 ENCYCLOPEDIA, SIZES, MOST = "wiki-multihop", (500, 1000, 3000), 300
 
 

@@ -1,7 +1,7 @@
 """G-RAG over the first 100 of a search: MRR and MHits@10 of three seeds, the paper's baselines, ablations, and costs.
 
-Trains on the split "train" of a dataset, stops by "dev", and measures on "test", over the relevant nodes that the search finds.
-Needs the extras offline and meaning.
+Trained on the split "train" of a dataset, stopped early by "dev", and measured on "test", over the relevant nodes that the search
+finds. Needs the extras offline and meaning.
 
     python benchmarks/grag.py DATASET [--first vector,walk-fusion] [--seeds 0,1,2] [--rows g-rag,ablations,published]
         [--train N] [--costs CROSS_ENCODER] > found.jsonl

@@ -93,7 +93,7 @@ def main() -> None:
     judge = options.language_model or "an oracle that knows the relevant passages"
     print("# A language model as the relevance model\n")
     print(f"Made by `benchmarks/language_model_relevance.py`: up to {options.questions} questions of {options.split};")
-    print(f"all-MiniLM-L6-v2; the judge is {judge}. Calls and tokens are means of a question.\n")
+    print(f"all-MiniLM-L6-v2; the judge is {judge}. Calls and tokens are means per question.\n")
     print("| dataset | retriever | Recall@5 | Recall@10 | calls | tokens read | tokens written |\n|" + " --- |" * 7)
     for name in options.only.split(","):
         dataset = read_dataset(options.folder / name)

@@ -35,10 +35,11 @@ from graph_retrievers.systems.registry import build_retriever
 
 DATASETS, DEPTH = ("wiki-multihop", "postgres-docs", "citations"), 30
 METRICS = MULTI_HOP | {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}
-PREFACE = """Made by `benchmarks/path_reranking.py`: questions of test, all-MiniLM-L6-v2, and a cross-encoder of MiniLM's size that
-reads 160 tokens. "alone" reranks the first 30 nodes of WalkFusion by the cross-encoder's scores of each node alone; "weight" is how
-much its scores count beside the ranks, "trained" fine-tunes it to read paths and chooses the weight on dev. "p" is the p-value of a
-paired randomisation test of Recall@10 against WalkFusion, "ms" the median time of a question on two CPU cores. {all_five}"""
+PREFACE = """Made by `benchmarks/path_reranking.py`: questions of test, all-MiniLM-L6-v2, and a cross-encoder of MiniLM's size
+that reads 160 tokens. "alone" reranks the first 30 nodes of WalkFusion by the cross-encoder's scores for each node without its
+path. "weight" is the weight of its scores relative to the ranks; "trained" fine-tunes it to read paths and chooses the weight on
+dev. "p" is the p-value of a paired randomisation test of Recall@10 against WalkFusion, "ms" the median time of a question on two
+CPU cores. {all_five}"""
 
 
 def retrievers(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) -> tuple[dict[str, Retriever], dict[str, Any]]:

@@ -34,10 +34,10 @@ DATASETS = ("wiki-multihop", "metaqa", "citations", "postgres-docs")
 BASES = ("hybrid", "walk-fusion")
 PREFACE = """# Every retriever by name
 
-Made by `benchmarks/peers.py`: test questions, all-MiniLM-L6-v2, {models}; every retriever sees the text of the question
-alone. "ms" is the mean time of one question alone, its embedding included. The columns against {bases} are differences of
-Recall@{k} with the p-value of a paired randomisation test, by Holm's correction over all tests of a table; bold where p < 0.05.
-Recall@{k} is capped: the share of what {k} places can hold. {all_five}"""
+Made by `benchmarks/peers.py`: test questions, all-MiniLM-L6-v2, {models}; every retriever sees only the text of the question.
+"ms" is the mean time of a single question, including its embedding. The columns against {bases} are differences of Recall@{k}
+with the p-value of a paired randomisation test, with Holm's correction over all tests of a table; bold where p < 0.05. Recall@{k}
+is capped: it counts the relevant nodes found as a share of those that {k} places can hold. {all_five}"""
 Compared = Mapping[tuple[str, str], tuple[float, float]]
 
 

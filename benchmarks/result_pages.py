@@ -16,13 +16,13 @@ from graph_retrievers.evaluation.tables import format_seconds, source_rows
 
 PICTURES = {
     "overview": "Recall of each retriever, with 95 % bootstrap intervals.",
-    "costs": "Recall against the time of a query. No retriever is both faster and better than one on the line.",
-    "types": "Recall by type of question; in brackets the number of questions.",
-    "quartiles": "Recall by how close in the graph vector search comes to the relevant nodes: Q1 the farthest.",
-    "budget-recall": "Time of one query against recall; the numbers are budgets (a sample of the questions).",
-    "budget-topological-recall": "How close to the relevant nodes all that was retrieved comes as the budget grows.",
+    "costs": "Recall against the time of a query. No other retriever is both faster and better than one on the line.",
+    "types": "Recall by type of question, with the number of questions in brackets.",
+    "quartiles": "Recall by how close in the graph the results of vector search are to the relevant nodes: Q1 is the farthest.",
+    "budget-recall": "Time of one query against recall, on a sample of the questions; the numbers are budgets.",
+    "budget-topological-recall": "How close all retrieved nodes are to the relevant nodes as the budget grows.",
     "sensitivity": "Recall by smoothing factor alpha and score ratio beta of FastInsight; the band marks the default.",
-    "fates": "What becomes of the relevant nodes, by type of question.",
+    "fates": "What happens to the relevant nodes, by type of question.",
 }
 
 
@@ -80,28 +80,35 @@ def write_page(evaluation: Evaluation, folder: Path, title: str, says: str, sett
 
 
 # Pages that other programs make.
-_OTHERS = """[A manual with hyperlinks](postgres-docs/README.md), from its sections and from its raw pages, beside retrievers of
-LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
+_OTHERS = """[A manual with hyperlinks](postgres-docs/README.md), from its sections and from its raw pages, compared with
+retrievers of LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
-[Every retriever by name](peers/README.md) on four datasets, with where each wins and loses: `benchmarks/peers.py`.
+[Every retriever by name](peers/README.md) on four datasets, and where each wins and loses: `benchmarks/peers.py`.
 
-[Every walk beside vector search](walks/README.md), with its defaults and alone: `benchmarks/walks.py`.
+[The form of WalkFusion](forms/README.md) on encyclopedias of different sizes and on manuals: `benchmarks/forms.py`.
 
-[Embedding](embedding/README.md): texts a second beside sentence-transformers, and what bfloat16 costs: `benchmarks/embedding.py`.
+[Every walk compared with vector search](walks/README.md), with its defaults and unfused: `benchmarks/walks.py`.
+
+[Embedding](embedding/README.md): texts per second compared with sentence-transformers, and the cost of bfloat16:
+`benchmarks/embedding.py`.
 
 [WalkFusion](walk-fusion/README.md) list by list on five datasets, and with shuffled edges: `benchmarks/walk_fusion.py`.
 
 [G-RAG](g-rag/README.md) over the first 100 documents of two searches, with ablations: `benchmarks/grag.py`.
 
-[LeSeGR](lesegr/README.md) beside what it is made of, with ablations and curves of training: `benchmarks/lesegr.py`.
+[LeSeGR](lesegr/README.md) compared with its parts, with ablations and training curves: `benchmarks/lesegr.py`.
 
-[Path reranking](path-reranking/README.md) by a cross-encoder as it is and trained: `benchmarks/path_reranking.py`.
+[Path reranking](path-reranking/README.md) with an untrained and a trained cross-encoder: `benchmarks/path_reranking.py`.
 
-[Manuals as common splitters cut them](splits/README.md), by splitters of LangChain and LlamaIndex: `benchmarks/splits.py`.
+[A language model as judge](language-model-relevance/README.md): what it costs and the most it can gain:
+`benchmarks/language_model_relevance.py`.
 
-[What tuning gains](tuned/README.md), with three seeds: `benchmarks/tune.py`.
+[Manuals split by common splitters](splits/README.md) of LangChain and LlamaIndex: `benchmarks/splits.py`.
 
-[Time and memory](scale/README.md) of indexes of up to a million nodes: `benchmarks/scale.py`.
+[What tuning gains](tuned/README.md), with three seeds: `benchmarks/tune.py`. [How often it finds a true difference, and how often
+it is wrong](tuned/power.md): `benchmarks/tune_power.py`.
+
+[Time and memory](scale/README.md) for indexes of up to a million nodes: `benchmarks/scale.py`.
 """
 
 
@@ -115,8 +122,8 @@ def write_contents(root: Path) -> None:
         link = f"[{held['title']}]({file.parent.name}/README.md)"
         rows.append([link, str(held["queries"]), best, f"{recall[best]:.3f}", held["settings"]["date"]])
     (root / "README.md").write_text(
-        "# Results on real graphs\n\nMade by `make results` from the shared datasets; each page says with which versions and "
-        f"seeds.\n\n{_table(rows)}\n\n{_OTHERS}",
+        "# Results on real graphs\n\n`make results` creates the pages of this table from the shared datasets. Each gives its "
+        f"versions and seeds.\n\n{_table(rows)}\n\n{_OTHERS}",
         encoding="utf-8",
     )
 
@@ -138,15 +145,16 @@ def _main(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> str:
             cells.append(f"{values.get('encodes_per_query', 0):.0f}")
         above = " ".join(letters[c.worse] for c in comparisons if c.better == name and c.real)
         rows.append([letters[name], name, *cells, above or "-"])
-    text = f"{_table(rows)}\n\nRecall@{k} is capped: the share of what {k} places can hold. "
+    text = f"{_table(rows)}\n\nRecall@{k} is capped: "
+    text += f"it counts the relevant nodes found as a share of those that {k} places can hold. "
     text += f"{ALL_FIVE} " if evaluation.multi_hop else ""
-    text += "TR: Topological Recall, with credit "
-    text += f"for missed nodes that lie close in the graph. Really above, by Recall@{k}: two-sided paired randomisation test, "
+    text += "TR: Topological Recall, which gives credit for missed nodes that are close in the graph. "
+    text += f"Really above: the retrievers with a significantly lower Recall@{k}, by a two-sided paired randomisation test, "
     text += f"p < 0.05 with Holm's correction over {len(comparisons)} pairs."
     if timed:
         count = max(measured["timed_queries"] for measured in evaluation.costs.values())
         what = "Time and encodes (texts the cross-encoder read): means" if encoded else "Time: mean"
-        text += f" {what} of {count} queries run one by one, sharing nothing."
+        text += f" {what} of {count} queries, run one by one with nothing shared."
     return text
 
 
@@ -170,9 +178,9 @@ def _fates(found: Mapping[str, Mapping[str, int]]) -> str:
     for name, counts in found.items():
         rows.append([name, *(f"{100 * counts[fate] / sum(counts.values()):.1f} %" for fate in FATES)])
     return (
-        f"## What becomes of the relevant nodes\n\n{_table(rows)}\n\nHit: among the first k. Ranked low: held, but ranked below k. "
-        "Passed over: a neighbour of a node that was held. Never reached: connected, but farther than a step. Not connected: no "
-        "path leads there."
+        f"## What happens to the relevant nodes\n\n{_table(rows)}\n\nHit: among the first k. Ranked low: retrieved, but ranked "
+        "below k. Passed over: a neighbour of a retrieved node. Never reached: connected, but more than one step away. Not "
+        "connected: no path leads there."
     )
 
 

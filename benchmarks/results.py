@@ -76,20 +76,20 @@ class Table:
 
 _WIKI = "vector bm25 hybrid re2 gar ppr spreading-uniform spreading spreading-hybrid fastinsight walk-fusion"
 _LINKED = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid", "fastinsight", "walk-fusion")
-_ALONE = "Retrievers see the text of the question alone."
+_ALONE = "Retrievers see only the text of the question."
 
 TABLES: dict[str, Table] = {
     "wiki-multihop": Table(
         "Questions over linked passages of an encyclopedia",
         "wiki-multihop",
-        f"{_ALONE} The cross-encoder {RERANKER} scores.",
+        f"{_ALONE} The relevance model is the cross-encoder {RERANKER}.",
         tuple(_WIKI.split()),
         reranker="always",
     ),
     "metaqa": Table(
         "Questions of one to three hops over a graph of films",
         "metaqa",
-        f"{_ALONE} Plans of mor and mor-no-rerank are made by the planner trained on the split 'train'.",
+        f"{_ALONE} A planner trained on the split 'train' makes the plans of mor and mor-no-rerank.",
         ("vector", "hybrid", "ppr", "spreading-uniform", "spreading", "spreading-hybrid", "walk-fusion", "mor-no-rerank", "mor"),
         trained=("mor-no-rerank", "mor"),
         type_field="hops",
@@ -98,7 +98,7 @@ TABLES: dict[str, Table] = {
     "metaqa-plans": Table(
         "The same questions with their plans given",
         "metaqa",
-        "Every retriever is given the plan of the question; the reranker of mor was trained on the split 'train'.",
+        "Every retriever gets the plan of the question; the reranker of mor was trained on the split 'train'.",
         ("mor-text", "mor-structure", "mor-no-rerank", "mor"),
         trained=("mor",),
         use=("plan",),

@@ -41,11 +41,11 @@ KINDS = {
 # An HNSW graph of a million vectors takes half an hour to build.
 K, HNSW_NODES = 10, 100_000
 WORDS, LENGTH, EDGES, DIMENSION, QUERIES = 60_000, 40, 10, 384, 12
-PREFACE = """Made by `benchmarks/scale.py --page FILE` in one thread (load of the machine: {load:.1f}): nodes of {length} words with
-vectors of {dimension} dimensions, {edges} edges a node. Times are CPU times of the process, which a clock shows on an idle core.
-"built" is the time to build an index of texts, vectors and edges that are in memory, embedding not counted; "answers" is the memory
-of a process that has loaded the saved index and answered with every retriever. Queries run one at a time on vectors that are given:
-"first" is the first query of a process that has loaded the index with `ready=True`."""
+PREFACE = """Made by `benchmarks/scale.py --page FILE` in one thread (load of the machine: {load:.1f}): nodes of {length} words
+with vectors of {dimension} dimensions, {edges} edges per node. Times are CPU times of the process, which equal clock times on an
+idle core. "built" is the time to build an index from texts, vectors and edges in memory, without embedding. "answers" is the
+memory of a process that has loaded the saved index and run every retriever. Queries run one at a time with given vectors. "first"
+is the first query of a process that has loaded the index with `ready=True`."""
 SIZING = """The table is for nodes of {length} words, ten edges and vectors of {dimension} dimensions, with ten nodes (sections,
 chunks) per document. Memory is that of one process that answers, with `ready=True`, and of the engines it reads (one byte per
 dimension, links and words in memory, the graph on disk). Build time does not include embedding. Latency is that of one question of
@@ -149,12 +149,13 @@ def page(rows: dict[int, dict[str, float]]) -> str:
         cells = [f"{row['built']:.1f}", f"{row['saved']:.1f}", f"{row['disk']:,.0f}", f"{row['peak']:,.0f}"]
         cells += [f"{row['loaded']:.2f}", f"{row['answers']:,.0f}"]
         lines.append(f"| {size:,} | {' | '.join(cells)} |")
-    lines += ["", "Milliseconds a query, median (first):", "", f"| nodes | {' | '.join(RETRIEVERS)} |"]
+    lines += ["", "Milliseconds per query, median (first):", "", f"| nodes | {' | '.join(RETRIEVERS)} |"]
     lines += ["| --- " * (len(RETRIEVERS) + 1) + "|"]
     for size, row in rows.items():
         lines.append(f"| {size:,} | " + " | ".join(f"{row[name]:,.0f} ({row[f'{name} first']:,.0f})" for name in RETRIEVERS) + " |")
-    lines += ["", "Vectors by precision, and in an HNSW graph: megabytes, seconds to make the signal, milliseconds of a search,"]
-    lines += ["the share of the ten nearest that it finds, and the questions after which it has taken less time than float32.", ""]
+    lines += ["", "Vectors by precision, and in an HNSW graph: megabytes, seconds to create the signal, milliseconds per"]
+    lines += ["search, the share of the ten nearest that it finds, and the number of questions after which the total time is less"]
+    lines += ["than with float32.", ""]
     lines += [f"| nodes | {' | '.join(KINDS)} |", "| --- " * (len(KINDS) + 1) + "|"]
     for size, row in rows.items():
         lines.append(f"| {size:,} | {' | '.join(_searched(row, kind) for kind in KINDS)} |")

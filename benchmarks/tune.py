@@ -33,11 +33,11 @@ from graph_retrievers.systems.tuned import load_retriever
 
 DATASETS = ("wiki-multihop", "postgres-docs", "citations", "pubmedqa", "metaqa")
 METRICS = {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}
-PREFACE = """Made by `benchmarks/tune.py`: `graph-retrievers tune` on the questions of train and dev, with three seeds, measured on
-those of test; all-MiniLM-L6-v2, no language model and no cross-encoder. In brackets the range of the seeds. "p" are the p-values of
-a paired randomisation test of Recall@10 against the default, one for each seed; "ms" is the median time of a question, and
-"seconds" is how long tuning took. What is not surely better on train and dev is not chosen, and the default stays. "30 questions"
-are drawn from train and dev, others for each seed."""
+PREFACE = """Made by `benchmarks/tune.py`: `graph-retrievers tune` on the questions of train and dev, with three seeds, measured
+on those of test; all-MiniLM-L6-v2, no language model and no cross-encoder. The ranges in brackets are over the seeds. "p" are the
+p-values of a paired randomisation test of Recall@10 against the default, one for each seed; "ms" is the median time of a
+question, and "seconds" is how long tuning took. A candidate that is not significantly better on train and dev is not chosen, and
+the default stays. "30 questions" are drawn from train and dev, with a different draw for each seed."""
 
 
 def measured(index: GraphIndex, dataset: Dataset, seeds: Sequence[int], questions: int | None) -> list[dict[str, Any]]:

@@ -40,10 +40,10 @@ KINDS: dict[str, Callable[[Query], str]] = {
     "metaqa": lambda query: f"{query.extra['hops']} hops",
     "pubmedqa": lambda query: "",
 }
-PREFACE = """Made by `benchmarks/walk_fusion.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
-cross-encoder. "p" are the p-values of paired randomisation tests, against hybrid search and against WalkFusion. "ms" is the median
-time of one query alone, its embedding included. "shuffled edges" are the same edges with their targets drawn anew. Which form the
-graph gets is said in the documentation of `WalkFusion`; lists and constants were chosen on train and dev questions.
+PREFACE = """Made by `benchmarks/walk_fusion.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and
+no cross-encoder. "p" are the p-values of paired randomisation tests, against hybrid search and against WalkFusion. "ms" is the
+median time of a single query, including its embedding. "shuffled edges" are the same edges with their targets shuffled. The
+documentation of `WalkFusion` says which graph gets which form; lists and constants were chosen on train and dev questions.
 {all_five}"""
 
 
