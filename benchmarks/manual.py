@@ -28,16 +28,16 @@ from graph_retrievers.systems.registry import build_retriever
 
 OURS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
 K = 10
-PREFACE = """Made by `benchmarks/manual.py --split {split} --page FILE`: {count} questions about the manual of PostgreSQL 15,
-Recall@10, all-MiniLM-L6-v2. A question has one answering section (single), needs a link (linked), or compares sections without
-a link (compare). The retrievers of LangChain (`EnsembleRetriever`, BM25 and vectors), LlamaIndex (`QueryFusionRetriever`, BM25
-with stemming and vectors) and DataStax (`GraphRetriever`, eager, depth 1) get the same chunks, vectors and edges. FastInsight
-scores with a small cross-encoder of 160 tokens, which was not trained on manuals. On a manual, PageRank, spreading activation and
-FastInsight are fused with hybrid search; "as published" is without."""
+PREFACE = """Made by `benchmarks/manual.py --split {split} --page FILE`: {count} questions about the PostgreSQL 15 manual,
+Recall@10, all-MiniLM-L6-v2. A question is answered by one section (single), needs a link (linked), or compares sections without a
+link (compare). The retrievers of LangChain (`EnsembleRetriever`, BM25 and vectors), LlamaIndex (`QueryFusionRetriever`, BM25 with
+stemming and vectors) and DataStax (`GraphRetriever`, eager, depth 1) get the same chunks, vectors and edges. FastInsight scores
+with a small cross-encoder of 160 tokens, which was not trained on manuals. On a manual, PageRank, spreading activation and
+FastInsight are fused with hybrid search; "as published" is not fused."""
 HEADINGS = {"sections": "From its sections", "pages": "From its raw pages"}
 TEXTS = {
-    "sections": "Sections of at most 600 words with their links, as the data set has them.",
-    "pages": """HTML pages, read by `read_folder` and joined by `Links` and `DocumentStructure`. A node counts if it covers the
+    "sections": "Sections of at most 600 words with their links, as in the dataset.",
+    "pages": """HTML pages, read by `read_folder` and connected by `Links` and `DocumentStructure`. A node counts if it covers the
 anchor of a gold section; each section counts once.""",
 }
 CLOSING = "On questions that compare sections, links bring little."

@@ -31,10 +31,10 @@ from graph_retrievers.systems import WalkFusion
 from graph_retrievers.systems.registry import build_retriever
 
 K = 10
-PREFACE = """Made by `benchmarks/splits.py --split {split} --only {only} --page FILE`: Recall@10, all-MiniLM-L6-v2,
-vectors of chunks in {precision}. The sections of two manuals are put together to pages in Markdown with their links, and cut by
-splitters that users have; a chunk counts for a section if they share half of the shorter of the two. Edges are links and what
-follows what on a page. "pages" are the distinct pages among ten hits, on average. WalkFusion was tuned on train and dev."""
+PREFACE = """Made by `benchmarks/splits.py --split {split} --only {only} --page FILE`: Recall@10, all-MiniLM-L6-v2, vectors of
+chunks in {precision}. The sections of two manuals are joined into Markdown pages with their links and split by common splitters.
+A chunk counts for a section if they share at least half of the shorter of the two. Edges are links and the order of the chunks on
+a page. "pages" is the mean number of distinct pages among ten hits. WalkFusion was tuned on train and dev."""
 MANUALS = ("postgres-docs", "python-docs")
 KINDS = ("single", "linked", "compare")
 
@@ -159,9 +159,9 @@ def sentences(texts: dict[str, str]) -> list[Any]:
 
 
 SPLITTERS: dict[str, tuple[str, Callable[[dict[str, str]], list[Any]]]] = {
-    "recursive": ("LangChain, RecursiveCharacterTextSplitter, 1,000 characters, 200 of them shared", recursive),
+    "recursive": ("LangChain, RecursiveCharacterTextSplitter, 1,000 characters, overlap 200", recursive),
     "headers": ("LangChain, MarkdownHeaderTextSplitter, then as above", headers),
-    "sentences": ("LlamaIndex, SentenceSplitter as it is (1,024 tokens, 200 of them shared)", sentences),
+    "sentences": ("LlamaIndex, SentenceSplitter with its defaults (1,024 tokens, overlap 200)", sentences),
 }
 
 
@@ -256,7 +256,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="file to write, as Markdown")
     options = parser.parse_args()
     told = PREFACE.format(split=options.split, only=options.only, precision=options.precision)
-    text = ["# Manuals as common splitters cut them", "", told]
+    text = ["# Manuals split by common splitters", "", told]
     for manual in MANUALS:
         dataset = read_dataset(options.folder / manual)
         for name in options.only.split(","):

@@ -33,11 +33,11 @@ BETTER = {"python-docs": ("links", "names"), "postgres-docs": ("links", "names")
 QUESTIONS, DIFFERENCES = (20, 40, 80, 160), (0.10, 0.05, 0.03, 0.0, -0.03, -0.05)
 PREFACE = """# How often tuning finds a true difference
 
-Made by `benchmarks/tune_power.py` from scores of train and dev questions of {datasets},
-{repeats} draws of each: questions drawn with replacement, and weighted so that one form of WalkFusion is truly better than the
-other by so much. The score is the mean of Recall@10 and nDCG@10. Tuning starts from the form that is worse; below 0, from the
-one that is better. "errs": what was chosen is truly worse than what tuning started from, by more than half a point. The mean true
-gain is that of what was chosen; without a true difference between the forms, it comes from other candidates.
+Made by `benchmarks/tune_power.py` from scores of train and dev questions of {datasets}, {repeats} draws of each. Questions are
+drawn with replacement, and weighted so that one form of WalkFusion is truly better than the other by the given difference. The
+score is the mean of Recall@10 and nDCG@10. Tuning starts from the worse form; for differences below 0, it starts from the better
+one. "errs" is how often the choice is truly worse than the start, by more than half a point. The mean true gain is that of the
+choice; without a true difference between the forms, it comes from other candidates.
 """
 # A loss below this is none that anybody would notice.
 _LOSS = 0.005

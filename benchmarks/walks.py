@@ -36,12 +36,12 @@ WALKS = (
 SENTENCES = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubmedqa")
 K = 10
 PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
-cross-encoder, so that `fastinsight` ranks by the vectors. In brackets: alone (`fuse=False`), where the default is fused with a
-search. Recall is not capped. "p" is the p-value of a paired randomisation test of the default against vector search, told where
-the default is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so that it finds what hybrid search
-does. Left out is what needs a checkpoint, facts or a relevance model; without these `gar` and `hipporag` find what vector
-search does. LinearRAG, which embeds each name and each sentence, was not run on metaqa, which has neither. Defaults were chosen
-on questions of train and dev."""
+cross-encoder, so `fastinsight` ranks by the vectors. In brackets: unfused (`fuse=False`), where the default is fused with a
+search. Recall is not capped. "p" is the p-value of a paired randomisation test of the default against vector search, given where
+the default is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so it finds what hybrid search finds.
+Retrievers that need a checkpoint, facts or a relevance model are left out; without these, `gar` and `hipporag` find what vector
+search finds. LinearRAG embeds each name and each sentence and was not run on metaqa, which has neither. Defaults were chosen on
+questions of train and dev."""
 
 
 def recalls(retriever: Retriever, dataset: Dataset, split: str) -> list[float]:
@@ -95,7 +95,7 @@ def main() -> None:
         columns[f"{name}, {count}"] = column(dataset, options.split, sentences=name in SENTENCES)
     lines = [f"| retriever | {' | '.join(columns)} |", "| --- " * (len(columns) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(cells[name] for cells in columns.values())} |" for name in (*SEARCHES, *WALKS)]
-    text = "\n".join(["# Walks beside vector search", "", PREFACE.format(split=options.split), "", *lines, ""])
+    text = "\n".join(["# Walks compared with vector search", "", PREFACE.format(split=options.split), "", *lines, ""])
     print(text)
     if options.page:
         options.page.parent.mkdir(parents=True, exist_ok=True)
