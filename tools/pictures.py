@@ -33,35 +33,35 @@ LEGEND = [("search", "found by search"), ("walk", "found by edges"), ("model", "
 # Two panels or three: what a search finds, what follows, what comes first.
 PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "search": (
-        "Search compares every node with the question and follows no edge",
+        "Search compares every node with the question and follows no edges",
         [
-            ("Vectors: what resembles the question", "a=search:.8 b=search:.7 e=search:.4"),
-            ("BM25: what shares words with it", "b=search:2 f=search:1"),
+            ("Vectors: nodes similar to the question", "a=search:.8 b=search:.7 e=search:.4"),
+            ("BM25: nodes that share its words", "b=search:2 f=search:1"),
             ("Hybrid: both lists, fused by rank", "a=search:2 b=search:1 e=search:4 f=search:3"),
         ],
     ),
     "re2": (
-        "A search finds candidates, and a relevance model orders them",
+        "A search finds candidates, and a relevance model reranks them",
         [
             ("Vector search finds candidates", "a=search:.8 b=search:.7 e=search:.4"),
             ("A model reads each with the question", "a=model:.2 b=model:.9 e=model:.5"),
-            ("Its scores are the order", "a=model:3 b=model:1 e=model:2"),
+            ("Its scores give the order", "a=model:3 b=model:1 e=model:2"),
         ],
     ),
     "fastinsight": (
-        "Rounds of expansion along edges and of reranking by smoothed latents",
+        "Rounds of expansion along edges and reranking by smoothed latents",
         [
             ("Vector search finds the first nodes", "a=search b=search"),
             ("GRanker: a model reads them; latents are smoothed along edges", "a=model:.7 b=model:.6"),
-            ("STeX: neighbours join, and all are ranked again", "a=model:.7 b=model:.6 c=walk:.9 f=walk:.2 a>c b>c b>f"),
+            ("STeX: neighbours are added, and all are ranked again", "a=model:.7 b=model:.6 c=walk:.9 f=walk:.2 a>c b>c b>f"),
         ],
     ),
     "gar": (
-        "Batches are taken in turn from the search and from neighbours of what scored well",
+        "Batches alternate between the search results and the neighbours of nodes that scored well",
         [
-            ("A first batch of the search is scored", "a=model:.9 b=model:.2"),
-            ("Then neighbours of what scored best", "a=model:.9 b=model:.2 c=walk:.8 a>c"),
-            ("Then the search again, in turn, until the budget is spent", "a=model:1 b=model:4 c=walk:2 e=model:3 a>c"),
+            ("A first batch from the search is scored", "a=model:.9 b=model:.2"),
+            ("Then neighbours of the best nodes", "a=model:.9 b=model:.2 c=walk:.8 a>c"),
+            ("Then the search again, and so on, until the budget is spent", "a=model:1 b=model:4 c=walk:2 e=model:3 a>c"),
         ],
     ),
     "ppr": (
@@ -69,51 +69,51 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
         [
             ("Search finds the seeds", "a=search b=search"),
             ("A walk follows edges, and restarts at the seeds", "a=search b=search a>c b>c c>d c>e b>f"),
-            ("Where it is most often comes first", "a=search:.28 b=search:.32 c=walk:.24 d=walk:.04 e=walk:.04 f=walk:.08 a>c b>c"),
+            ("Its most visited nodes first", "a=search:.28 b=search:.32 c=walk:.24 d=walk:.04 e=walk:.04 f=walk:.08 a>c b>c"),
         ],
     ),
     "hipporag": (
-        "Facts that resemble the question give the phrases where the walk restarts",
+        "Facts similar to the question give the phrases at which the walk restarts",
         [
             ("Facts (edges between phrases) nearest to the question", "[f] [e] a=search c=search a>c"),
-            ("A walk restarts at their phrases, a little at passages", "[f] [e] a=search c=search a>c c>e b>c b>f"),
+            ("A walk restarts at their phrases, and a little at passages", "[f] [e] a=search c=search a>c c>e b>c b>f"),
             ("Passages are ranked by the walk", "[f] [e] a=search c=search e=walk:1 f=walk:2 c>e b>f b>c"),
         ],
     ),
     "g-retriever": (
-        "The best connected part of the graph: prizes less what edges cost",
+        "The connected subgraph with the highest prizes minus the cost of its edges",
         [
             ("Nodes and edges nearest to the question get prizes", "a=search:3 d=search:2 b=search:1"),
-            ("A tree joins prizes where that is worth its edges", "a=search:3 d=search:2 b=search:1 a>c c>d b>c"),
+            ("A tree connects prizes that are worth the cost of its edges", "a=search:3 d=search:2 b=search:1 a>c c>d b>c"),
             ("Its nodes are the answer", "a=search:1 d=search:2 b=search:4 c=walk:3 a>c c>d b>c"),
         ],
     ),
     "spreading-activation": (
-        "Activation spreads from the nodes that a question names, more to nodes that resemble it",
+        "Activation spreads from the nodes that the question names, and more of it to similar nodes",
         [
             ("Names in the question activate nodes", "a=search:1.0"),
-            ("Each step passes a part on, gated by similarity", "a=search:1.0 c=walk:.6 a>c"),
+            ("Each step passes on a part, gated by similarity", "a=search:1.0 c=walk:.6 a>c"),
             ("After a few steps: the most active nodes", "a=search:1.0 c=walk:.6 d=walk:.4 e=walk:.1 a>c c>d c>e"),
         ],
     ),
     "mor": (
-        "A plan of node types is walked, by edges and by text, and a trained model ranks the ways",
+        "A plan of node types is followed, by edges and by text, and a trained model ranks the paths",
         [
             ("A plan: film, person, film", "a=search"),
             ("Each step: neighbours of the planned type, and texts that match", "a=search c=walk a>c b=search"),
-            ("What the paths reach, ordered by a trained model", "a=search c=walk b=search d=model:1 e=model:2 a>c c>d c>e b>c"),
+            ("The nodes reached, ordered by a trained model", "a=search c=walk b=search d=model:1 e=model:2 a>c c>d c>e b>c"),
         ],
     ),
     "lightrag": (
-        "Keywords find entities and relations, which bring chunks",
+        "Keywords find entities and relations, which lead to chunks",
         [
             ("Low-level keywords find entities, and their relations", "[e] [f] a=search a>c"),
             ("High-level keywords find relations, and their ends", "[e] [f] a=search c=search d=search a>c c>d"),
-            ("The chunks that belong to them", "[e] [f] a=search c=search d=search e=walk:1 a>c c>d c>e d>e"),
+            ("The chunks of both", "[e] [f] a=search c=search d=search e=walk:1 a>c c>d c>e d>e"),
         ],
     ),
     "pathrag": (
-        "A resource flows between the entities that were found, and the paths that keep most are read",
+        "A resource flows between the entities found, and the paths that keep most of it are read",
         [
             ("Search finds entities", "a=search e=search"),
             ("A resource flows from one end and divides", "a=search e=search c=walk d=walk a>c c>d c>e d>e"),
@@ -121,10 +121,10 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
         ],
     ),
     "linear-rag": (
-        "Names lead from sentence to sentence; a walk among names and passages ranks the passages",
+        "Names lead from sentence to sentence; a walk over names and passages ranks the passages",
         [
             ("A name in the question activates a name of the texts", "[a] [b] [d] [e] c=search"),
-            ("Sentences that resemble the question pass it on", "[a] [b] [d] [e] c=search f=walk c~b b~f a~c"),
+            ("Sentences similar to the question pass it on", "[a] [b] [d] [e] c=search f=walk c~b b~f a~c"),
             ("A walk restarts there and ranks the passages", "[a] [b] [d] [e] c=search f=walk b=walk:1 a=walk:2 c~b b~f a~c"),
         ],
     ),
@@ -132,12 +132,12 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
         "From the best nodes of a vector search to their neighbours, by one of three rules",
         [
             ("Eager: all of a layer, then the next", "a=search:1 b=search:2 c=walk:3 f=walk:4 a>c b>c b>f"),
-            ("MMR: near the question, unlike what was visited", "a=search:1 f=walk:2 b=search:3 a>c b>f"),
-            ("Scored: the best by a function of your own", "a=search:2 c=walk:1 d=walk:3 a>c c>d"),
+            ("MMR: similar to the question, unlike the nodes visited", "a=search:1 f=walk:2 b=search:3 a>c b>f"),
+            ("Scored: the best by your own function", "a=search:2 c=walk:1 d=walk:3 a>c c>d"),
         ],
     ),
     "rewriting": (
-        "A language model rewrites what is searched",
+        "A language model rewrites the search query",
         [
             ("HyDE: a passage that answers", '"Did weavers and engineers" "share a technique?" "" "→ Both used holes in cards."'),
             ("Decomposition: simpler questions", '"→ What do looms read?" "→ What do engines read?" "" "Each is searched."'),
@@ -148,32 +148,32 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
         "Each candidate is scored by its own text and by what its neighbours say about the question",
         [
             ("Hybrid search finds candidates", "a=search b=search"),
-            ("Neighbours send messages, weighed by words and by a network", "a=search b=search c=model f=model a>c b>c b>f"),
+            ("Neighbours send messages, weighted by words and by a network", "a=search b=search c=model f=model a>c b>c b>f"),
             ("Scores of texts with their neighbours", "a=model:2 b=model:3 c=model:1 f=model:4 a>c b>c b>f"),
         ],
     ),
     "g-rag": (
-        "Documents are joined where their meaning graphs share concepts, and a network reranks them",
+        "Documents are connected where their meaning graphs share concepts, and a network reranks them",
         [
             ("A search finds documents", "a=search b=search c=search e=search"),
-            ("Concepts in common join them", "a=search b=search c=search e=search a~c c~e b~c"),
+            ("Shared concepts connect them", "a=search b=search c=search e=search a~c c~e b~c"),
             ("A graph neural network reranks them", "a=model:3 b=model:4 c=model:1 e=model:2 a~c c~e b~c"),
         ],
     ),
     "walk-fusion": (
-        "Several walks from where the evidence is, fused by rank",
+        "Several walks from the nodes that match the question, fused by rank",
         [
             ("Passages scored with the passage that leads to them", "a=search c=walk a>c"),
             ("Expansion, and activation from names", "a=search b=search c=walk d=walk a>c b>c c>d"),
-            ("The lists fused by reciprocal ranks", "a=search:1 c=walk:2 b=search:3 d=walk:4 a>c b>c c>d"),
+            ("The lists are fused by reciprocal rank", "a=search:1 c=walk:2 b=search:3 d=walk:4 a>c b>c c>d"),
         ],
     ),
     "path-reranking": (
         "A model reads each passage together with the passage that led to it",
         [
-            ("WalkFusion finds passages, with their ways", "a=search:1 b=search:2 c=walk:3 d=walk:4 a>c c>d"),
+            ("WalkFusion finds passages and their paths", "a=search:1 b=search:2 c=walk:3 d=walk:4 a>c c>d"),
             ("A model reads c with a, d with c", "a=model b=model c=model d=model a>c c>d"),
-            ("Its scores are mixed with the ranks", "a=model:2 b=model:4 c=model:1 d=model:3 a>c c>d"),
+            ("Its scores are combined with the ranks", "a=model:2 b=model:4 c=model:1 d=model:3 a>c c>d"),
         ],
     ),
 }
@@ -226,7 +226,7 @@ def picture(title: str, panels: list[tuple[str, str]]) -> str:
     told = "; ".join(f"{number}. {caption}" for number, (caption, _) in enumerate(panels, 1))
     used = [(kind, label) for kind, label in LEGEND if any(f"={kind}" in words for _, words in panels)]
     if any("~" in words for _, words in panels):
-        used.append(("shared", "names or concepts in common"))
+        used.append(("shared", "shared names or concepts"))
     signs = {"shared": f'<path class="shared" d="M10 {HEIGHT + 22}h18"/>'}
     legend = "".join(
         f'<g transform="translate({160 * place} 0)">'
@@ -235,7 +235,7 @@ def picture(title: str, panels: list[tuple[str, str]]) -> str:
         for place, (kind, label) in enumerate(used)
     )
     height = HEIGHT + (36 if used else 0)
-    room = len(used) * 160 + (104 if used[-1][0] == "shared" else 12) if used else 0
+    room = len(used) * 160 + (72 if used[-1][0] == "shared" else 12) if used else 0
     frame = f'<rect class="card" x=".5" y="{HEIGHT + 7.5}" width="{room}" height="28" rx="8"/>' if used else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
