@@ -1,4 +1,4 @@
-"""Multi-hop questions by source, with the figures that papers print, beside those of the papers: docs/multi-hop.md.
+"""Multi-hop questions by source, with the metrics of papers, and the figures of the papers: docs/multi-hop.md.
 
 Needs the extra offline. The vectors are kept in the user's cache.
 
@@ -48,7 +48,7 @@ MADE = [
         "none at indexing, three per question (Llama 3.3 70B)",
     ],
 ]
-TEXT = """# Multi-hop questions beside published figures
+TEXT = """# Multi-hop questions and published figures
 
 Papers on multi-hop retrieval report Recall@2 and Recall@5 for each data set. If most questions have several relevant nodes,
 `evaluate` prints these too, and All@5, the share of questions with all relevant passages among the first five. If queries have a
