@@ -1,4 +1,4 @@
-"""What the LangChain retrievers of this package share: fields, calls of the engine, batches with one traced run a query."""
+"""What the LangChain retrievers of this package share: fields, calls of the engine, batches with one traced run per query."""
 
 from __future__ import annotations
 
@@ -39,30 +39,29 @@ __all__ = ["EngineRetriever"]
 
 
 class EngineRetriever(CheckedFields, BaseRetriever):
-    """Base class of LangChain retrievers that ask a retriever of the engine.
+    """Base class of the LangChain retrievers, which call a retriever of the engine.
 
-    ``invoke`` and ``ainvoke`` take the fields below as keywords for one call, `vector` (the query's vector, shape [d], if it
-    is known already) and the further inputs of the engine retriever, such as ``entities``; other keywords raise. ``batch`` and
-    ``abatch`` give all queries to the engine in one call, with one traced run a query. An engine retriever whose backend answers
-    over the event loop is awaited, another one runs in a thread; once the task is cancelled, its search ends at its next step.
+    ``invoke`` and ``ainvoke`` take as keywords, for one call, the fields below, `vector` (the query's vector, shape [d], if it is
+    already known) and the other inputs of the engine retriever, such as ``entities``; other keywords raise an error. ``batch``
+    and ``abatch`` pass all queries to the engine in one call, with one traced run per query. An engine retriever with an
+    asynchronous backend is awaited; any other runs in a thread. When the task is cancelled, the search ends at its next step.
 
     Parameters
     ----------
     k : int, optional
-        Documents to return; by default the engine retriever's own k. Chains and facts come behind them.
+        Documents to return; by default the engine retriever's own k. Chains and facts follow them.
     filter : mapping or callable, optional
         Which documents may be returned (see :func:`graph_retrievers.graph.filters.filter_mask`); a traversal may pass through
-        others. ``{}`` lifts it for one call.
+        others. ``{}`` removes it for one call.
     seed_filter, traversal_filter : mapping or callable, optional
-        Which documents may start a traversal (by default those that `filter` lets through, ``{}`` for all), and which may be
-        walked to.
+        At which documents a traversal may start (by default those that pass `filter`, ``{}`` for all), and which it may visit.
     scope : mapping or callable, optional
-        Which documents there are at all: all three filters in one, and no other document has a part in a score (see
-        :meth:`graph_retrievers.index.GraphIndex.within`). A retriever that has one takes no other for a call.
+        Which documents are searched. It acts as all three filters, and no other document influences a score (see
+        :meth:`graph_retrievers.index.GraphIndex.within`). A retriever with a scope accepts no other scope for a call.
     provenance : bool, default False
-        Whether the metadata say how a document was found: ``score``, ``similarity``, ``operator``, ``path``, ``notes``,
-        ``context`` (see :func:`~langchain_graph_retrievers.to_documents`). These differ from query to query, so that LangChain's
-        ``MultiQueryRetriever``, which drops equal documents, would keep one for each query: rather give it to ``invoke``.
+        Whether the metadata show how a document was found: ``score``, ``similarity``, ``operator``, ``path``, ``notes``,
+        ``context`` (see :func:`~langchain_graph_retrievers.to_documents`). These differ between queries, so LangChain's
+        ``MultiQueryRetriever``, which drops equal documents, would keep one for each query; pass it to ``invoke`` instead.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -70,21 +69,21 @@ class EngineRetriever(CheckedFields, BaseRetriever):
     k: int | None = Field(default=None, description="Documents to return; by default the engine retriever's own k.")
     filter: Filter | None = Field(default=None, description="Which documents may be returned; a traversal may pass through others.")
     seed_filter: Filter | None = Field(
-        default=None, description="Which documents may start a traversal; by default those of the filter."
+        default=None, description="At which documents a traversal may start; by default those of the filter."
     )
-    traversal_filter: Filter | None = Field(default=None, description="Which documents a traversal may walk to.")
-    scope: Filter | None = Field(default=None, description="Which documents there are at all: all three filters in one.")
-    provenance: bool = Field(default=False, description="Whether the metadata say how a document was found.")
+    traversal_filter: Filter | None = Field(default=None, description="Which documents a traversal may visit.")
+    scope: Filter | None = Field(default=None, description="Which documents are searched; acts as all three filters.")
+    provenance: bool = Field(default=False, description="Whether the metadata show how a document was found.")
 
     def __init__(self, **fields: Any) -> None:
-        """Check the fields: pydantic their types, the engine their values."""
+        """Check the fields: pydantic checks their types, the engine their values."""
         super().__init__(**fields)
         if self.k is not None:
             positive("k", self.k)
         self._engine()
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Give the sizes of the graph, then the fields that are not the defaults."""
+        """Yield the sizes of the graph, then the fields that differ from their defaults."""
         index = getattr(self, "index", None)
         if isinstance(index, GraphIndex):
             yield from {"nodes": len(index), "edges": index.graph.num_edges}.items()
@@ -92,7 +91,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
 
     @abstractmethod
     def _engine(self) -> RetrieverProtocol:
-        """Return the engine retriever of the present fields."""
+        """Return the engine retriever for the current fields."""
 
     @classmethod
     @abstractmethod
@@ -103,16 +102,16 @@ class EngineRetriever(CheckedFields, BaseRetriever):
     def from_documents(
         cls, documents: Iterable[Document], embedding: Any = None, *, edges: Any = (), **options: Unpack[GraphDocumentOptions]
     ) -> Self:
-        """Return a retriever over documents, building their index.
+        """Build an index of documents and return a retriever on it.
 
         Parameters
         ----------
         documents : iterable of Document
-            A document without an id is given its position.
+            A document without an id gets its position as id.
         embedding : Embeddings, optional
-            LangChain embeddings, or what else :func:`graph_retrievers.signals.embedding.as_embedding` takes.
+            LangChain embeddings, or anything else that :func:`graph_retrievers.signals.embedding.as_embedding` accepts.
         edges : edges, edge specifications or callables
-            What links the documents, such as ``[("cites", "$id")]``; see
+            How the documents are linked, such as ``[("cites", "$id")]``; see
             :func:`graph_retrievers.construction.edges.build_edges`.
         **options
             Keywords of :meth:`from_index`, and of :meth:`graph_retrievers.index.GraphIndex.from_documents` (``relevance``,
@@ -124,25 +123,24 @@ class EngineRetriever(CheckedFields, BaseRetriever):
     def from_vectorstore(
         cls, store: Any, embedding: Any = None, *, edges: Any = (), **options: Unpack[GraphDocumentOptions]
     ) -> Self:
-        """Return a retriever over the documents of a vector store, with the store's vectors: nothing is embedded again.
+        """Return a retriever over the documents of a vector store, with the vectors of the store; nothing is embedded again.
 
-        The documents are read once; what is added to the store later is not seen.
+        The documents are read once; later additions to the store are not seen.
 
         Parameters
         ----------
         store : VectorStore
-            ``InMemoryVectorStore``, FAISS, Chroma, or a store with the one method of
-            :class:`~langchain_graph_retrievers.ListsVectors`.
+            ``InMemoryVectorStore``, FAISS, Chroma, or a store with the method of :class:`~langchain_graph_retrievers.ListsVectors`.
         embedding : Embeddings, optional
             Embeds the queries; by default the store's ``embeddings``.
         edges, **options
-            As for :meth:`from_documents`. ``metric`` is by default that of the store, where it says so: cosine for
+            As for :meth:`from_documents`. The default ``metric`` is that of the store, if the store states it: cosine for
             ``InMemoryVectorStore``, the dot product for FAISS with inner products.
 
         Raises
         ------
         GraphRetrieverError
-            If the store is empty, lacks a vector or a text, has vectors of several widths, or does not list its vectors.
+            If the store is empty, lacks a vector or a text, has vectors of different widths, or does not list its vectors.
 
         Examples
         --------
@@ -176,13 +174,13 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         edges: Any = (),
         **options: Unpack[GraphTextOptions],
     ) -> Self:
-        """Return a retriever over plain texts, building their index; the arguments are those of :meth:`from_documents`."""
+        """Build an index of texts and return a retriever on it; the arguments are those of :meth:`from_documents`."""
         return cls._built(GraphIndex.from_texts, texts, options, ids=ids, metadatas=metadatas, edges=edges, embedding=embedding)
 
     @classmethod
     def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
         own = (cls.model_fields.keys() - cls.unlisted - {"index", "retriever"}) | keywords_of(cls.from_index)
-        # Refused before an index is built.
+        # Checked before an index is built.
         check_fields(cls.__name__, options, own | keywords_of(build, GraphIndex.from_graph))
         index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
         made = cls.from_index(index, **{name: value for name, value in options.items() if name in own})
@@ -201,14 +199,14 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         vector: Any = None,
         **inputs: Any,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the keywords of ``retrieve_batch`` for some queries: those of every retriever, and the further inputs."""
+        """Return the keywords of ``retrieve_batch`` for some queries: those of every retriever, and the other inputs."""
         k = k if k is None else positive("k", k)
         given = {"k": k, "filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
         common = {name: getattr(self, name) if value is None else value for name, value in given.items()}
         if scope is not None and self.scope is not None:
             raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
         if scope is not None or self.scope is not None:
-            # Retrievers from elsewhere may not know the argument.
+            # Retrievers of other packages may not have this argument.
             common["scope"] = self.scope if scope is None else scope
         common["vectors"] = None if vector is None else [vector] * count
         return common, {name: [value] * count for name, value in inputs.items()}
@@ -260,9 +258,9 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[list[Document]]:
-        """Return the documents of each query, all run in lock-step; see :meth:`Runnable.batch` for the arguments.
+        """Return the documents of each query; all queries run together. See :meth:`Runnable.batch` for the arguments.
 
-        An empty query fails alone: the others get their documents, and the error names its place in the batch.
+        An empty query does not affect the others: they get their documents, and the error names its place in the batch.
         """
         if not self._in_lockstep(kwargs):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
@@ -311,7 +309,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         return _returned(outcomes, return_exceptions)
 
     def _in_lockstep(self, kwargs: Mapping[str, Any]) -> bool:
-        """Return whether a batch may bypass ``invoke``: not for a subclass that changed what one query gives."""
+        """Return whether a batch may bypass ``invoke``: not for a subclass that changed the result of a single query."""
         return (
             type(self)._get_relevant_documents is EngineRetriever._get_relevant_documents
             and type(self)._aget_relevant_documents is EngineRetriever._aget_relevant_documents
@@ -325,7 +323,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
             return error
 
     def _started(self, manager: Any, inputs: list[str], config: Any, kwargs: Mapping[str, Any]) -> list[Any]:
-        """Return a run (or what is awaited for one) a query, begun as ``BaseRetriever.invoke`` begins it."""
+        """Return one run (or its awaitable) per query, started as ``BaseRetriever.invoke`` starts it."""
         return [
             manager.configure(
                 inheritable_callbacks=each.get("callbacks"),
@@ -360,14 +358,14 @@ def _checked(inputs: Sequence[Any]) -> tuple[dict[int, Any], list[int]]:
 
 
 def _told(run: Any, results: Sequence[Hits]) -> tuple[Any, ...]:
-    """Return the event that tells the callbacks of a run what was asked in each step of its search."""
+    """Return the event that gives the callbacks of a run the requests of each step of its search."""
     steps = results[0].trace.records() if run.handlers and results else []
     data = {"questions": len(results), "hits": sum(map(len, results)), "steps": steps}
     return run.handlers, "on_custom_event", "ignore_custom_event", "graph_retrievers.search", data
 
 
 def _ended(runs: Sequence[Any], outcomes: Mapping[int, Any]) -> list[Any]:
-    """End each run with its documents or its error; what asynchronous runs give is to be awaited."""
+    """End each run with its documents or its error; the results of asynchronous runs must be awaited."""
     return [
         run.on_retriever_error(outcomes[place])
         if isinstance(outcomes[place], BaseException)

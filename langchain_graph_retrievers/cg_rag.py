@@ -26,25 +26,25 @@ _PROMPT = (
 def create_cg_rag_chain(
     retriever: BaseRetriever, llm: LanguageModelLike, prompt: BasePromptTemplate[Any] | None = None, *, summarize: bool = True
 ) -> Runnable[dict[str, Any], dict[str, Any]]:
-    """Return a chain that answers questions as CG-RAG does: by retrieved chunks and summaries of their contexts.
+    """Return a chain that answers questions as CG-RAG does, from retrieved chunks and summaries of their contexts.
 
     Parameters
     ----------
     retriever : BaseRetriever
-        Usually a :class:`~langchain_graph_retrievers.LeSeGRRetriever`; documents without contexts are used as they are. The
-        contexts are in the metadata with ``provenance=True``, which is set here for a retriever of this package.
+        Usually a :class:`~langchain_graph_retrievers.LeSeGRRetriever`; documents without contexts are used unchanged. Contexts
+        are in the metadata with ``provenance=True``, which this function sets for retrievers of this package.
     llm : BaseChatModel or LLM
         Writes the summaries, one call for each document with a context, and the answer.
     prompt : BasePromptTemplate, optional
         With the variables ``context`` and ``input``.
     summarize : bool, default True
-        False gives the language model the texts of the contexts themselves, in one call for each question.
+        If False, the language model gets the texts of the contexts themselves, in one call per question.
 
     Returns
     -------
     Runnable
         From ``{"input": question}`` to ``{"input", "documents", "context", "answer"}``, as in LangChain's retrieval chains:
-        ``documents`` are the retrieved ones, and ``context`` is what the language model read.
+        ``documents`` are the retrieved documents, and ``context`` is the text that the language model read.
 
     References
     ----------

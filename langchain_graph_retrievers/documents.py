@@ -1,4 +1,4 @@
-"""From hits of the engine to LangChain documents, and to the text that a language model reads of them."""
+"""Convert hits of the engine to LangChain documents, and documents to text for a language model."""
 
 from __future__ import annotations
 
@@ -21,38 +21,37 @@ _logger = logging.getLogger(__name__)
 
 
 def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
-    """Return hits as documents: fresh copies, so that a caller may change them without touching the index.
+    """Return hits as documents. They are new copies: changing them does not change the index.
 
-    By default a document is the same whichever query found it, so that equal documents of several queries can be merged.
+    By default a document is the same for every query that finds it, so that the results of several queries can be merged.
 
     Parameters
     ----------
     hits : Hits
     provenance : bool, default False
-        Whether the metadata say how the document was found.
+        Whether the metadata show how the document was found.
 
     Returns
     -------
     list of Document
-        Id, text and metadata of each hit. ``title`` and ``type`` of a node are added where the metadata have no such entry, but not
-        a title that is made of their headings. Of a
-        chain or fact, the text is ``a -[relation]-> b`` or the text of the edge, the id is made of the ids of its nodes, and the
-        metadata are those of the edge with ``kind``, "chain" or "fact", and ``path``.
+        Id, text and metadata of each hit. ``title`` and ``type`` of a node are added if the metadata have no such entry, except a
+        title made from their headings. For a chain or fact, the text is ``a -[relation]-> b`` or the text of the edge, the id is
+        made from the ids of its nodes, and the metadata are those of the edge with ``kind``, "chain" or "fact", and ``path``.
 
-        With `provenance`, the metadata get, JSON-plain:
+        `provenance` adds to the metadata, as values for JSON:
 
         - ``score``: float, comparable within one result only;
-        - ``similarity``: float, the cosine of the document and the question, where there is one (see
-          :class:`graph_retrievers.hits.Hit`): for a threshold;
-        - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
-        - ``path``: how it was reached from a seed, as :meth:`graph_retrievers.hits.NodePath.to_dict` gives it;
-        - ``node_title`` and ``node_type``, where the metadata hold another title or type than the node;
-        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
-        - ``ranks``: rank in each list of a fusion by its name, None where the list does not hold the node, from a fusion;
-        - ``notes``: list of str, where the retriever has something to say about the search.
+        - ``similarity``: float, the cosine of the document and the question, if available (see
+          :class:`graph_retrievers.hits.Hit`), for use with a threshold;
+        - ``operator``: name of the operator that found it (``"Backfill"`` if vector search added it to fill the list);
+        - ``path``: how it was reached from a seed, as returned by :meth:`graph_retrievers.hits.NodePath.to_dict`;
+        - ``node_title`` and ``node_type``, if the metadata have a different title or type than the node;
+        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, if the retriever has them;
+        - ``ranks``: for a fusion, the rank in each of its lists by name, None if the list does not contain the node;
+        - ``notes``: list of str, if the retriever has notes on the search.
 
-        A value of the document's own under one of the other names is kept as ``original_<name>``. Notes that no document holds
-        are logged: at level INFO, as a warning if nothing was found.
+        If the document already has a value under one of these names, it is kept as ``original_<name>``. Notes that no document can
+        carry are logged, at level INFO, or as a warning if nothing was found.
 
     Examples
     --------
@@ -77,10 +76,10 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
 
 
 def _own(hit: Hit) -> dict[str, Any]:
-    """Return what a document has beyond the metadata of its node or edge, whichever query found it."""
+    """Return what a document has besides the metadata of its node or edge, independent of the query."""
     if hit.kind != "node":
         return {"kind": hit.kind, "path": hit.path.to_dict()}
-    # Headings that a splitter wrote stand in the metadata already.
+    # The headings that a splitter wrote are already in the metadata.
     named = (("title", "" if hit.title == heading_title(hit.metadata) else hit.title), ("type", hit.type))
     return {name: value for name, value in named if value and name not in hit.metadata}
 
@@ -97,25 +96,25 @@ def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
 
 
 def _word(metadata: Mapping[str, Any], name: str) -> str:
-    """Return the title or type of a node, as the metadata of its document have it; without a title the headings of a splitter."""
+    """Return the title or type of a node from the metadata of its document; without a title, the headings of a splitter."""
     value = metadata.get(f"node_{name}", metadata.get(name))
     return ("" if value is None else str(value)) or (heading_title(metadata) if name == "title" else "")
 
 
 def to_context(documents: Sequence[Document], question: str = "", language_model: Any = None) -> str:
-    """Return documents of a retriever as text for a language model: paths, facts and texts.
+    """Return retrieved documents as text for a language model: paths, facts and texts.
 
     Parameters
     ----------
     documents : sequence of Document
-        As the retrievers of this package return them with ``provenance=True``; other documents have texts only.
+        Returned by the retrievers of this package with ``provenance=True``; other documents contribute only their texts.
     question, language_model : optional
         For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
 
     Returns
     -------
     str
-        What :meth:`graph_retrievers.hits.Hits.to_context` gives for their hits. In a chain: ``retriever | to_context``.
+        What :meth:`graph_retrievers.hits.Hits.to_context` returns for their hits. In a chain: ``retriever | to_context``.
 
     Examples
     --------
@@ -148,7 +147,7 @@ def _hit(document: Document) -> Hit:
 
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `metadata` with the entries of `added`; a value that gives way is kept as ``original_<name>``."""
+    """Return a copy of `metadata` with the entries of `added`; a value that is replaced is kept as ``original_<name>``."""
     copied = deepcopy(dict(metadata))
     moved = {f"original_{name}": copied[name] for name in added if name in copied}
     return copied | moved | dict(added)
@@ -160,7 +159,7 @@ def with_relevance(document: Document, score: float) -> Document:
 
 
 def as_node(document: Document) -> Node:
-    """Return a document as a node of the engine, titled by its metadata or their headings; a document without an id gets one."""
+    """Return a document as a node of the engine, with a title from its metadata or headings; a document without an id gets one."""
     held = document.metadata.get("title")
     title = (held if isinstance(held, str) else "") or heading_title(document.metadata)
     return Node(document.id or str(uuid4()), document.page_content, title, metadata=document.metadata)
@@ -180,18 +179,18 @@ class _HitPrompt(PromptTemplate):
 
 
 def document_prompt(template: str = "{page_content}\n[score {score}, found by {operator}, path {path}]") -> PromptTemplate:
-    """Return a prompt that shows a language model a document with its score and the path it was reached by.
+    """Return a prompt that shows a language model a document, its score and the path by which it was reached.
 
     Parameters
     ----------
     template : str
-        May name ``page_content`` and any metadata field that all documents have; those of the default are there with
+        May use ``page_content`` and any metadata field that all documents have. Those of the default template require
         ``provenance=True``.
 
     Returns
     -------
     PromptTemplate
-        For ``create_retriever_tool(..., document_prompt=document_prompt())`` and wherever else LangChain takes one.
+        For ``create_retriever_tool(..., document_prompt=document_prompt())`` and other places where LangChain accepts one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The engine's sentence encoders as LangChain embeddings: importing this makes them instances of ``Embeddings``."""
+"""The engine's sentence encoders as LangChain embeddings: importing this module makes them instances of ``Embeddings``."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from graph_retrievers.signals.embedding import SentenceEncoder, minilm
 
 __all__ = ["minilm"]
 
-# They have the methods; some classes of LangChain ask for the type.
+# They have the methods; some classes of LangChain check the type.
 Embeddings.register(SentenceEncoder)

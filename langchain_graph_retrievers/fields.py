@@ -1,4 +1,4 @@
-"""What the pydantic models of this package say of their fields: those they do not have, and those that cannot be pickled."""
+"""Errors of the pydantic models of this package on unknown fields, and on fields that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CheckedFields", "check_fields"]
 
 
 def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise UnexpectedArgumentError for a field that is not one of those known; entries of ``search_kwargs`` are fields here."""
+    """Raise UnexpectedArgumentError for an unknown field; entries of ``search_kwargs`` count as fields."""
     held = given.get("search_kwargs")
     if "search_kwargs" not in known and isinstance(held, Mapping):
         entries = ", ".join(f"{name}={shown(value)}" for name, value in held.items())
@@ -24,10 +24,10 @@ def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -
 
 
 class CheckedFields(BaseModel):
-    """For pydantic models that forbid other fields: errors list the fields that exist, and name one that cannot be pickled."""
+    """Base of pydantic models that forbid other fields; errors list the existing fields, and name one that cannot be pickled."""
 
     unlisted: ClassVar[frozenset[str]] = frozenset()
-    """Fields that callers do not give."""
+    """Fields that callers do not set."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""G-RAG as a document compressor: rerank what any retriever found, over the graph of what the documents share."""
+"""G-RAG as a document compressor: rerank the results of any retriever over the graph of the concepts that they share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["GRAGCompressor"]
 
 
 class GRAGCompressor(CheckedFields, BaseDocumentCompressor):
-    """Rerank documents by a graph neural network over the graph of what they share.
+    """Rerank documents by a graph neural network over the graph of the concepts that they share.
 
-    It stands behind any retriever and needs no index: documents are parsed and embedded when they are first seen. Documents that
-    `index` holds, with the same id, title and text, have their vectors from there.
+    It works with any retriever and needs no index: documents are parsed and embedded when first seen. Documents that `index`
+    contains, with the same id, title and text, get their vectors from it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class GRAGCompressor(CheckedFields, BaseDocumentCompressor):
         Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: documents are scored
         by rank, similarity and the concepts they share with the question.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
-        In place of a checkpoint.
+        Used instead of a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
         See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     embedding : Embeddings, optional
@@ -49,8 +49,8 @@ class GRAGCompressor(CheckedFields, BaseDocumentCompressor):
     top_n : int, optional
         Documents to return; all by default.
     depth : int, optional
-        Documents to rerank, by default as many as the checkpoint was trained with, 100 without one; those behind them keep their
-        places.
+        Documents to rerank; by default the number that the checkpoint was trained with, or 100 without one. Later documents keep
+        their places.
 
     Raises
     ------
@@ -61,11 +61,11 @@ class GRAGCompressor(CheckedFields, BaseDocumentCompressor):
 
     Notes
     -----
-    Documents come back as copies with the score as ``relevance_score`` in their metadata. If all of them carry the score they were
-    found with (``score`` in their metadata, as the retrievers of this package write it with ``provenance=True``), their ranks by it
-    take part; otherwise the order they come in decides between equal scores only. Where nothing can move, as in a list of one,
-    documents keep the scores they came with, 0 if they have none. A document id that comes twice counts once, at its first place.
-    Documents that cannot be parsed keep their places.
+    Returns copies of the documents with the score as ``relevance_score`` in their metadata. If all of them have the score with
+    which they were found (``score`` in their metadata, as written by the retrievers of this package with ``provenance=True``),
+    their ranks by it are used too; otherwise the input order only breaks ties. If nothing can move, as in a list of one,
+    documents keep their earlier scores, 0 if they have none. A repeated document id counts once, at its first place. Documents
+    that cannot be parsed keep their places.
 
     References
     ----------
@@ -120,7 +120,7 @@ class GRAGCompressor(CheckedFields, BaseDocumentCompressor):
         documents : sequence of Document
         query : str
         callbacks : optional
-            Not used: no child run is started.
+            Ignored; no child run is started.
         """
         ranked = rerank(
             self._reranker,

@@ -1,4 +1,4 @@
-"""GRanker as a document compressor: rerank what any retriever found, by relevance smoothed along edges."""
+"""GRanker as a document compressor: rerank the results of any retriever by relevance smoothed along edges."""
 
 from __future__ import annotations
 
@@ -23,29 +23,28 @@ __all__ = ["GRankerCompressor"]
 class GRankerCompressor(CheckedFields, BaseDocumentCompressor):
     """Rerank documents by a relevance model whose latents are smoothed along the edges among them.
 
-    Documents are matched to the nodes of `index` by id. Where all are known, they are reranked on the index. Where some are
-    not, or there is no index, a small graph of these documents alone is made (see
-    :func:`graph_retrievers.retrievers.excerpt.excerpt_index`): the edges that the index has among them, and those of `edges`.
+    Documents are matched to the nodes of `index` by id. If all are known, they are reranked on the index. Otherwise, or without
+    an index, a small graph of only these documents is built (see :func:`graph_retrievers.retrievers.excerpt.excerpt_index`), with
+    the edges between them in the index and those of `edges`.
 
     Parameters
     ----------
     index : GraphIndex, optional
-        Its edges, and its models where none are given here.
+        Provides the edges, and the models that are not given here.
     edges : edges, edge specifications or callables
-        What links documents that the index does not know, such as ``[("cites", "$id")]``; see
-        :func:`graph_retrievers.construction.edges.build_edges`. What it says of absent documents is passed over.
+        How documents that the index does not contain are linked, such as ``[("cites", "$id")]``; see
+        :func:`graph_retrievers.construction.edges.build_edges`. Edges of absent documents are ignored.
     relevance : object, optional
-        Relevance model: a LangChain ``BaseCrossEncoder``, the name or folder of a cross-encoder, or what else
-        :func:`graph_retrievers.signals.models.as_relevance_model` takes. By default the index's.
+        Relevance model: a LangChain ``BaseCrossEncoder``, the name or folder of a cross-encoder, or anything else that
+        :func:`graph_retrievers.signals.models.as_relevance_model` accepts. By default the index's.
     embedding : Embeddings, optional
-        Embeds query and documents without a relevance model, and for edges between near neighbours. By default the
-        index's.
+        Embeds query and documents if there is no relevance model, and for edges between nearest neighbours. By default the index's.
     top_n : int, optional
         Documents to return; all by default.
     alpha : float, default 0.2
         Smoothing factor in [0, 1]; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
-        Degree that a neighbour counts inversely to: of the whole graph, or among the documents alone.
+        Degree by which a neighbour's weight is divided: in the whole graph, or among the documents only.
 
     Raises
     ------
@@ -56,8 +55,8 @@ class GRankerCompressor(CheckedFields, BaseDocumentCompressor):
 
     Notes
     -----
-    Documents come back as copies with the score as ``relevance_score`` in their metadata; equal scores keep the order they
-    came in. A document id that comes twice counts once, at its first place.
+    Returns copies of the documents with the score as ``relevance_score`` in their metadata; equal scores keep the input order. A
+    repeated document id counts once, at its first place.
 
     References
     ----------
@@ -106,7 +105,7 @@ class GRankerCompressor(CheckedFields, BaseDocumentCompressor):
         documents : sequence of Document
         query : str
         callbacks : optional
-            Not used: no child run is started.
+            Ignored; no child run is started.
         """
         ranked = rerank(
             self._operator(),

@@ -32,8 +32,9 @@ __all__ = ["GraphVectorStore"]
 class GraphVectorStore(VectorStore):
     """An :class:`~graph_retrievers.index.IndexStore` as a LangChain vector store.
 
-    ``langchain_core.indexing.index`` keeps it up to date: documents come and go with their edges, and only texts that are new are
-    embedded. Each call is on the disk when it returns. :meth:`graph_retriever` searches what it holds at the moment of the query.
+    ``langchain_core.indexing.index`` keeps it up to date: documents are added and deleted with their edges, and only new texts
+    are embedded. Each change is on disk when its call returns. :meth:`graph_retriever` searches the store's contents at query
+    time.
 
     Parameters
     ----------
@@ -60,11 +61,11 @@ class GraphVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """The embedding model, where it is one of LangChain's."""
+        """The embedding model, if it is a LangChain ``Embeddings``."""
         return self.store.embedding if isinstance(self.store.embedding, Embeddings) else None
 
     def add_documents(self, documents: list[Document], *, ids: Sequence[str | None] | None = None, **kwargs: Any) -> list[str]:
-        """Add documents, or replace those of the same ids; return the ids.
+        """Add documents, or replace those with the same ids; return the ids.
 
         Parameters
         ----------
@@ -72,13 +73,13 @@ class GraphVectorStore(VectorStore):
         ids : sequence of str, optional
             By default those of the documents; a document without one gets one.
         **kwargs
-            Ignored, such as ``batch_size`` of LangChain's indexing.
+            Ignored, for example ``batch_size`` of LangChain's indexing.
         """
         names = [document.id for document in documents] if ids is None else list(ids)
         if len(names) != len(documents):
             raise InvalidArgumentError(f"ids has {len(names)} entries for {len(documents)} documents; pass one id per document.")
         named = [name or str(uuid4()) for name in names]
-        # Of documents with one id, the last is kept, as in LangChain's stores.
+        # Of documents with the same id, the last is kept, as in LangChain's stores.
         latest = {name: doc.model_copy(update={"id": name}) for name, doc in zip(named, documents, strict=True)}
         self.store.update(upsert=list(latest.values()))
         return named
@@ -91,12 +92,12 @@ class GraphVectorStore(VectorStore):
             try:
                 self.store.update(delete=present)
             except UnknownNodeError:
-                # Another process was faster; the store has taken over what it left.
+                # Another process was faster; the store has loaded its changes.
                 continue
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents of those ids that are in the store, in the order of the ids."""
+        """Return the documents with these ids that are in the store, in the order of the ids."""
         if not len(self.store):
             return []
         graph = self.store.index.graph
@@ -104,14 +105,14 @@ class GraphVectorStore(VectorStore):
         return [Document(node.text, id=node.id, metadata=deepcopy(dict(node.metadata))) for node in nodes]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """Return the k documents most similar to a query: by vectors, by BM25 in a store without an embedding model.
+        """Return the k documents most similar to a query, by vectors, or by BM25 in a store without an embedding model.
 
         `kwargs` may have ``filter``: see :func:`graph_retrievers.graph.filters.filter_mask`.
         """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:  # type: ignore[override]
-        """Return what :meth:`similarity_search` does, with scores; larger is better."""
+        """Return the documents of :meth:`similarity_search` with scores; larger is better."""
         system = "bm25" if self.store.embedding is None else "vector"
         return _scored(StoreRetriever(self.store, system, backfill=False).retrieve(query, k, **kwargs))
 
@@ -121,7 +122,7 @@ class GraphVectorStore(VectorStore):
         return [document for document, _ in _scored(hits)]
 
     def _similarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """Return the documents of a search by vectors with their cosines, 0 for those below it: LangChain's relevance scores."""
+        """Return the documents of a vector search with LangChain's relevance scores: their cosines, 0 for negative ones."""
         self._model("search_type='similarity_score_threshold'")
         hits = StoreRetriever(self.store, "vector", backfill=False).retrieve(query, k, **kwargs)
         return [(document, max(hit.similarity or 0.0, 0.0)) for document, hit in zip(to_documents(hits), hits, strict=True)]
@@ -134,9 +135,9 @@ class GraphVectorStore(VectorStore):
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Return k documents that resemble a query and not each other, of the `fetch_k` nearest by vectors.
+        """Return k documents that are similar to a query but not to each other, out of the `fetch_k` nearest by vectors.
 
-        `lambda_mult` weighs the resemblance to the query, and 1 - `lambda_mult` that to the documents chosen before.
+        `lambda_mult` weights the similarity to the query, and 1 - `lambda_mult` the similarity to documents already chosen.
         """
         vector = embed_queries(self._model("search_type='mmr'"), [query])[0].tolist()
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
@@ -144,10 +145,10 @@ class GraphVectorStore(VectorStore):
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Return what :meth:`max_marginal_relevance_search` does, for the vector of a query."""
+        """Return what :meth:`max_marginal_relevance_search` returns, for the vector of a query."""
         if not len(self.store):
             return to_documents(Hits((), [EMPTY_STORE]))
-        # One index for both: what was found, and its vectors.
+        # One index for both the hits and their vectors.
         index = self.store.index
         hits = build_retriever("vector", index, backfill=False).retrieve("a vector", fetch_k, vector=embedding, **kwargs)
         if not isinstance(index.dense, DenseIndex):
@@ -166,7 +167,7 @@ class GraphVectorStore(VectorStore):
         return model
 
     def graph_retriever(self, system: str | Operator | None = None, *, options: Any = None, **fields: Any) -> GraphRetriever:
-        """Return a graph retriever on what the store holds at the moment of each query.
+        """Return a graph retriever that searches the contents of the store at the time of each query.
 
         Parameters
         ----------

@@ -17,23 +17,23 @@ __all__ = ["GivesVectors", "LangChainVectors"]
 
 @runtime_checkable
 class GivesVectors(Protocol):
-    """What a vector store of another kind needs for :class:`LangChainVectors`: one method."""
+    """The method that any other vector store needs for :class:`LangChainVectors`."""
 
     def vectors_by_ids(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the vectors of ids, each of shape [d]; ids without one may be left out."""
+        """Return the vectors of the given ids, each of shape [d]; ids without one may be left out."""
 
 
 class LangChainVectors:
     """The vectors of a LangChain store, for a :class:`~graph_retrievers.stores.remote.RemoteIndex`.
 
-    Nodes of the graph have the ids of the documents, and the store compares by cosine. It is searched by
-    ``similarity_search_by_vector``, a query at a time; Qdrant by one request for a batch, without documents.
+    The nodes of the graph must have the ids of the documents, and the store must compare by cosine. It is searched by
+    ``similarity_search_by_vector``, one query at a time; Qdrant with one request per batch, without documents.
 
     Parameters
     ----------
     store : VectorStore
-        ``InMemoryVectorStore``, ``QdrantVectorStore`` (with vectors, not sparse ones alone), ``Chroma``, or a store that meets
-        :class:`GivesVectors`: LangChain has no method for vectors by id, which scores of neighbours are made of.
+        ``InMemoryVectorStore``, ``QdrantVectorStore`` (with dense vectors, not only sparse ones), ``Chroma``, or a store that
+        implements :class:`GivesVectors`: the scores of neighbours need vectors by id, for which LangChain has no method.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class LangChainVectors:
 
     def __init__(self, store: VectorStore) -> None:
         self.store: Any = store
-        # What keeps a search to some ids.
+        # The filter that restricts a search to some ids.
         self._among: dict[str, Any] = {}
         get = getattr(store, "get", None)
         ways = {
@@ -69,9 +69,9 @@ class LangChainVectors:
             )
 
     def within(self, ids: Collection[str]) -> Self:
-        """Return the vectors of some ids, for a ``scope``: the search finds the nearest among them.
+        """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them.
 
-        InMemoryVectorStore, Qdrant and Chroma can; InvalidArgumentError for other stores.
+        InMemoryVectorStore, Qdrant and Chroma support this; other stores raise InvalidArgumentError.
         """
         made = copy(self)
         if self._way == "memory":
@@ -107,7 +107,7 @@ class LangChainVectors:
         return [[str(document.id) for document in documents] for documents in results]
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the vectors of ids; ids without a vector are left out."""
+        """Return the vectors of the given ids; ids without a vector are left out."""
         if self._way == "memory":
             return {name: self.store.store[name]["vector"] for name in ids if name in self.store.store}
         if self._way == "qdrant":

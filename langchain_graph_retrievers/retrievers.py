@@ -1,4 +1,4 @@
-"""GraphRetriever wraps any retriever of the engine; the named classes get their fields from the engine's classes."""
+"""GraphRetriever wraps any retriever of the engine; the fields of the named classes come from the engine's classes."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphRetriever", "IndexRetriever"]
 
-# Engine retrievers that a retriever of this package keeps.
+# How many engine retrievers a retriever of this package keeps.
 _KEPT = 8
 
 
 class GraphRetriever(EngineRetriever):
-    """Any retriever of the engine as a LangChain retriever: on an index, in a database, or of your own.
+    """Any retriever of the engine as a LangChain retriever: on an index, in a database, or your own.
 
     Parameters
     ----------
     retriever : RetrieverProtocol
-        What is asked, such as a :class:`graph_retrievers.retrievers.Retriever` or a
+        The engine retriever, such as a :class:`graph_retrievers.retrievers.Retriever` or a
         :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`.
     k : int, optional
         Documents to return; by default the engine retriever's own k.
     filter, seed_filter, traversal_filter : mapping or callable, optional
-        Which documents may be returned, may start a traversal, may be walked to; see :class:`EngineRetriever`.
+        Which documents may be returned, start a traversal, and be visited; see :class:`EngineRetriever`.
     scope : mapping or callable, optional
-        Which documents there are at all; see :class:`EngineRetriever`.
+        Which documents are searched; see :class:`EngineRetriever`.
     provenance : bool, default False
-        Whether the metadata say how a document was found.
+        Whether the metadata show how a document was found.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class GraphRetriever(EngineRetriever):
     retriever: RetrieverProtocol = Field(repr=False, exclude=True, description="The engine retriever.")
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Give the name of the engine retriever first."""
+        """Yield the name of the engine retriever first."""
         yield "retriever", self.retriever.name
         yield from super().__repr_args__()
 
@@ -73,7 +73,7 @@ class GraphRetriever(EngineRetriever):
 
     @property
     def index(self) -> GraphIndex | None:
-        """The index that the engine retriever searches, None where it has none, such as in a database."""
+        """The index that the engine retriever searches, or None if it has none, for example in a database."""
         index = getattr(self.retriever, "index", None)
         return index if isinstance(index, GraphIndex) else None
 
@@ -94,16 +94,16 @@ class GraphRetriever(EngineRetriever):
         ----------
         index : GraphIndex
         system : str or Operator, optional
-            A name of :func:`graph_retrievers.systems.registry.retriever_names`, or operators of your own. By default what
-            measured best on indexes with the signals of this one, mostly WalkFusion: see
+            A name from :func:`graph_retrievers.systems.registry.retriever_names`, or your own operators. By default the system
+            with the best results on indexes with the same signals, usually WalkFusion; see
             :func:`graph_retrievers.systems.registry.default_retriever`.
         published : bool, default False
-            Whether the system is configured as its paper or its published code does it: see
+            Whether to configure the system as in its paper or its published code; see
             :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
         per_source : int, optional
-            At most so many documents that were split from one, such as 2 chunks of a page; by default as many as are found.
+            Maximum number of documents split from the same source, such as 2 chunks of a page; no limit by default.
         source_field : str, optional
-            Metadata field that says what a document was split from; by default ``source`` and others, see
+            Metadata field with the source from which a document was split; by default ``source`` and others, see
             :class:`graph_retrievers.retrievers.retriever.Retriever`.
         **fields
             Those of the class.
@@ -118,7 +118,7 @@ class GraphRetriever(EngineRetriever):
 
     @classmethod
     def load(cls, index: GraphIndex, folder: str | Path, **fields: Unpack[Fields]) -> Self:
-        """Return what ``graph-retrievers tune`` chose and wrote to a folder, on an index; `fields` are those of the class."""
+        """Return the retriever that ``graph-retrievers tune`` wrote to a folder, on an index; `fields` are those of the class."""
         return cls(retriever=load_retriever(index, folder), **fields)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -129,7 +129,7 @@ class GraphRetriever(EngineRetriever):
 
 
 def _identity(value: Any) -> Hashable:
-    # Pydantic copies collections of a configured retriever.
+    # Pydantic copies the collections of a configured retriever.
     value = tuple(value) if isinstance(value, (list, set)) else value
     try:
         hash(value)
@@ -141,8 +141,8 @@ def _identity(value: Any) -> Hashable:
 class IndexRetriever(EngineRetriever):
     """Base class of the retrievers that are named after a system of the engine.
 
-    A subclass says which system; the keywords of the engine's class, with their defaults and documentation, become its fields.
-    Fields that change hold from the next call. Wrong types raise pydantic's ValidationError, wrong values the engine's
+    A subclass names the system; the keywords of the engine's class, with their defaults and documentation, become its fields. A
+    changed field applies from the next call. Wrong types raise pydantic's ValidationError, wrong values the engine's
     InvalidArgumentError; both are ValueErrors.
 
     >>> class BareRetriever(IndexRetriever, system="bm25"):
@@ -159,13 +159,13 @@ class IndexRetriever(EngineRetriever):
 
     unlisted: ClassVar[frozenset[str]] = frozenset({"engines"})
 
-    index: GraphIndex = Field(repr=False, exclude=True, description="What is searched; retrievers may share one.")
+    index: GraphIndex = Field(repr=False, exclude=True, description="The index to search; retrievers may share one.")
     # LangChain makes a new retriever for every call with configured fields. Fields, unlike private attributes, are passed on to
-    # it, so that no engine retriever is put together twice and a checkpoint is read once.
+    # it, so that no engine retriever is built twice and a checkpoint is read once.
     engines: Cache = Field(default_factory=lambda: Cache(_KEPT), repr=False, exclude=True)
 
     def __init_subclass__(cls, system: str = "", **kwargs: Any) -> None:
-        """Make fields of the keywords of the engine's class, before pydantic reads the fields of this one."""
+        """Turn the keywords of the engine's class into fields, before pydantic reads the fields of this class."""
         super().__init_subclass__(**kwargs)
         if not system:
             return
@@ -181,7 +181,7 @@ class IndexRetriever(EngineRetriever):
                 held = any(each is Any or (isinstance(each, type) and issubclass(each, Operator)) for each in kinds)
                 setattr(cls, name, Field(values.get(name, knob.default), description=knob.doc, repr=not held, exclude=held))
         cls.__annotations__ = {name: knob.annotation for name, knob in knobs.items()} | own
-        # k is given with each call, so that another k needs no other engine retriever.
+        # k is passed with each call, so that a different k needs no new engine retriever.
         cls.keywords = tuple(name for name in knobs if name != "k")
         fields = {*cls.keywords, "index", "k", "filter", "seed_filter", "traversal_filter", "scope", "provenance"}
         cls.__doc__ = class_documentation(cls.__dict__.get("__doc__") or "", (kind, Retriever, EngineRetriever), fields)
@@ -189,14 +189,14 @@ class IndexRetriever(EngineRetriever):
     def _engine(self) -> Retriever:
         options = {name: getattr(self, name) for name in self.keywords}
         key = (id(self.index), *((name, _identity(value)) for name, value in options.items()))
-        # The options are kept too, so that no other object takes over an id.
+        # The options are kept too, so that no other object can reuse an id.
         return self.engines.get(key, lambda: (build_retriever(self.system, self.index, **options), options))[0]
 
     @classmethod
     def from_index(cls, index: GraphIndex, *, published: bool = False, **fields: Any) -> Self:
         """Return a retriever on an index; `fields` are those of the class.
 
-        With `published`, those that are not given are as in the paper or the published code of the system (see
+        With `published`, fields that are not given have the values of the system's paper or published code (see
         :meth:`graph_retrievers.retrievers.retriever.Retriever.published`).
         """
         settings = published_settings(retriever_class(cls.system)[0], published)

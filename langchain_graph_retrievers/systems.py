@@ -1,4 +1,4 @@
-"""The named systems of the engine as LangChain retrievers; systems.pyi tells type checkers their arguments."""
+"""The named systems of the engine as LangChain retrievers; systems.pyi declares their arguments for type checkers."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ class PPRRetriever(IndexRetriever, system="ppr"):
 class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
     """:class:`graph_retrievers.WalkFusion` as a LangChain retriever.
 
-    ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known.
+    ``invoke(question, entities=["Ada Lovelace"])`` passes the names that the question mentions, if they are known.
     """
 
 
 class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
     """:class:`graph_retrievers.SpreadingActivation` as a LangChain retriever.
 
-    ``invoke(question, entities=["Ada Lovelace"])`` gives names that the question mentions, where they are known. Chains are
-    documents of the metadata ``kind`` "chain", whose text is the chain, ``a -[relation]-> b``.
+    ``invoke(question, entities=["Ada Lovelace"])`` passes the names that the question mentions, if they are known. Chains are
+    documents with the metadata ``kind`` "chain"; their text is the chain, ``a -[relation]-> b``.
     """
 
 
 class LightRAGRetriever(IndexRetriever, system="lightrag"):
     """:class:`graph_retrievers.LightRAG` as a LangChain retriever.
 
-    ``invoke(question, keywords={"low_level_keywords": ["Ada Lovelace"]})`` gives keywords, where they are known. With
-    ``facts=True``, relations are documents of the metadata ``kind`` "fact".
+    ``invoke(question, keywords={"low_level_keywords": ["Ada Lovelace"]})`` passes keywords, if they are known. With
+    ``facts=True``, relations are documents with the metadata ``kind`` "fact".
     """
 
 
 class PathRAGRetriever(IndexRetriever, system="pathrag"):
-    """:class:`graph_retrievers.PathRAG` as a LangChain retriever; ``invoke`` takes ``keywords`` as LightRAG's does."""
+    """:class:`graph_retrievers.PathRAG` as a LangChain retriever; ``invoke`` takes ``keywords`` as for LightRAG."""
 
 
 class GRAGRetriever(IndexRetriever, system="g-rag"):
     """:class:`graph_retrievers.GRAG` as a LangChain retriever.
 
-    To rerank what another retriever found, see :class:`~langchain_graph_retrievers.GRAGCompressor`.
+    To rerank the results of another retriever, see :class:`~langchain_graph_retrievers.GRAGCompressor`.
     """
 
 
@@ -74,12 +74,12 @@ class PathRerankingRetriever(IndexRetriever, system="path-reranking"):
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):
     """:class:`graph_retrievers.LeSeGR` as a LangChain retriever.
 
-    With ``provenance=True``, the metadata ``context`` of a document are the neighbours that gave it context.
+    With ``provenance=True``, the metadata ``context`` of a document contain the neighbours that gave it context.
     """
 
 
 class GRetrieverRetriever(IndexRetriever, system="g-retriever"):
-    """G-Retriever on an index: the nodes of a subgraph that joins what matches."""
+    """G-Retriever on an index: the nodes of a subgraph that connects the matches."""
 
 
 class HippoRAGRetriever(IndexRetriever, system="hipporag"):
@@ -87,14 +87,14 @@ class HippoRAGRetriever(IndexRetriever, system="hipporag"):
 
 
 class LinearRAGRetriever(IndexRetriever, system="linear-rag"):
-    """LinearRAG on an index of texts, linked or not; ``invoke(question, entities=[...])`` gives the names in it, if known."""
+    """LinearRAG on an index of texts, linked or not; ``invoke(question, entities=[...])`` passes the names in it, if known."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):
     """:class:`graph_retrievers.MoR` as a LangChain retriever.
 
-    ``invoke(question, plan=[...])`` gives the question's plan, where it is known. With ``provenance=True``, the metadata ``path``
-    is the trajectory, and ``notes`` say why a plan could not be walked.
+    ``invoke(question, plan=[...])`` passes the question's plan, if it is known. With ``provenance=True``, the metadata ``path``
+    is the trajectory, and ``notes`` say why a plan could not be followed.
     """
 
 

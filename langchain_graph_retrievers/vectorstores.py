@@ -1,4 +1,4 @@
-"""Documents and vectors out of a LangChain vector store, so that nothing is embedded again."""
+"""Read documents and vectors from a LangChain vector store, so that nothing is embedded again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ListsVectors", "Stored", "read_store"]
 
 @runtime_checkable
 class ListsVectors(Protocol):
-    """What a vector store of another kind needs for ``from_vectorstore``: one method.
+    """The method that any other vector store needs for ``from_vectorstore``.
 
     Its ``embeddings``, a property of every LangChain vector store, embed the queries.
 
@@ -38,7 +38,7 @@ class ListsVectors(Protocol):
 
 
 class Stored(NamedTuple):
-    """What a store holds: documents with ids, their vectors [N, d], and how the store compares vectors, if it says so."""
+    """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it."""
 
     documents: list[Document]
     vectors: np.ndarray
@@ -49,9 +49,9 @@ def read_store(store: Any) -> Stored:
     """Return the documents and vectors of a store.
 
     It is an ``InMemoryVectorStore``, FAISS (``docstore``, ``index`` and ``index_to_docstore_id``), Chroma (``get(include=...)``),
-    or what meets :class:`ListsVectors`. EmptyGraphError if it is empty; InvalidVectorError or DimensionMismatchError, which name
-    the document, if one has no vector or vectors differ in width; InvalidArgumentError if the store does not list its vectors, or a
-    vector has no document.
+    or an implementation of :class:`ListsVectors`. Raises EmptyGraphError if it is empty; InvalidVectorError or
+    DimensionMismatchError, which name the document, if one has no vector or vectors differ in width; InvalidArgumentError if the
+    store does not list its vectors, or a vector has no document.
 
     >>> from langchain_core.embeddings import DeterministicFakeEmbedding
     >>> store = InMemoryVectorStore.from_texts(["A loom.", "A card."], DeterministicFakeEmbedding(size=8))

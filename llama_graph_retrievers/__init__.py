@@ -1,7 +1,7 @@
 """Graph retrievers as LlamaIndex retrievers, GRanker and G-RAG as node postprocessors.
 
-The named retrievers take an engine index (``GraphIndex``), or nodes by ``from_defaults(nodes=..., embed_model=...)``;
-:class:`GraphRetriever` takes any engine retriever, such as one that works inside a graph database, or one of your own.
+The named retrievers take an engine index (``GraphIndex``), or nodes with ``from_defaults(nodes=..., embed_model=...)``.
+:class:`GraphRetriever` takes any engine retriever, such as one that works inside a graph database, or your own.
 """
 
 from llama_graph_retrievers import systems

@@ -26,23 +26,24 @@ _PROMPT = PromptTemplate(
 
 
 class CGRAGQueryEngine(BaseQueryEngine):
-    """A query engine that answers as CG-RAG does: by retrieved chunks and summaries of their contexts.
+    """A query engine that answers as CG-RAG does, from retrieved chunks and summaries of their contexts.
 
     Parameters
     ----------
     retriever : BaseRetriever
-        Usually a :class:`~llama_graph_retrievers.LeSeGRRetriever`; nodes without contexts are used as they are.
+        Usually a :class:`~llama_graph_retrievers.LeSeGRRetriever`; nodes without contexts are used unchanged.
     llm : LLM, optional
         Writes the summaries, one call for each node with a context, and the answer. ``Settings.llm`` by default.
     prompt : BasePromptTemplate, optional
         With the variables ``context_str`` and ``query_str``.
     summarize : bool, default True
-        False gives the language model the texts of the contexts themselves, in one call for each question.
+        If False, the language model gets the texts of the contexts themselves, in one call per question.
     callback_manager : CallbackManager, optional
 
     Notes
     -----
-    The source nodes of a response are those retrieved; what the language model read is ``response.metadata["context"]``.
+    The source nodes of a response are the retrieved nodes; ``response.metadata["context"]`` is the text that the language model
+    read.
 
     References
     ----------
@@ -91,7 +92,7 @@ class CGRAGQueryEngine(BaseQueryEngine):
         return {}
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Return the nodes that an answer is made from."""
+        """Return the nodes from which an answer is made."""
         return self.retriever.retrieve(query_bundle)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -103,7 +104,7 @@ class CGRAGQueryEngine(BaseQueryEngine):
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         with self.callback_manager.event(CBEventType.QUERY, payload={EventPayload.QUERY_STR: query_bundle.query_str}) as event:
             nodes = await self.retriever.aretrieve(query_bundle)
-            # Summaries and the answer are asked for one after another, without blocking the event loop.
+            # The summaries and the answer are requested one after another, without blocking the event loop.
             response = await asyncio.to_thread(self._answer, nodes, query_bundle.query_str)
             event.on_end(payload={EventPayload.RESPONSE: response})
         return response

@@ -14,9 +14,9 @@ __all__ = ["SentenceEmbedding", "minilm"]
 
 
 class SentenceEmbedding(BaseEmbedding):
-    """A :class:`graph_retrievers.SentenceEncoder` as a LlamaIndex ``BaseEmbedding``, whose fields it takes.
+    """A :class:`graph_retrievers.SentenceEncoder` as a LlamaIndex ``BaseEmbedding``, with its fields.
 
-    ``embed_batch_size`` is 256 by default: the encoder makes batches of texts of like length.
+    ``embed_batch_size`` is 256 by default; the encoder itself batches texts of similar length.
     """
 
     _encoder: SentenceEncoder = PrivateAttr()

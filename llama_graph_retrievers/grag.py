@@ -26,12 +26,12 @@ __all__ = ["GRAGPostprocessor"]
 
 
 class GRAGPostprocessor(RerankingPostprocessor):
-    """Rerank nodes by a graph neural network over the graph of what they share.
+    """Rerank nodes by a graph neural network over the graph of the concepts that they share.
 
-    It stands behind any retriever and needs no index: nodes are parsed and embedded when they are first seen. What is parsed is the
-    text of a node, after the ``title`` of its metadata, without the other metadata; what is embedded is what LlamaIndex embeds of a
-    node (``MetadataMode.EMBED``). Nodes with an ``embedding`` bring their vectors, and nodes that `index` holds, with the same id,
-    title and text, have theirs from there.
+    It works with any retriever and needs no index: nodes are parsed and embedded when first seen. It parses the ``title`` in a
+    node's metadata and the node's text, without the other metadata, and embeds what LlamaIndex embeds of a node
+    (``MetadataMode.EMBED``). Nodes with an ``embedding`` keep their vectors, and nodes that `index` contains, with the same id,
+    title and text, get theirs from it.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class GRAGPostprocessor(RerankingPostprocessor):
         Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: nodes are scored by
         rank, similarity and the concepts they share with the question.
     depth : int, optional
-        Nodes to rerank, by default as many as the checkpoint was trained with, 100 without one; those behind them keep their
+        Nodes to rerank; by default the number that the checkpoint was trained with, or 100 without one. Later nodes keep their
         places.
     keep_retrieval_score : bool, default False
-        Whether the score a node came with is kept in its metadata, as ``retrieval_score``.
+        Whether to keep a node's earlier score in its metadata, as ``retrieval_score``.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
-        In place of a checkpoint.
+        Used instead of a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
         See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     embed_model : BaseEmbedding, optional
@@ -56,9 +56,9 @@ class GRAGPostprocessor(RerankingPostprocessor):
 
     Notes
     -----
-    If all nodes carry a score, their ranks by it take part. Nodes that cannot be parsed keep their places. A node id that comes
-    twice counts once, at its first place. The nodes that came in are not changed. Emits ``CBEventType.RERANKING`` and the re-rank
-    events of instrumentation.
+    If all nodes have a score, their ranks by it are used too. Nodes that cannot be parsed keep their places. A repeated node id
+    counts once, at its first place. The input nodes are not changed. Emits ``CBEventType.RERANKING`` and the re-rank events of
+    instrumentation.
 
     References
     ----------
@@ -114,7 +114,7 @@ class GRAGPostprocessor(RerankingPostprocessor):
 
     def _ranked(self, nodes: list[NodeWithScore], bundle: QueryBundle) -> list[tuple[int, float]]:
         if self._embed_model is None and (self._index is None or self._index.embedding is None):
-            # Read when it is first needed, as Settings may be filled later.
+            # Read when first needed, because Settings may be set later.
             self._embed_model = CachedEmbedding(default_embed_model())
         model = self._embed_model if self._embed_model is not None else self._index and self._index.embedding
         return rerank(
@@ -135,6 +135,6 @@ class GRAGPostprocessor(RerankingPostprocessor):
 
 
 def _as_parsed(node: BaseNode) -> Node:
-    """Return an engine node with the text of a node, and its title; its metadata would pass for its subject."""
+    """Return an engine node with the text and title of a node; its metadata would be mistaken for its subject."""
     title = node.metadata.get("title", "")
     return Node(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), title if isinstance(title, str) else "")

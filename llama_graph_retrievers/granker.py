@@ -25,39 +25,38 @@ __all__ = ["GRankerPostprocessor"]
 class GRankerPostprocessor(RerankingPostprocessor):
     """Rerank nodes by a relevance model whose latents are smoothed along the edges among them.
 
-    Nodes are matched to those of `index` by id. Where all are known, they are reranked on the index. Where some are
-    not, or there is no index, a small graph of just these nodes is made: the edges that the index has among them, and
-    their own relationships (or `edges`); degrees are then those of the small graph, and texts are what LlamaIndex
-    embeds of a node (``MetadataMode.EMBED``).
+    Nodes are matched to those of `index` by id. If all are known, they are reranked on the index. Otherwise, or without an index,
+    a small graph of only these nodes is built, with the edges between them in the index and their own relationships (or `edges`).
+    Degrees are then those of the small graph, and texts are what LlamaIndex embeds of a node (``MetadataMode.EMBED``).
 
     Parameters
     ----------
     top_n : int, default 10
         Nodes to return.
     model : str, Path or RelevanceModel, optional
-        The relevance model (`relevance` elsewhere in this package): name or folder of a cross-encoder, or what else
-        :func:`graph_retrievers.signals.models.as_relevance_model` takes. By default that of `index`; without one, the dot
-        product of the vectors scores.
+        The relevance model (`relevance` elsewhere in this package): name or folder of a cross-encoder, or anything else that
+        :func:`graph_retrievers.signals.models.as_relevance_model` accepts. By default that of `index`; without one, the score is
+        the dot product of the vectors.
     alpha : float, default 0.2
         Smoothing factor in [0, 1]; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
-        Degree that a neighbour counts inversely to: of the whole graph, or among the nodes alone.
+        Degree by which a neighbour's weight is divided: in the whole graph, or among the nodes only.
     keep_retrieval_score : bool, default False
-        Whether the score a node came with is kept in its metadata, as ``retrieval_score``.
+        Whether to keep a node's earlier score in its metadata, as ``retrieval_score``.
     index : GraphIndex, optional
-        Its edges with their weights, and its models where none are given here.
+        Provides the edges with their weights, and the models that are not given here.
     edges : edges, edge specifications or callables, optional
-        What links nodes that the index does not know; their relationships by default. See
-        :func:`graph_retrievers.construction.edges.build_edges`. What it says of absent nodes is passed over.
+        How nodes that the index does not contain are linked; by default by their relationships. See
+        :func:`graph_retrievers.construction.edges.build_edges`. Edges of absent nodes are ignored.
     embed_model : BaseEmbedding, optional
-        The embedding (`embedding` in the engine): embeds query and nodes where vectors score and are not there yet. By default
-        the index's model, else ``Settings.embed_model``.
+        The embedding (`embedding` in the engine): embeds query and nodes if vectors are needed and missing. By default the
+        index's model, else ``Settings.embed_model``.
     callback_manager : CallbackManager, optional
 
     Notes
     -----
-    Equal scores keep the order the nodes came in. A node id that comes twice counts once, at its first place. The
-    nodes that came in are not changed. Emits ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
+    Equal scores keep the input order. A repeated node id counts once, at its first place. The input nodes are not changed. Emits
+    ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
 
     References
     ----------
@@ -76,7 +75,7 @@ class GRankerPostprocessor(RerankingPostprocessor):
 
     model: str | None = Field(default=None, description="Name or folder of the relevance model.")
     alpha: float = Field(default=0.2, ge=0, le=1, description="Smoothing factor; 0 is plain reranking.")
-    degree: Literal["graph", "subgraph"] = Field(default="graph", description="Degree that a neighbour counts inversely to.")
+    degree: Literal["graph", "subgraph"] = Field(default="graph", description="Degree by which a neighbour's weight is divided.")
     _relevance: RelevanceModel | None = PrivateAttr(default=None)
     _index: GraphIndex | None = PrivateAttr(default=None)
     _edges: Any = PrivateAttr(default=None)

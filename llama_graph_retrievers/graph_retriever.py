@@ -1,4 +1,4 @@
-"""GraphRetriever: any retriever of the engine, or one of your own, as a LlamaIndex retriever."""
+"""GraphRetriever: any retriever of the engine, or your own, as a LlamaIndex retriever."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ dispatcher = instrumentation.get_dispatcher(__name__)
 
 
 class GraphSearchEvent(BaseEvent):
-    """What a search asked in each of its steps, for one question or for a batch.
+    """The requests of each step of a search, for one question or for a batch.
 
     Attributes
     ----------
     questions, hits : int
     steps : list of dict
-        A dictionary for each call of a backend, with its step, what was asked for (`request`), the `operators` that asked, how
-        many `questions` and `nodes`, and the `seconds`: :meth:`graph_retrievers.search.driver.Trace.records`.
+        One dictionary per call of a backend, with its step, the `request`, the `operators` that made it, the numbers of
+        `questions` and `nodes`, and the `seconds`; see :meth:`graph_retrievers.search.driver.Trace.records`.
     """
 
     questions: int
@@ -66,50 +66,50 @@ class GraphSearchEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name that handlers know the event by."""
+        """Return the name by which handlers know the event."""
         return "GraphSearchEvent"
 
 
 # Vectors whose lengths differ from 1 by less are unit vectors.
 _UNIT = 1e-3
-# Searches until all nodes are looked up in a document store, of which many have been deleted.
+# Number of searches before all nodes are looked up in a document store from which many have been deleted.
 _ATTEMPTS = 3
 
 
 class GraphRetriever(BaseRetriever):
-    """Any retriever of the engine, or one of your own.
+    """Any retriever of the engine, or your own.
 
     Parameters
     ----------
     retriever : RetrieverProtocol
-        A composition of operators on an index (:class:`graph_retrievers.retrievers.retriever.Retriever`), a retriever that
-        works inside a graph database (:class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`), or an object of your
-        own with the same methods (see :class:`graph_retrievers.retrievers.protocol.RetrieverProtocol`).
+        A composition of operators on an index (:class:`graph_retrievers.retrievers.retriever.Retriever`), a retriever that works
+        inside a graph database (:class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`), or your own object with the
+        same methods (see :class:`graph_retrievers.retrievers.protocol.RetrieverProtocol`).
     similarity_top_k : int, optional
-        Nodes to return; 0 returns none. By default the engine retriever's own k, usually 10: LlamaIndex' 2 would cut off
-        the further hops that a graph is searched for. Chains and facts come behind the nodes.
+        Nodes to return; 0 returns none. By default the engine retriever's own k, usually 10, because the default of LlamaIndex,
+        2, would cut off the later hops of a graph search. Chains and facts follow the nodes.
     embed_model : BaseEmbedding, optional
-        Embeds queries; what :func:`graph_retrievers.signals.embedding.as_embedding` takes will do too. By default the model of
-        the engine retriever or its index is used, and ``Settings.embed_model`` for an index that has none. It is asked only if
-        the engine reads the query's vector and the ``QueryBundle`` brings none.
+        Embeds queries; also anything that :func:`graph_retrievers.signals.embedding.as_embedding` accepts. By default the model
+        of the engine retriever or its index, and ``Settings.embed_model`` for an index without one. It is called only if the
+        engine needs the query's vector and the ``QueryBundle`` has none.
     filters : MetadataFilters, mapping or callable, optional
-        Which nodes may be *returned*; traversal may pass through others. The engine's own filters are taken too
-        (see :func:`graph_retrievers.graph.filters.filter_mask`); inside a database only those that are mappings.
+        Which nodes may be *returned*; a traversal may pass through others. The engine's own filters are accepted too (see
+        :func:`graph_retrievers.graph.filters.filter_mask`), in a database only as mappings.
     seed_filters, traversal_filters : MetadataFilters, mapping or callable, optional
-        Which nodes may start a traversal, and which may be walked to.
+        At which nodes a traversal may start, and which it may visit.
     scope : MetadataFilters, mapping or callable, optional
-        Which nodes there are at all: all three filters in one, and no other node has a part in a score (see
+        Which nodes are searched. It acts as all three filters, and no other node influences a score (see
         :meth:`graph_retrievers.index.GraphIndex.within`).
     nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
-        The nodes the index was made of. Hits are then copies of these; otherwise they are made of what the index holds: text,
-        metadata, excluded keys, templates and relationships. A document store is asked at each query: of the nodes that
-        LlamaIndex nodes were made into, those it does not hold are not returned, and others take their places.
+        The nodes from which the index was built. Hits are then copies of them; otherwise hits are made from the contents of the
+        index: text, metadata, excluded keys, templates and relationships. A document store is read at each query; a node made
+        from a LlamaIndex node that is no longer in the store is not returned, and others take its place.
     inputs : mapping from str to callable, optional
-        What the engine retriever reads besides the query, such as ``entities`` or ``plan``: from the name of an input to
-        a function of the query. LlamaIndex has no other place for it where it calls a retriever itself.
+        Other inputs of the engine retriever, such as ``entities`` or ``plan``: maps the name of an input to a function of the
+        query. When LlamaIndex itself calls a retriever, there is no other way to pass them.
     provenance : bool, default True
-        Whether :func:`~llama_graph_retrievers.provenance` tells how each hit was found. It is kept beside the metadata, so
-        that hashes of nodes, by which a ``QueryFusionRetriever`` merges them, do not depend on the query.
+        Whether :func:`~llama_graph_retrievers.provenance` returns how each hit was found. It is not part of the metadata, so the
+        hashes by which a ``QueryFusionRetriever`` merges nodes do not depend on the query.
     callback_manager, object_map, objects, verbose : optional
         As for every LlamaIndex retriever. `objects` are returned (and followed) like `nodes`.
 
@@ -118,13 +118,14 @@ class GraphRetriever(BaseRetriever):
     engine : RetrieverProtocol
         The engine retriever.
     index : GraphIndex or None
-        The index that the engine retriever searches, where it has one.
+        The index that the engine retriever searches, if it has one.
 
     Notes
     -----
-    Spaces and line breaks around a query, which ``RetrieverTool`` adds, are dropped. Asynchronous calls await the engine
-    retriever's ``aretrieve_batch`` where it has one, as those that ask a database do, and otherwise run in a thread. Where the
-    vectors of an index have unit length, so has that of the query: scores of a vector search are cosines, as in LlamaIndex.
+    Spaces and line breaks around a query, which ``RetrieverTool`` adds, are removed. Asynchronous calls await the engine
+    retriever's ``aretrieve_batch`` if it has one, as retrievers on a database do, and otherwise run in a thread. If the vectors
+    of an index have unit length, the query vector is scaled to unit length too, so that scores of vector search are cosines, as
+    in LlamaIndex.
 
     Examples
     --------
@@ -188,7 +189,7 @@ class GraphRetriever(BaseRetriever):
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
 
     def __repr__(self) -> str:
-        """Return the class, the engine retriever where the class does not say it, the sizes of the graph and k."""
+        """Return the class, the engine retriever if the class does not name it, the sizes of the graph and k."""
         engine = [] if hasattr(type(self), "engine_class") else [self.engine.name]
         sizes = [] if self.index is None else [f"{len(self.index)} nodes", f"{self.index.graph.num_edges} edges"]
         return f"{type(self).__name__}({', '.join([*engine, *sizes, f'similarity_top_k={self.similarity_top_k}'])})"
@@ -196,7 +197,7 @@ class GraphRetriever(BaseRetriever):
     def _read(self, filters: MetadataFilters | Filter) -> Filter:
         if self.index is None:
             return engine_filter(filters)
-        # Worked out once: the index never changes, and every query would pay for it.
+        # Computed once: the index never changes, and every query would pay for it.
         return filter_mask(self.index.graph, engine_filter(filters, self.index.graph))
 
     @property
@@ -225,14 +226,14 @@ class GraphRetriever(BaseRetriever):
         ----------
         index : GraphIndex
         system : str or Operator, optional
-            A name of :func:`graph_retrievers.systems.registry.retriever_names`, or operators of your own. By default what
-            measured best on indexes with the signals of this one, mostly WalkFusion: see
+            A name from :func:`graph_retrievers.systems.registry.retriever_names`, or your own operators. By default the system
+            with the best results on indexes with the same signals, usually WalkFusion; see
             :func:`graph_retrievers.systems.registry.default_retriever`.
         published : bool, default False
-            Whether the system is configured as its paper or its published code does it: see
+            Whether to configure the system as in its paper or its published code; see
             :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
         **options
-            Keywords of the class, and of the engine's class.
+            Keywords of this class and of the engine's class.
 
         Examples
         --------
@@ -245,7 +246,7 @@ class GraphRetriever(BaseRetriever):
 
     @classmethod
     def load(cls, index: GraphIndex, folder: str | Path, **options: Unpack[Options]) -> Self:
-        """Return what ``graph-retrievers tune`` chose and wrote to a folder, on an index; `options` are keywords of the class."""
+        """Return the retriever that ``graph-retrievers tune`` wrote to a folder, on an index; `options` are class keywords."""
         return cls(load_retriever(index, folder), **options)
 
     @classmethod
@@ -278,33 +279,33 @@ class GraphRetriever(BaseRetriever):
         show_progress: bool = False,
         **options: Unpack[DefaultsOptions],
     ) -> Self:
-        """Return a retriever on an index, or over nodes whose index is built on the way.
+        """Return a retriever on an index, or build an index of nodes and return a retriever on it.
 
         Parameters
         ----------
         index : GraphIndex or VectorStoreIndex, optional
-            The nodes of a ``VectorStoreIndex`` are taken with the vectors of its store (see
+            The nodes of a ``VectorStoreIndex`` are read with the vectors of its store (see
             :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries. The edges of an
-            ``IndexStore`` below it are not taken: ``GraphRetriever(StoreRetriever(store))`` searches these.
+            ``IndexStore`` below it are not used; to search them, use ``GraphRetriever(StoreRetriever(store))``.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
             Exactly one of the three.
         embed_model : BaseEmbedding, optional
-            Embeds nodes that bring no ``embedding``, and queries; a log line says how many nodes are embedded.
-            ``Settings.embed_model`` is asked only where vectors are needed and this is None.
+            Embeds queries, and nodes without an ``embedding``; the number of embedded nodes is logged. ``Settings.embed_model``
+            is used only if vectors are needed and this is None.
         edges : edges, edge specifications or callables, optional
-            What links the nodes (see :func:`graph_retrievers.construction.edges.build_edges`); by default their own
-            relationships, which edges that are given replace. Not for a ``GraphIndex``, which has its edges.
+            How the nodes are linked (see :func:`graph_retrievers.construction.edges.build_edges`); by default by their own
+            relationships, which are not used if `edges` are given. Not for a ``GraphIndex``, which already has edges.
         relevance : object, optional
             Relevance model, such as the name or folder of a cross-encoder; by default the index's own, or the dot
             product of the vectors.
         title_key : str, optional
-            Metadata field of the nodes' titles, "" for none: results and paths are called by them. By default ``title``, and of a
-            node without it ``header_path`` or ``file_name``. Not for a ``GraphIndex``, which has its titles.
+            Metadata field with the nodes' titles, "" for none; results and paths show them. By default ``title``, or
+            ``header_path`` or ``file_name`` for a node without it. Not for a ``GraphIndex``, which already has titles.
         device : str or torch.device, optional
-            Where the index lives; the CPU, or where a given index is, by default.
+            Device of the index; by default the CPU, or the device of a given index.
         show_progress : bool, default False
-            Progress bars while nodes are embedded and indexed.
+            Whether to show progress bars while nodes are embedded and indexed.
         **options
             Keywords of :meth:`from_index`.
 
@@ -317,9 +318,9 @@ class GraphRetriever(BaseRetriever):
 
         Notes
         -----
-        Vectors are those LlamaIndex makes: a node's own ``embedding``, or the embedding of its content with the
-        metadata meant for embedding (``MetadataMode.EMBED``), scaled to unit length, since LlamaIndex compares by cosine.
-        BM25 and relevance models read the title and the plain text, as on every other index.
+        Vectors are those of LlamaIndex: a node's own ``embedding``, or the embedding of its content with the metadata meant for
+        embedding (``MetadataMode.EMBED``), scaled to unit length, because LlamaIndex compares by cosine. BM25 and relevance
+        models read the title and the plain text, as on every other index.
 
         Examples
         --------
@@ -371,7 +372,7 @@ class GraphRetriever(BaseRetriever):
         made = GraphIndex.from_documents(
             listed,
             title_key=title_key,
-            # Those without a walk need no edges, and a retriever that walks says itself that there are none.
+            # Retrievers without a walk need no edges, and those with a walk report missing edges themselves.
             edges=default_edges(listed) if edges is None else edges,
             device=device,
             embedding=embed_model if vectors is not None else None,
@@ -395,7 +396,7 @@ class GraphRetriever(BaseRetriever):
         own = keywords_of(GraphRetriever.__init__, GraphRetriever.from_index, GraphRetriever.from_defaults) - {"system"}
         if (system := getattr(cls, "system", None)) is None:
             own, system = own | {"system"}, options.get("system")
-        # Which system it will be where none is named depends on the index.
+        # If no system is named, the default depends on the index.
         names = retriever_names() if system is None else [system]
         taken = [engine_knobs(Retriever if isinstance(name, Operator) else retriever_class(name)[0]) for name in names]
         others = [name for name in options if not any(name in knobs for knobs in taken)]
@@ -416,19 +417,19 @@ class GraphRetriever(BaseRetriever):
 
     @dispatcher.span
     def retrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
-        """Return the nodes of each query; the engine runs all of them together.
+        """Return the nodes of each query; the engine runs all queries together.
 
         Parameters
         ----------
         queries : sequence of str or QueryBundle, length B
         **inputs
-            What else the engine retriever reads, one entry a query, such as ``entities=[["Ada Lovelace"], ...]``; in
-            place of what the class's `inputs` would say.
+            Other inputs of the engine retriever, one entry per query, such as ``entities=[["Ada Lovelace"], ...]``; they replace
+            those of the retriever's `inputs`.
 
         Returns
         -------
         list of list of NodeWithScore, length B
-            What ``retrieve`` gives for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
+            What ``retrieve`` returns for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
         """
         bundles = _started(queries)
         found = zip(bundles, self._search(bundles, inputs), strict=True)
@@ -476,7 +477,7 @@ class GraphRetriever(BaseRetriever):
         return texts, {"vectors": self._vectors(bundles), **made, **inputs}
 
     def _filter(self, gone: set[str]) -> dict[str, Any]:
-        """Return the filters of a call of the engine, which is not to return the nodes of some ids."""
+        """Return the filters for a call of the engine that must not return the nodes with some ids."""
         given, others = self._filters.get("filter"), {"$id": {"$nin": sorted(gone)}}
         if not gone or not (self.index is not None or given is None or isinstance(given, Mapping)):
             return self._filters
@@ -486,7 +487,7 @@ class GraphRetriever(BaseRetriever):
         return self._filters | {"filter": others if given is None else {"$and": [given, others]}}
 
     def _originals(self, results: Sequence[Hits]) -> tuple[dict[str, BaseNode], set[str]]:
-        """Return the original nodes of hits by their ids, and the ids of those that a document store holds no longer."""
+        """Return the original nodes of hits by their ids, and the ids of those that are no longer in the document store."""
         known: dict[str, BaseNode] = {}
         missing: set[str] = set()
         live = any(lookup.live for lookup in self._lookups)
@@ -494,7 +495,7 @@ class GraphRetriever(BaseRetriever):
             if (node := self._original(hit.id)) is not None:
                 known[hit.id] = node
             elif live and "class_name" in hit.origin:
-                # Made of a node of LlamaIndex; others, such as entities, may never have been in the store.
+                # Made from a node of LlamaIndex; others, such as entities, may never have been in the store.
                 missing.add(hit.id)
         return known, missing
 
@@ -503,7 +504,7 @@ class GraphRetriever(BaseRetriever):
         return next((node for node in found if node is not None), None)
 
     def _gone(self, missing: set[str], attempt: int) -> set[str]:
-        """Return nodes that are not to be searched again: those missing, after some attempts all that the store does not hold."""
+        """Return the nodes to exclude from the next search: those missing, after some attempts all that are not in the store."""
         if attempt < _ATTEMPTS or self.index is None:
             return missing
         graph = self.index.graph
@@ -513,7 +514,7 @@ class GraphRetriever(BaseRetriever):
     def _vectors(self, bundles: list[QueryBundle]) -> Any:
         bare = sum(bundle.embedding is None for bundle in bundles)
         if self._model is None and self.index is None and bare in (0, len(bundles)):
-            # Nothing says that this engine retriever reads vectors, or that it cannot make them itself.
+            # It is not known whether this engine retriever reads vectors, or computes them itself.
             return None if bare else [bundle.embedding for bundle in bundles]
         return QueryVectors(bundles, self._model, unit=self._compares_by_cosine)
 

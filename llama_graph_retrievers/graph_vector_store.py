@@ -1,4 +1,4 @@
-"""GraphVectorStore: an index store as a LlamaIndex vector store, so that an index of LlamaIndex keeps it up to date."""
+"""GraphVectorStore: an index store as a LlamaIndex vector store, which an index of LlamaIndex keeps up to date."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class GraphVectorStore(BasePydanticVectorStore):
     """An :class:`~graph_retrievers.index.IndexStore` as a LlamaIndex vector store.
 
     ``insert``, ``refresh_ref_docs``, ``update_ref_doc`` and ``delete_ref_doc`` of a ``VectorStoreIndex`` on it change the graph
-    too: nodes come and go with their edges, by default their relationships. Each call is on the disk when it returns. A
-    :class:`~graph_retrievers.systems.store_retriever.StoreRetriever` in a :class:`~llama_graph_retrievers.GraphRetriever`
-    searches what the store holds at the moment of the query.
+    too: nodes are added and deleted with their edges, by default their relationships. Each change is on disk when its call
+    returns. A :class:`~graph_retrievers.systems.store_retriever.StoreRetriever` in a
+    :class:`~llama_graph_retrievers.GraphRetriever` searches the contents of the store at the time of the query.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ class GraphVectorStore(BasePydanticVectorStore):
 
     Notes
     -----
-    A ``VectorStoreIndex`` keeps an ``IndexNode`` itself and then asks every store for the nodes that it keeps and no others; where
-    an index has nodes of other classes too, make it with ``store_nodes_override=True``.
+    A ``VectorStoreIndex`` keeps an ``IndexNode`` itself, and then asks the store only for the nodes that it keeps. If an index
+    also has nodes of other classes, make it with ``store_nodes_override=True``.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class GraphVectorStore(BasePydanticVectorStore):
         return self._store
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Add nodes with their vectors, or replace those of the same ids; return the ids."""
+        """Add nodes with their vectors, or replace those with the same ids; return the ids."""
         self._store.update(upsert=list({node.node_id: node for node in nodes}.values()))
         return [node.node_id for node in nodes]
 
@@ -104,7 +104,7 @@ class GraphVectorStore(BasePydanticVectorStore):
         return await asyncio.to_thread(self.add, nodes)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Delete the nodes of a document, and their edges; a document that the store does not hold is skipped."""
+        """Delete the nodes of a document and their edges; a document that is not in the store is skipped."""
         try:
             self._store.update(delete_sources=[ref_doc_id])
         except UnknownNodeError:
@@ -115,14 +115,14 @@ class GraphVectorStore(BasePydanticVectorStore):
         await asyncio.to_thread(self.delete, ref_doc_id)
 
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any) -> None:
-        """Delete nodes that have one of some ids and pass filters, and their edges; an empty list of ids deletes none."""
+        """Delete the nodes with the given ids that pass the filters, and their edges; an empty list of ids deletes none."""
         while len(self._store):
             graph = self._store.index.graph
             ids = [graph.ids[row] for row in _rows(graph, node_ids, filters)]
             try:
                 return self._store.update(delete=ids)
             except UnknownNodeError:
-                # Another process was faster; the store has taken over what it left.
+                # Another process was faster; the store has loaded its changes.
                 continue
 
     async def adelete_nodes(
@@ -140,7 +140,7 @@ class GraphVectorStore(BasePydanticVectorStore):
         await asyncio.to_thread(self.clear)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Return the nodes that have one of some ids and pass filters, with their vectors, in the order of the store."""
+        """Return the nodes with the given ids that pass the filters, with their vectors, in the order of the store."""
         if not len(self._store):
             return []
         index = self._store.index
@@ -162,9 +162,9 @@ class GraphVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Return the nearest nodes by vectors, by BM25 (``text_search``) or by both (``hybrid``).
 
-        Ids of nodes and documents that are None or empty leave the choice to the filters: an index of LlamaIndex asks a store that
-        keeps texts with an empty list. In a hybrid search ``alpha`` weighs the vectors, and 1 - ``alpha`` the words;
-        ``hybrid_top_k`` goes before ``similarity_top_k``. Where nothing is found, a warning says why.
+        If the ids of nodes and documents are None or empty, only the filters apply, because an index of LlamaIndex passes an
+        empty list to a store that keeps texts. In a hybrid search, ``alpha`` weights the vectors and 1 - ``alpha`` the words;
+        ``hybrid_top_k`` takes precedence over ``similarity_top_k``. If nothing is found, a warning says why.
         """
         if query.mode not in _SYSTEMS:
             raise InvalidArgumentError(f"Mode {query.mode!r} is not one of {', '.join(mode.value for mode in _SYSTEMS)}.")
@@ -180,7 +180,7 @@ class GraphVectorStore(BasePydanticVectorStore):
                 options["weights"] = (fraction("alpha", query.alpha), 1 - query.alpha)
         vector = None if query.query_embedding is None else unit_vectors(check_vectors([query.query_embedding]))[0]
         retriever = build_retriever(_SYSTEMS[query.mode], index, backfill=False, **options)
-        # A search by vector alone does not read the words.
+        # A search only by vectors does not read the words.
         hits = retriever.retrieve(query.query_str or "a vector", k, vector=vector, filter=_asked(index.graph, query))
         if not hits:
             tell_nothing_found(hits.notes)
@@ -193,7 +193,7 @@ class GraphVectorStore(BasePydanticVectorStore):
 
 
 def _rows(graph: CorpusGraph, node_ids: list[str] | None, filters: MetadataFilters | None) -> list[int]:
-    """Return the rows of nodes that have one of some ids, None for all, and pass filters: in order."""
+    """Return the rows, in order, of the nodes with the given ids (None for all) that pass the filters."""
     passed = None if filters is None else filter_mask(graph, engine_filter(filters, graph))
     if node_ids is None:
         return list(range(len(graph))) if passed is None else passed.nonzero().flatten().tolist()
@@ -201,7 +201,7 @@ def _rows(graph: CorpusGraph, node_ids: list[str] | None, filters: MetadataFilte
 
 
 def _asked(graph: CorpusGraph, query: VectorStoreQuery) -> Tensor | None:
-    """Return which nodes a query may find: Tensor, shape [N], bool, None for all."""
+    """Return which nodes a query may find: Tensor, shape [N], bool, or None for all."""
     if not (query.node_ids or query.doc_ids or query.filters):
         return None
     chosen = torch.zeros(len(graph), dtype=torch.bool)

@@ -12,7 +12,7 @@ from graph_retrievers.graph.filters import Filter
 
 __all__ = ["engine_filter"]
 
-# A missing field is None to the engine, which answers as LlamaIndex does: it satisfies != and nin, and nothing else here.
+# The engine reads a missing field as None and answers as LlamaIndex does: it satisfies != and nin, and no other operator here.
 _SAME = {
     FilterOperator.EQ: "$eq",
     FilterOperator.NE: "$ne",
@@ -81,7 +81,7 @@ def _one(part: MetadataFilter, graph: CorpusGraph | None) -> dict[str, Any]:
 
 
 def _insensitive(key: str, wanted: str, graph: CorpusGraph | None) -> dict[str, Any]:
-    """Return the nodes whose field holds a text in whatever case."""
+    """Return the nodes whose field contains a text, ignoring case."""
     if graph is None:
         raise InvalidArgumentError(
             f"Filter 'text_match_insensitive' on {key!r} works on an index in memory only; for this retriever use 'text_match', "

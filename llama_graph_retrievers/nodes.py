@@ -1,4 +1,4 @@
-"""From the engine's hits to LlamaIndex nodes, and from these to text for a language model."""
+"""Convert hits of the engine to LlamaIndex nodes, and nodes to text for a language model."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _logger = logging.getLogger(__name__)
 NodeSource = Iterable[BaseNode] | BaseDocumentStore | VectorStoreIndex
 """Where the nodes of an index are."""
 
-# Nodes of other classes, such as images, cannot be made of a text.
+# Nodes of other classes, such as images, cannot be made from a text.
 _CLASSES: dict[str, Any] = {kind.class_name(): kind for kind in (Document, IndexNode)}
 
 
 class NodeLookup:
-    """Finds the nodes of ids in a list of nodes, or in a document store as it is at that moment.
+    """Find nodes by id in a list of nodes, or in the current state of a document store.
 
-    Of a VectorStoreIndex, the nodes whose vectors a ``SimpleVectorStore`` holds at that moment are found; None knows no node. The
+    In a VectorStoreIndex, it finds the nodes whose vectors are currently in a ``SimpleVectorStore``; None contains no node. The
     nodes found are not copies. `live` says whether a node that is not found has been deleted.
     """
 
@@ -62,7 +62,7 @@ class NodeLookup:
             self._held[node.node_id] = node
 
     def find(self, node: str) -> BaseNode | None:
-        """Return the node of an id, or None."""
+        """Return the node with an id, or None."""
         if self._store is None:
             return self._held.get(node)
         gone = self._vectors is not None and node not in self._vectors.data.embedding_dict
@@ -70,7 +70,7 @@ class NodeLookup:
 
 
 def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
-    """Return a copy of a node with more metadata, which neither embedding models nor language models are shown."""
+    """Return a copy of a node with additional metadata that are hidden from embedding models and language models."""
     hidden = {
         name: list(dict.fromkeys([*getattr(node, name), *added]))
         for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
@@ -79,18 +79,18 @@ def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
 
 
 def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
-    """Return a copy of a node that :func:`provenance` says `said` of; its hash is that of the node."""
+    """Return a copy of a node for which :func:`provenance` returns `said`; it has the hash of the node."""
     names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
     copied = {name: deepcopy(getattr(node, name)) for name in names}
-    # Not metadata: LlamaIndex tells nodes apart by a hash of these, and would take one node found in two ways for two.
+    # Not metadata: LlamaIndex distinguishes nodes by a hash of these, and one node found in two ways would count as two.
     return node.model_copy(update={**copied, "provenance": dict(said)})
 
 
 def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
-    """Return how a node was found, as the retriever that returned it noted it.
+    """Return how a node was found, as recorded by the retriever that returned it.
 
-    It is kept beside the node's fields, in its attribute ``provenance``. Copies of the node have it, whatever score they are
-    given; JSON and pickles do not.
+    It is kept in the node's attribute ``provenance``, not in a field. Copies of the node have it, also with other scores; JSON
+    and pickles do not.
 
     Parameters
     ----------
@@ -99,16 +99,16 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``{}`` for nodes of other retrievers, and of those with ``provenance=False``. Otherwise:
+        ``{}`` for nodes of other retrievers, and with ``provenance=False``. Otherwise:
 
-        - ``operator``: name of the operator that found it (``"Backfill"`` for what vector search filled up);
+        - ``operator``: name of the operator that found it (``"Backfill"`` if vector search added it to fill the list);
         - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
-        - ``similarity``: float, the cosine of the node and the question, where there is one (see
-          :class:`graph_retrievers.hits.Hit`): for a threshold;
-        - ``kind``, where it is not a node: "chain" or "fact";
-        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, where the retriever has them;
-        - ``ranks``: rank in each list of a fusion by its name, None where the list does not hold the node, from a fusion;
-        - ``notes``: list of str, what the retriever noted about the query, where there is anything.
+        - ``similarity``: float, the cosine of the node and the question, if available (see
+          :class:`graph_retrievers.hits.Hit`), for use with a threshold;
+        - ``kind``, if it is not a node: "chain" or "fact";
+        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, if the retriever has them;
+        - ``ranks``: for a fusion, the rank in each of its lists by name, None if the list does not contain the node;
+        - ``notes``: list of str, the retriever's notes on the query, if any.
 
     Examples
     --------
@@ -123,10 +123,10 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
 
 
 def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str] = (), say: bool = True) -> list[NodeWithScore]:
-    """Return the hits of one query as scored nodes; notes on an empty result are logged as a warning, as no node holds them.
+    """Return the hits of one query as scored nodes; notes on an empty result are logged as a warning, as no node can carry them.
 
-    `known` has the original nodes of some ids: copies of these are returned, otherwise nodes of what a hit holds; none of the ids
-    `gone` are. With `say`, :func:`provenance` tells how each was found.
+    `known` has the original nodes of some ids, of which copies are returned; other nodes are made from their hits. Nodes with an
+    id in `gone` are left out. With `say`, :func:`provenance` returns how each was found.
     """
     if not hits:
         tell_nothing_found(hits.notes)
@@ -139,30 +139,30 @@ def scored_nodes(hits: Hits, known: Mapping[str, BaseNode], gone: Collection[str
 
 
 def tell_nothing_found(notes: Sequence[str]) -> None:
-    """Log notes on an empty result as a warning; nothing without notes."""
+    """Log the notes on an empty result, if any, as a warning."""
     if notes:
         _logger.warning("Nothing was found: %s.", "; ".join(notes))
 
 
 def node_of(hit: Hit) -> BaseNode:
-    """Return the node that a hit was made of, as far as the index holds it: all but images, sounds and objects."""
+    """Return the node from which a hit was made, as far as the index contains it: all but images, sounds and objects."""
     origin, metadata = dict(hit.origin), dict(hit.metadata)
     made_of = origin.pop("class_name", "")
     kind = _CLASSES.get(made_of, TextNode)
     for name, value in (("title", hit.title), ("type", hit.type)):
-        # The metadata of a node of LlamaIndex is as it was.
+        # The metadata of a node of LlamaIndex is unchanged.
         if value and not made_of and metadata.setdefault(name, value) != value:
             metadata[f"node_{name}"] = value
     return kind(id_=hit.id, text=hit.text, metadata=metadata, **origin)
 
 
 def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_model: Any = None) -> str:
-    """Return what a retriever found as text for a language model: paths, facts and texts, as ``Hits.to_context`` writes them.
+    """Return retrieved nodes as text for a language model: paths, facts and texts, as ``Hits.to_context`` writes them.
 
     Parameters
     ----------
     nodes : iterable of NodeWithScore
-        Of a retriever with ``provenance=True``, in any selection and order; other nodes give their titles and texts alone.
+        From a retriever with ``provenance=True``, in any selection and order; other nodes contribute only titles and texts.
     question, language_model : optional
         For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
 
@@ -188,11 +188,11 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
 def _hit(scored: NodeWithScore) -> Hit:
     node, metadata, said = scored.node, scored.node.metadata, provenance(scored)
     path = NodePath.from_dict(said.get("path")) or NodePath((node.node_id,))
-    # The path to a passage of a property graph ends at what was read of it.
+    # The path to a passage of a property graph ends at what was extracted from it.
     own = path.titles and path.nodes[-1] == node.node_id
     title, type_ = path.titles[-1] if own else node_title(metadata), metadata.get("node_type", metadata.get("type"))
     found = Hit(node.node_id, node.get_content(), scored.score or 0.0, str(said.get("operator", "")), path)
     near = plain_context(said.get("context"))
-    # The first words of the text stand in for a title on paths only.
+    # The first words of the text replace a title on paths only.
     title = "" if title == label(node.node_id, "", found.text) else title
     return replace(found, title=title, type=str(type_ or ""), kind=str(said.get("kind", "node")), context=near)

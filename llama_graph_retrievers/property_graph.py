@@ -41,51 +41,50 @@ _LEAST = 0.1
 
 
 def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:
-    """Return max(cos(query, node), 0.1) for queries and node rows of shape [n]: [n], float64."""
+    """Return max(cos(query, node), 0.1) for queries and node rows of shape [n]: shape [n], float64."""
     return queries.cosines(batch, nodes).clamp(min=_LEAST)
 
 
 _Key = tuple[str, str, str]
-# Entities that a note names.
+# How many entities a note names.
 _NAMED = 3
 _NO_TRIPLETS = "among its entities, the property graph has no triplets"
 _INSTEAD = "extract some, or search its passages with VectorContextRetriever"
 
 
 class SpreadingActivationPGRetriever(BasePGRetriever):
-    """Facts of a property graph along which activation spreads from the entities of the question.
+    """Retrieve facts of a property graph by spreading activation from the entities of the question.
 
     A sub-retriever: ``index.as_retriever(sub_retrievers=[SpreadingActivationPGRetriever(index)])``. It returns the triplets on
-    the paths to the most activated entities and on the best chains, best first; with `include_text`, the text they were extracted
-    from comes with them, as from LlamaIndex' own sub-retrievers.
+    the paths to the most activated entities and on the best chains, best first. With `include_text`, they include the text from
+    which they were extracted, as with LlamaIndex' own sub-retrievers.
 
     Parameters
     ----------
     graph_store : PropertyGraphStore or PropertyGraphIndex
-        Read once, when the retriever is made; make another after the graph has changed. Of a ``PropertyGraphIndex``, the vector
-        store and the embedding model are taken too, where none are given.
+        Read once, when the retriever is created; create a new one after the graph has changed. The vector store and the embedding
+        model of a ``PropertyGraphIndex`` are used too, unless others are given.
     include_text, include_properties, include_text_preamble, callback_manager : optional
         As for every ``BasePGRetriever``.
     index : GraphIndex, optional
-        Index of the graph, if there is one, such as a saved one of
-        ``GraphIndex.from_nodes(*from_property_graph_store(graph_store), ...)``; by default it is made here.
+        An existing index of the graph, such as a saved one from
+        ``GraphIndex.from_nodes(*from_property_graph_store(graph_store), ...)``; by default it is built here.
     vector_store : BasePydanticVectorStore, optional
-        Where the vectors of the entities are, if not in the graph store: a ``PropertyGraphIndex`` keeps them in a vector store of
-        its own beside a ``SimplePropertyGraphStore``, and beside any graph store where it was given one. They are those of the
-        names and properties of the entities.
+        The store with the vectors of the entities, if they are not in the graph store. A ``PropertyGraphIndex`` keeps them in a
+        separate vector store with a ``SimplePropertyGraphStore``, or if it was given one. They are the vectors of the names and
+        properties of the entities.
     embed_model : BaseEmbedding, optional
-        Embeds the questions, and the entities that have no vector in either store, by their descriptions or facts;
-        ``Settings.embed_model`` if None. Not asked where an index is given that has vectors and a model. Vectors are compared by
-        cosine.
+        Embeds the questions, and the descriptions or facts of entities without a vector in either store; ``Settings.embed_model``
+        if None. Not used if the given index has vectors and a model. Vectors are compared by cosine.
     similarity_top_k : int, optional
-        Entities that paths are taken of; the engine's own k, 30, by default. An entity without an edge to another has no
-        triplet.
+        Number of entities whose paths are returned; by default the engine's own k, 30. An entity without an edge to another has
+        no triplet.
     entities : callable, optional
-        From a question to the names it mentions, or None where names of nodes that stand in it are to be found.
+        Maps a question to the names that it mentions; if None, names of nodes are looked up in the question.
     gate : str or callable, optional
-        How much activation an entity takes. By default its cosine with the question, and at least a tenth: an entity on the way
-        to the answer need not resemble the question, and few of a property graph have a description. ``"cosine"`` is the
-        published gate, which lets nothing pass where the cosine is 0.
+        How much activation an entity receives. By default its cosine with the question, but at least a tenth, because an entity
+        on the way to the answer need not be similar to the question, and few entities of a property graph have a description.
+        ``"cosine"`` is the published gate, which passes nothing where the cosine is 0.
     threshold : float, default 0.001
         Smallest activation that is passed on.
     **knobs
@@ -94,9 +93,10 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
 
     Notes
     -----
-    A triplet's score is the activation of the entity, or the mean activation of the chain, that it leads to: the best of
-    these. :func:`~llama_graph_retrievers.provenance` has the path from an entity of the question to that triplet, what found the
-    entity or chain, and notes on the question (no entity found, say). Of triplets without text, ``kind`` is "fact".
+    A triplet's score is the activation of the entity, or the mean activation of the chain, to which it leads; the best, if there
+    are several. :func:`~llama_graph_retrievers.provenance` has the path from an entity of the question to that triplet, the
+    operator that found the entity or chain, and notes on the question (for example, no entity found). The ``kind`` of triplets
+    without text is "fact".
 
     References
     ----------
@@ -161,11 +161,11 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                 bm25=False,
                 metric="cosine",
             )
-        # What vector search would fill up has no path, hence no triplet.
+        # Nodes that vector search adds to fill the list have no path, hence no triplet.
         options = {"chains": "hits", "passages": False, "backfill": False, "gate": half_open_gate, "threshold": 0.001, **knobs}
         self.engine = SpreadingActivation(index, **options | ({} if similarity_top_k is None else {"k": similarity_top_k}))
         self._models, self._entities = (embed_model, index.embedding), entities
-        # Those that a path can lead along: what a chunk mentions is not one, unless chunks of the index are walked through.
+        # Edges that a path can follow: a chunk's mention is not one, unless the walk passes through chunks of the index.
         chunks = options.get("passage_type", PASSAGE) if options["passages"] is False else None
         ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind != chunks}
         self._triplets: dict[_Key, Triplet] = {
@@ -196,11 +196,11 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         ]
 
     async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Return what :meth:`retrieve_from_graph` does, without blocking the event loop."""
+        """Return what :meth:`retrieve_from_graph` returns, without blocking the event loop."""
         return await in_thread(self.retrieve_from_graph, query_bundle)
 
     def _walked(self, hits: Hits) -> dict[_Key, Hit]:
-        """Return the triplets on the paths of hits, best first, each as the best hit it leads to with the path as far as itself."""
+        """Return the triplets on the paths of hits, best first, each as the best hit that it leads to, with the path so far."""
         found: dict[_Key, Hit] = {}
         for hit in sorted(hits, key=lambda hit: -hit.score):
             for place, step in enumerate(hit.path.steps(), 2):
@@ -210,7 +210,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         return found
 
     def _reasons(self, hits: Hits) -> Iterator[str]:
-        """Yield why no triplet is on the paths of hits; of no hits, the notes say it."""
+        """Yield the reasons why the paths of hits contain no triplet; if there are no hits, the notes give them."""
         if not self._triplets:
             yield _NO_TRIPLETS
         elif any(len(hit.path.nodes) > 1 for hit in hits):

@@ -18,18 +18,18 @@ __all__ = ["LlamaIndexVectors"]
 class LlamaIndexVectors:
     """The vectors of a LlamaIndex store, for a :class:`~graph_retrievers.stores.remote.RemoteIndex`.
 
-    Nodes of the graph have the ids of the LlamaIndex nodes, and the store compares by cosine. It is searched by ``query``, a query
-    at a time.
+    The nodes of the graph must have the ids of the LlamaIndex nodes, and the store must compare by cosine. It is searched by
+    ``query``, one query at a time.
 
     Parameters
     ----------
     store : BasePydanticVectorStore
-        ``SimpleVectorStore``, or a store whose ``get_nodes`` gives nodes with their ``embedding``, as that of Qdrant does.
+        ``SimpleVectorStore``, or a store whose ``get_nodes`` returns nodes with their ``embedding``, such as Qdrant's.
 
     Raises
     ------
     InvalidArgumentError
-        If the store gives no vectors by id: scores of neighbours are made of them.
+        If the store does not return vectors by id, which the scores of neighbours need.
 
     Examples
     --------
@@ -49,9 +49,9 @@ class LlamaIndexVectors:
         self._ids: list[str] | None = None
 
     def within(self, ids: Collection[str]) -> Self:
-        """Return the vectors of some ids, for a ``scope``: a search has them as ``node_ids``.
+        """Return a store restricted to some ids, for a ``scope``; a search passes them as ``node_ids``.
 
-        A store that does not read these, as some do not, is refused when its search finds another node.
+        Some stores ignore these; such a store is refused when its search finds another node.
         """
         made = copy(self)
         made._ids = list(ids)
@@ -64,7 +64,7 @@ class LlamaIndexVectors:
         return [list(found.ids or [node.node_id for node in found.nodes or ()]) for found in results]
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the vectors of ids; ids without a vector are left out."""
+        """Return the vectors of the given ids; ids without a vector are left out."""
         if isinstance(self.store, SimpleVectorStore):
             held = self.store.data.embedding_dict
             return {name: held[name] for name in ids if name in held}

@@ -25,12 +25,12 @@ dispatcher = instrumentation.get_dispatcher(__name__)
 
 
 class RerankingPostprocessor(BaseNodePostprocessor):
-    """A postprocessor that gives nodes new scores; a node id that comes twice counts once, at its first place.
+    """A postprocessor that gives nodes new scores; a repeated node id counts once, at its first place.
 
-    The nodes that came in are not changed. Emits ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
+    The input nodes are not changed. Emits ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
 
-    Copies and pickles have all arguments. ``to_dict`` has the fields, which JSON can hold; a warning names arguments it leaves out,
-    such as an index, and ``from_dict(data, index=...)`` takes them again.
+    Copies and pickles have all arguments. ``to_dict`` has only the fields, as values for JSON; a warning names the arguments that
+    it leaves out, such as an index. Pass these again to ``from_dict(data, index=...)``.
     """
 
     top_n: int = Field(default=10, ge=1, description="Nodes to return.")
@@ -40,7 +40,7 @@ class RerankingPostprocessor(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name that goes into ``to_dict``."""
+        """Return the class name for ``to_dict``."""
         return cls.__name__
 
     @abstractmethod
@@ -79,25 +79,25 @@ class RerankingPostprocessor(BaseNodePostprocessor):
         return NodeWithScore(node=node, score=score)
 
     def to_dict(self, **options: Any) -> dict[str, Any]:
-        """Return the fields and the name of the class; a warning names arguments that are left out."""
+        """Return the fields and the name of the class; a warning names the arguments that are left out."""
         if self._objects:
             names = " and ".join(self._objects)
             _logger.warning("%s.to_dict() leaves out its %s; pass them to from_dict again.", self.class_name(), names)
         return super().to_dict(**options)
 
     def __repr__(self) -> str:
-        """Return the fields, and the other arguments by their class."""
+        """Return the fields, and the classes of the other arguments."""
         fields = [f"{name}={getattr(self, name)!r}" for name in type(self).model_fields if name != "callback_manager"]
         objects = [f"{name}={type(value).__name__}" for name, value in self._objects.items()]
         return f"{type(self).__name__}({', '.join([*fields, *objects])})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the arguments that make the same postprocessor."""
+        """Return the arguments that create the same postprocessor."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return {"__dict__": fields | self._objects}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the postprocessor of its arguments."""
+        """Create the postprocessor from its arguments."""
         type(self).__init__(self, **state["__dict__"])
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -106,5 +106,5 @@ class RerankingPostprocessor(BaseNodePostprocessor):
 
 
 def as_embedded(node: BaseNode) -> Node:
-    """Return an engine node whose text is what LlamaIndex embeds of `node`."""
+    """Return an engine node whose text is what LlamaIndex embeds for `node`."""
     return Node(node.node_id, node.get_content(metadata_mode=MetadataMode.EMBED), metadata=dict(node.metadata))

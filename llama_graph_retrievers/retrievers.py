@@ -19,7 +19,7 @@ __all__ = ["IndexRetriever"]
 
 
 class IndexRetriever(GraphRetriever):
-    """A named system of the engine on an index; a subclass says which, and gets its keywords and documentation.
+    """A named system of the engine on an index; a subclass names it, and gets its keywords and documentation.
 
     >>> class Walk(IndexRetriever, system="ppr"):
     ...     "Personalized PageRank."
@@ -34,7 +34,7 @@ class IndexRetriever(GraphRetriever):
     """Its name in :func:`graph_retrievers.systems.registry.retriever_names`."""
 
     def __init_subclass__(cls, system: str = "", embeds_nodes: bool = True, **keywords: Any) -> None:
-        """Give a class that names a system the keywords and the documentation of the engine's class."""
+        """Add the keywords and the documentation of the engine's class to a class that names a system."""
         super().__init_subclass__(**keywords)
         if not system:
             return
@@ -70,7 +70,7 @@ class IndexRetriever(GraphRetriever):
     def from_index(cls, index: GraphIndex, *, published: bool = False, **options: Any) -> Self:  # type: ignore[override]
         """Return a retriever on an index; `options` are the keywords of the class.
 
-        With `published`, those that are not given are as in the paper or the published code of the system (see
+        With `published`, keywords that are not given have the values of the system's paper or published code (see
         :meth:`graph_retrievers.retrievers.retriever.Retriever.published`).
         """
         settings = published_settings(cls.engine_class, published)
@@ -79,7 +79,7 @@ class IndexRetriever(GraphRetriever):
 
 def _knobs(kind: type[Retriever]) -> list[Knob]:
     """Return the keywords of a named class: those of the engine's class, then those of every LlamaIndex retriever."""
-    # The class's own k, where it has one, stands before that of every retriever.
+    # The class's own k, if it has one, takes precedence over that of every retriever.
     k = next(knob.default for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name == "k")
     common = (Knob(o.name, int, k, o.doc) if o.name == "similarity_top_k" else o for o in class_knobs(GraphRetriever))
     return [*engine_knobs(kind).values(), *common]

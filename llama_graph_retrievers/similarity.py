@@ -1,4 +1,4 @@
-"""SimilarityCutoffPostprocessor: nodes near the question, whatever their scores."""
+"""SimilarityCutoffPostprocessor: keep nodes that are similar to the question, independent of their scores."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["SimilarityCutoffPostprocessor"]
 class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
     """Keep the nodes whose cosine with the question is large enough.
 
-    ``SimilarityPostprocessor`` of LlamaIndex compares scores, which are not cosines for most graph retrievers; this one compares
-    the ``similarity`` of :func:`~llama_graph_retrievers.provenance`. Nothing is embedded for it.
+    ``SimilarityPostprocessor`` of LlamaIndex compares scores, which are not cosines for most graph retrievers. This one compares
+    the ``similarity`` of :func:`~llama_graph_retrievers.provenance`, and embeds nothing.
 
     Parameters
     ----------
     similarity_cutoff : float, from -1 to 1
-        Nodes with a smaller similarity are dropped, and so are those without one among others, which have no vector.
+        Nodes with a smaller similarity are dropped, and so are nodes without one (no vector) if other nodes have one.
 
     Raises
     ------
     InvalidArgumentError
-        If none of the nodes has a similarity, such as those of a ``BM25Retriever`` or with ``provenance=False``.
+        If no node has a similarity, for example those of a ``BM25Retriever`` or with ``provenance=False``.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name that goes into ``to_dict``."""
+        """Return the class name for ``to_dict``."""
         return cls.__name__
 
     def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None) -> list[NodeWithScore]:

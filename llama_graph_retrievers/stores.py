@@ -1,4 +1,4 @@
-"""What the vector store of an index holds already: the nodes of a VectorStoreIndex, the vectors of a property graph's entities."""
+"""Read from existing vector stores: the nodes of a VectorStoreIndex, and the vectors of a property graph's entities."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _logger = logging.getLogger(__name__)
 def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
     """Return the nodes of an index, in the order of its vector store.
 
-    Their ``embedding`` is the vector of the store, for a ``SimpleVectorStore``, for a store that lists its nodes with it (as those
-    of Qdrant and LanceDB do), for Chroma, and for a faiss index that can reconstruct its vectors; otherwise None. Raises
+    Their ``embedding`` is the vector of the store for a ``SimpleVectorStore``, a store that lists its nodes with it (such as
+    those of Qdrant and LanceDB), Chroma, and a faiss index that can reconstruct its vectors; otherwise None. Raises
     InvalidArgumentError if the store cannot list its nodes.
     """
     store, held = index.vector_store, index.index_struct.nodes_dict
@@ -43,20 +43,20 @@ def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
 def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
     """Return the vectors of a property graph's entities in the vector store of its ``PropertyGraphIndex``, by entity.
 
-    Raises InvalidArgumentError if the store is none of those of :func:`index_nodes`, or cannot list its nodes.
+    Raises InvalidArgumentError if :func:`index_nodes` does not support the store, or it cannot list its nodes.
     """
     if not isinstance(store, BasePydanticVectorStore):
         raise InvalidArgumentError(f"vector_store is a {type(store).__name__}; expected a vector store of LlamaIndex.")
     if isinstance(store, SimpleVectorStore):
         return dict(store.data.embedding_dict)
     listed = _listed(store, "pass the graph store alone, and its entities are embedded")
-    # A store that keeps texts has nodes of its own, which name the entities.
+    # A store that keeps texts has its own nodes, which name the entities.
     found = ((node.metadata.get(VECTOR_SOURCE_KEY, node.node_id), node.embedding) for node in listed)
     return {entity: vector for entity, vector in found if vector is not None}
 
 
 def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
-    """Warn if the index store behind a vector store has edges that a graph, made of its nodes, has not."""
+    """Warn if the index store behind a vector store has edges that are not in a graph made from its nodes."""
     if not isinstance(store, GraphVectorStore) or not len(store.client):
         return
     theirs, ours = ({(e.source, e.target, e.relation) for e in g.edges()} for g in (store.client.index.graph, graph))
@@ -69,19 +69,19 @@ def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
 
 
 def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
-    """Return the nodes of a store that keeps them, with their vectors where it gives these."""
-    # A store that takes a limit has one of its own: 9,999 for Qdrant.
+    """Return the nodes of a store that keeps them, with their vectors if it returns these."""
+    # A store that takes a limit has a default: 9,999 for Qdrant.
     limit: dict[str, Any] = {"limit": 2**31 - 1} if "limit" in signature(store.get_nodes).parameters else {}
     try:
         nodes = list(store.get_nodes(node_ids=None, **limit))
     except Exception as error:
-        # Every store has its own way to say that it lists no nodes.
+        # Every store has its own error for this.
         raise InvalidArgumentError(
             f"A {type(store).__name__} does not list its nodes ({type(error).__name__}: {error}); {instead}."
         ) from error
     client: Any = store.client
     if type(client).__module__.startswith("chromadb.") and any(node.embedding is None for node in nodes):
-        # Chroma keeps the vectors, and its store lists the nodes without them.
+        # Chroma keeps the vectors, but its store lists the nodes without them.
         kept = client.get(include=["embeddings"])
         vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
         nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]

@@ -1,4 +1,4 @@
-"""The named systems of the engine as LlamaIndex retrievers; systems.pyi tells type checkers their arguments."""
+"""The named systems of the engine as LlamaIndex retrievers; systems.pyi declares their arguments for type checkers."""
 
 from __future__ import annotations
 
@@ -62,31 +62,31 @@ class WalkFusionRetriever(IndexRetriever, system="walk-fusion"):
 
 
 class SpreadingActivationRetriever(IndexRetriever, system="spreading"):
-    """Query-aware spreading activation on an index; ``inputs={"entities": function}`` names what a question is about."""
+    """Query-aware spreading activation on an index; ``inputs={"entities": function}`` names the entities of a question."""
 
 
 class LightRAGRetriever(IndexRetriever, system="lightrag"):
-    """LightRAG on an index; ``inputs={"keywords": function}`` gives keywords that are known."""
+    """LightRAG on an index; ``inputs={"keywords": function}`` passes known keywords."""
 
 
 class PathRAGRetriever(IndexRetriever, system="pathrag"):
-    """PathRAG on an index; ``inputs={"keywords": function}`` gives keywords that are known."""
+    """PathRAG on an index; ``inputs={"keywords": function}`` passes known keywords."""
 
 
 class GRAGRetriever(IndexRetriever, system="g-rag"):
-    """G-RAG on an index; :class:`~llama_graph_retrievers.GRAGPostprocessor` reranks what another retriever found."""
+    """G-RAG on an index; :class:`~llama_graph_retrievers.GRAGPostprocessor` reranks the results of another retriever."""
 
 
 class PathRerankingRetriever(IndexRetriever, system="path-reranking"):
-    """Path reranking on an index: a cross-encoder that reads each passage with the one it was reached from."""
+    """Path reranking on an index: a cross-encoder reads each passage with the one from which it was reached."""
 
 
 class LeSeGRRetriever(IndexRetriever, system="lesegr"):
-    """LeSeGR on an index; the ``context`` in the provenance of a node are the neighbours that gave it context."""
+    """LeSeGR on an index; the ``context`` in a node's provenance contains the neighbours that gave it context."""
 
 
 class GRetrieverRetriever(IndexRetriever, system="g-retriever"):
-    """G-Retriever on an index: the nodes of a subgraph that joins what matches."""
+    """G-Retriever on an index: the nodes of a subgraph that connects the matches."""
 
 
 class HippoRAGRetriever(IndexRetriever, system="hipporag"):
@@ -94,11 +94,11 @@ class HippoRAGRetriever(IndexRetriever, system="hipporag"):
 
 
 class LinearRAGRetriever(IndexRetriever, system="linear-rag"):
-    """LinearRAG on an index of texts, linked or not; ``inputs={"entities": function}`` gives the names in a question, if known."""
+    """LinearRAG on an index of texts, linked or not; ``inputs={"entities": function}`` passes the names in a question, if known."""
 
 
 class MoRRetriever(IndexRetriever, system="mor"):
-    """MoR on an index; ``inputs={"plan": function}`` or ``retrieve_batch(questions, plan=[...])`` give plans that are known."""
+    """MoR on an index; ``inputs={"plan": function}`` or ``retrieve_batch(questions, plan=[...])`` pass known plans."""
 
 
 class EagerRetriever(IndexRetriever, system="eager"):

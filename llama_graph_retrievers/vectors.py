@@ -1,4 +1,4 @@
-"""Vectors of LlamaIndex nodes and queries; those of queries are computed when first asked for, and stored back."""
+"""Vectors of LlamaIndex nodes and queries; those of queries are computed when first needed, and stored in the query."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
 class QueryVectors:
     """Vectors of B query bundles, computed only if they are read: a callable, and array-like of shape [B, d].
 
-    A bundle's own ``embedding`` is used where it has one. Otherwise its ``custom_embedding_strs`` (or the query) are embedded,
-    several strings by their mean as LlamaIndex does, and the vector is stored in the bundle for whatever reads it next. The first
-    of `models` that is not None embeds them, else ``Settings.embed_model``. With `unit`, vectors are scaled to unit length; those
-    in the bundles are not.
+    A bundle's own ``embedding`` is used if it has one. Otherwise its ``custom_embedding_strs`` (or the query) are embedded,
+    several strings by their mean as in LlamaIndex, and the vector is stored in the bundle for the next reader. The first of
+    `models` that is not None embeds them, else ``Settings.embed_model``. With `unit`, vectors are scaled to unit length; those in
+    the bundles are not.
 
     >>> vectors = QueryVectors([QueryBundle("loom"), QueryBundle("engine")], lambda texts: [[len(text), 1] for text in texts])
     >>> np.asarray(vectors).tolist()
@@ -49,7 +49,7 @@ class QueryVectors:
         return np.array(self._vectors(), dtype=dtype)
 
     def __call__(self, texts: Sequence[str]) -> list[Any]:
-        """Return one vector a text: list of sequences of length d. Texts other than the queries are embedded as they are."""
+        """Return one vector per text: list of sequences of length d. Texts other than the queries are embedded unchanged."""
         if [text.strip() for text in texts] != [bundle.query_str.strip() for bundle in self._bundles]:
             return self._embedded(list(texts))
         return self._vectors()
@@ -71,14 +71,14 @@ class QueryVectors:
 
 
 def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False) -> Tensor:
-    """Return one unit vector a node, float32, shape [n, d]: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
+    """Return one unit vector per node, float32, shape [n, d]: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
 
-    `embed_model`, ``Settings.embed_model`` if None, is asked only for nodes without a vector.
+    `embed_model`, or ``Settings.embed_model`` if None, embeds only nodes without a vector.
     """
 
     def embed(places: list[int]) -> Tensor:
         model = as_embedding(embed_model if embed_model is not None else default_embed_model())
-        # Metadata that are nested too deeply have no text.
+        # Metadata nested too deeply have no text.
         texts = [called(f"Node {place}", nodes[place].get_content, MetadataMode.EMBED) for place in places]
         return embed_texts(model, texts, show_progress)
 
@@ -88,7 +88,7 @@ def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: boo
 
 
 def default_embed_model() -> Any:
-    """Return ``Settings.embed_model``; MissingSignalError if there is none to be had."""
+    """Return ``Settings.embed_model``; raises MissingSignalError if there is none."""
     from llama_index.core import Settings
 
     try:
