@@ -89,6 +89,11 @@ def test_encodings(tmp_path):
     declared = '<meta charset="iso-8859-1"><h1>Café</h1><p>text'.encode("latin-1")
     write(tmp_path, a_html=declared, b_md="\ufeff# Bö\ntext")
     assert [node.title for node in read_folder(tmp_path)] == ["Café", "Bö"]
+    marked = "# Caf\u00e9 \u56fe\n<meta charset=latin-1>".encode("utf-16-be")
+    write(tmp_path, c_md=b"\xfe\xff" + marked, d_html="\u56fe<meta charset=latin-1>".encode("utf-16"))
+    assert [node.title or node.text for node in read_folder(tmp_path)][2:] == ["Caf\u00e9 \u56fe", "d"]
+    assert read_folder(tmp_path)[3].text == "\u56fe"
+    write(tmp_path, c_md="", d_html="")
     write(tmp_path, c_txt=b"caf\xe9")
     with pytest.raises(DatasetError, match=r"c\.txt cannot be read as UTF-8.*Convert it \(iconv.*begins with a dot"):
         read_folder(tmp_path)

@@ -298,6 +298,18 @@ class TestMarkdown:
         ]
         assert anchors(page)[1:] == expected[1:] and anchors(page)[0][0] == "Foo bar"
 
+    def test_no_text_lies_too_deep_to_be_read(self):
+        """The parser goes 20 levels deep, and a list has two of them."""
+        for depth in (1, 8, 9, 10, 11, 40, 300):
+            items = [f"{'  ' * level}- item{level} [to](page{level}.md)" for level in range(depth)]
+            page = read_markdown("\n".join([*items, "- behind", "", "# Head"]))
+            assert texts(page) == ["\n".join(f"- item{level} to" for level in range(depth)), "- behind", "Head"]
+            assert links(page) == [f"page{level}.md" for level in range(depth)]
+        for depth in (1, 17, 18, 19, 20, 300):
+            quote = "> " * depth
+            page = read_markdown(f"{quote}one\n{quote}\n{quote}two\n\nthree")
+            assert " ".join(texts(page)).replace(">", "").split() == ["one", "two", "three"]
+
     def test_a_link_by_reference_is_found_with_a_definition_from_elsewhere(self):
         assert links(read_markdown("see [x][1]")) == []
         known = reference_definitions("[1]: far.md\n")

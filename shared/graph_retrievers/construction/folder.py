@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
@@ -90,7 +91,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     InvalidArgumentError
         If `site` is not a URL.
     DatasetError
-        If the folder does not exist or has no such file or no text, or a file is not UTF-8 and does not declare another encoding.
+        If the folder does not exist or has no such file or no text, or a file is neither UTF-8 nor UTF-16
+        with its mark, and does not declare another encoding.
 
     Examples
     --------
@@ -174,7 +176,9 @@ def _is_generated(name: str) -> bool:
 def _read(path: Path) -> Page:
     raw = path.read_bytes()
     suffix = path.suffix.lower()
-    encoding = (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
+    # A mark at the beginning counts more than what is declared, as in browsers.
+    marked = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
+    encoding = marked or (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
     try:
         # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
         text = raw.decode(encoding, "strict" if encoding.startswith("utf-8") else "replace")

@@ -124,9 +124,27 @@ def _parser() -> Any:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")
+    parser.block.ruler.before("table", "deep", _deep)
     # Behind those of Markdown, so that "[[1]](address)" stays one of them.
     parser.inline.ruler.after("image", "wiki_link", _wiki_link)
     return parser
+
+
+def _deep(state: Any, begin: int, end: int, silent: bool) -> bool:
+    """Read what lies as deep as the parser goes as one paragraph, since it leaves out what lies deeper; a list has two levels."""
+    if state.level < state.md.options.maxNesting - 2:
+        return False
+    line = last = begin
+    while line < end and (state.isEmpty(line) or state.sCount[line] >= state.blkIndent):
+        last = last if state.isEmpty(line) else line
+        line += 1
+    for kind, nesting in (("paragraph_open", 1), ("inline", 0), ("paragraph_close", -1)):
+        token = state.push(kind, "p" if nesting else "", nesting)
+        token.map = [begin, last + 1]
+        if not nesting:
+            token.content, token.children = state.getLines(begin, last + 1, state.blkIndent, False).strip(), []
+    state.line = last + 1
+    return True
 
 
 def _wiki_link(state: Any, silent: bool) -> bool:
