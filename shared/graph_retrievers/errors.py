@@ -1,16 +1,16 @@
 """The exceptions of the package; all of them derive from :class:`GraphRetrieverError`.
 
-Each message says what was given, what was expected and how to fix it. Where Python has a built-in exception for the same
-mistake, the class derives from it too.
+Each message says what was given, what was expected and how to fix it. If Python has a built-in exception for the same mistake,
+the class also derives from it.
 """
 
 from typing import Any
 
 
 def shown(value: Any, length: int = 80) -> str:
-    """Return the repr of a value that a caller gave, at most `length` characters of it; its type where it has none.
+    """Return the repr of a value that a caller passed, cut to `length` characters, or its type if it has none.
 
-    Deeply nested lists, numbers of thousands of digits and objects of others may have none. A repr that is cut ends in "...".
+    Deeply nested lists, numbers of thousands of digits and foreign objects may have none. A repr that is cut ends in "...".
 
     Examples
     --------
@@ -39,7 +39,7 @@ class GraphRetrieverError(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Return the text of an error, behind its type where it is not of this package; the type alone if it has no text.
+    """Return the text of an error, after its type if the error is not of this package; only the type if it has no text.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class UnexpectedArgumentError(InvalidArgumentError, TypeError):
 
 
 class NothingToReadError(InvalidArgumentError):
-    """A source of edges that reads a metadata field, titles or relationships which no node has."""
+    """A source of edges reads a metadata field, titles or relationships that no node has."""
 
 
 class UnknownNodeError(GraphRetrieverError, KeyError):
@@ -89,7 +89,7 @@ class InvalidVectorError(GraphRetrieverError, ValueError):
 
 
 class TimeLimitError(GraphRetrieverError, TimeoutError):
-    """A retriever that has no answer when its ``time_limit`` is over; `trace` has what was asked until then."""
+    """A retriever has no answer when its ``time_limit`` ends; `trace` has the requests until then."""
 
     trace: Any = ()
 
@@ -103,11 +103,11 @@ class MissingSignalError(GraphRetrieverError, ValueError):
 
 
 class CorruptIndexError(GraphRetrieverError):
-    """A saved index whose files are missing, cut short or do not match their checksums."""
+    """A saved index whose files are missing, truncated or do not match their checksums."""
 
 
 class IndexWriteError(GraphRetrieverError, OSError):
-    """An index that cannot be written: the disk is full, or the folder may not be written to."""
+    """An index that cannot be written: the disk is full, or the folder is not writable."""
 
 
 class IndexVersionError(GraphRetrieverError):
@@ -127,7 +127,7 @@ class MissingDependencyError(GraphRetrieverError, ImportError):
 
 
 class DatasetError(GraphRetrieverError, ValueError):
-    """A dataset folder or file that cannot be read as one; the message names the file and the line."""
+    """A dataset folder or file that cannot be read; the message names the file and the line."""
 
 
 class InvalidPlanError(GraphRetrieverError, ValueError):
@@ -135,7 +135,7 @@ class InvalidPlanError(GraphRetrieverError, ValueError):
 
 
 class LanguageModelError(GraphRetrieverError):
-    """A language model failed or answered in a form that could not be read."""
+    """A language model failed, or its answer could not be parsed."""
 
 
 class DatabaseError(GraphRetrieverError):

@@ -50,38 +50,38 @@ class Hit:
     Attributes
     ----------
     id : str
-        The node's id; of a chain or fact the ids of its nodes, joined.
+        The node's id; for a chain or fact, the ids of its nodes, joined.
     text : str
         The node's text, the fact's text, the chain as text.
     score : float
-        The score that ordered it; comparable within one result only: see `similarity` for a threshold.
+        The score by which it was ranked; comparable only within one result. For a threshold, see `similarity`.
     operator : str
         Name of the operator that found it.
     path : NodePath
-        Path to it; of a chain or fact the nodes it joins.
+        Path to it; for a chain or fact, the nodes that it connects.
     title, type : str
     metadata : mapping
-        A copy of that of the node or edge.
+        A copy of the metadata of the node or edge.
     origin : mapping
-        A copy of that of the node (see :class:`~graph_retrievers.graph.corpus_graph.Node`).
+        A copy of the origin of the node (see :class:`~graph_retrievers.graph.corpus_graph.Node`).
     kind : {"node", "chain", "fact"}
     edge : Edge or None
         The edge of a fact.
     context : Subgraph
-        Of a node: the neighbours that gave it context, most important first, and the edges among them and the node. Empty for
+        For a node, the neighbours that gave it context, most important first, and the edges between them and the node. Empty for
         retrievers without contexts.
     ranks : mapping of str to int or None
-        Of a node from a fusion: its rank in each of the lists that were joined, from 1, by the name of the list; None where the
-        list does not hold it.
+        For a node from a fusion, its rank, from 1, in each of the fused lists, by the name of the list; None if the list does not
+        contain it.
     plain : callable, optional
-        Gives `plain_rank`.
+        Returns `plain_rank`.
     reason : str
-        Why the retriever searched as it did, where that depends on the graph, such as the form of ``WalkFusion``.
+        Why the retriever searched as it did, if that depends on the graph, such as the form of ``WalkFusion``.
     similarity : float or None
-        Cosine of the node's vector and the question's, from -1 to 1, whatever the score: comparable between questions, and between
-        retrievers on vectors of one model. Of a chain or fact the largest of its nodes. None where the index has no vectors, or the
-        node has none, and from a retriever that reads words and edges alone, such as ``BM25``, which does not embed the question
-        for it; there it needs the vector of the question (``retrieve(question, vector=...)``).
+        Cosine of the node's vector and the question's, from -1 to 1, independent of the score. It can be compared between
+        questions, and between retrievers with vectors of the same model. For a chain or fact, the largest of its nodes. None if
+        the index or the node has no vectors. A retriever that reads only words and edges, such as ``BM25``, does not embed the
+        question; there it is None unless the vector of the question is given (``retrieve(question, vector=...)``).
 
     Examples
     --------
@@ -114,18 +114,18 @@ class Hit:
 
     @property
     def plain_rank(self) -> int | None:
-        """The node's rank without the graph: in hybrid search, or in vector search or BM25 where the index has only one of them.
+        """The node's rank without the graph: in hybrid search, or in vector search or BM25 if the index has only one of them.
 
-        The filters are those of the call. None where the node is not among the first 100, for chains and facts, and where the
-        retriever does not read the graph. The first look makes this search for all queries of the batch.
+        The filters are those of the call. None if the node is not among the first 100, for chains and facts, and if the retriever
+        does not read the graph. The first access runs this search for all queries of the batch.
         """
         return None if self.plain is None else self.plain()
 
     def explain(self) -> str:
-        """Return in a few lines why the hit is there.
+        """Return a few lines that explain why the hit was found.
 
-        What found it; its rank in each list of a fusion; the path, and the texts of its edges; its rank without the graph
-        (:attr:`plain_rank`), where the retriever reads the graph; and `reason`.
+        They give the operator that found it; its rank in each list of a fusion; the path, and the texts of its edges; its rank
+        without the graph (:attr:`plain_rank`), if the retriever reads the graph; and `reason`.
 
         Examples
         --------
@@ -154,7 +154,7 @@ class Hit:
         return "\n".join(" ".join(line.split()) for line in filter(None, [*lines, self.reason]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the hit as a JSON-plain mapping; looks at :attr:`plain_rank`."""
+        """Return the hit as a mapping for JSON; it computes :attr:`plain_rank`."""
         return {
             **{name: getattr(self, name) for name in ("id", "score", "similarity", "title", "text", "type", "operator")},
             "path": self.path.to_dict(),
@@ -168,7 +168,7 @@ class Hit:
 
 
 class Hits(Sequence[Hit]):
-    """Hits of one query: at most k nodes, best first; behind them chains and facts, where the retriever was asked for them.
+    """Hits of one query: at most k nodes, best first, followed by chains and facts if these were requested.
 
     A slice is a Hits with the same notes.
 
@@ -176,13 +176,13 @@ class Hits(Sequence[Hit]):
     ----------
     hits : iterable of Hit
     notes : sequence of str, default ()
-        Messages for the user: a limit that cut the search short, a fallback that was taken.
+        Messages for the user: a limit that ended the search early, a fallback that was used.
     mentioned : mapping of str to Node, optional
         Nodes on paths that are not hits themselves, by id, for :meth:`subgraph`.
     edges : mapping of (source, target, relation) to Edge, optional
         The edges on paths with their content, for :meth:`subgraph`.
     trace : list of Asked, optional
-        What the batch of the query asked of index and models, step by step, and how long it took: a
+        The requests of the query's batch to index and models, step by step, with times: a
         :class:`~graph_retrievers.search.driver.Trace`, which prints as a table.
 
     Examples
@@ -225,7 +225,7 @@ class Hits(Sequence[Hit]):
 
     @property
     def trace(self) -> Trace:
-        """What was asked of index and models for the query and those of its batch, step by step."""
+        """The requests to index and models for the queries of the batch, step by step."""
         return self._trace
 
     @overload
@@ -247,7 +247,7 @@ class Hits(Sequence[Hit]):
         return iter(self.hits)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether another sequence holds the same hits; the notes of another Hits must be the same too."""
+        """Return whether another sequence contains the same hits; the notes of another Hits must be equal too."""
         if isinstance(other, Hits):
             return self.hits == other.hits and self.notes == other.notes
         return isinstance(other, (list, tuple)) and self.hits == tuple(other)
@@ -255,7 +255,7 @@ class Hits(Sequence[Hit]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Return the hits, one a line, and the notes."""
+        """Return the hits, one per line, and the notes."""
         lines = "".join(f"\n  {hit!r}," for hit in self.hits)
         notes = f", notes={list(self.notes)}" if self.notes else ""
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
@@ -281,20 +281,20 @@ class Hits(Sequence[Hit]):
     def to_context(self, question: str = "", language_model: Any = None) -> str:
         """Return the hits as text for a language model, in up to three parts; "" for no hits.
 
-        First the paths, one a line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge, and as
-        ``a -["name"]- b`` where a name leads on: the chains, or if there are none the paths to the hits, except those that begin a
-        longer one; those with a score of their own (``NodePath.score``) come last, the best at the end. Then the facts, then the
-        nodes in their order, each as ``- name (type): text``, without the type and text that a node does not have. Below a node
-        stands its context, if it has one: its neighbours in the same form, or in their place what `language_model` writes about
-        them and the node. Names, types and paths are written on one line, and further lines of a text are indented by four spaces
-        more than its name, so that no document can write an entry of the list.
+        First the paths, one per line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge, and as
+        ``a -["name"]- b`` where a shared name connects two nodes. These are the chains, or without chains the paths to the hits,
+        except those that are the beginning of a longer one; paths with a score (``NodePath.score``) come last, the best at the
+        end. Then the facts, then the nodes in their order, each as ``- name (type): text``; a missing type or text is left out. A
+        node is followed by its context, if it has one: its neighbours in the same form, or instead what `language_model` writes
+        about them and the node. Names, types and paths are written on one line, and the other lines of a text are indented by
+        four spaces more than its name, so that no document can imitate an entry of the list.
 
         Parameters
         ----------
         question : str, default ""
-            What the summaries are for.
+            The question that the summaries should help to answer.
         language_model : object, optional
-            Summarises each context with its node, one prompt each (see
+            Summarises each context with its node, with one prompt each (see
             :func:`graph_retrievers.signals.language.as_language_model`).
 
         Raises
@@ -315,9 +315,9 @@ class Hits(Sequence[Hit]):
         return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
 
     def subgraph(self) -> Subgraph:
-        """Return the nodes and edges that the hits name: hits, the nodes on their paths, their contexts, chains and facts.
+        """Return the nodes and edges of the hits: the hits, the nodes on their paths, their contexts, chains and facts.
 
-        Steps that no edge makes, such as those over a name that two texts share, are its ``names``.
+        Steps without an edge, such as those by a name that two texts share, are its ``names``.
         """
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
         for node in (node for hit in self.hits for node in hit.path.nodes):
@@ -383,9 +383,9 @@ def _rising(paths: list[tuple[NodePath, str]]) -> list[str]:
 
 
 def plain_provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
-    """Return how a hit was found, JSON-plain: what the framework packages say of it beside its text and metadata.
+    """Return how a hit was found, as values for JSON: what the framework packages add to its text and metadata.
 
-    `operator`, `path`; and where there is any: ``similarity``, ``kind`` ("chain" or "fact"), ``context``, ``ranks``, ``notes``.
+    `operator`, `path`; and if available ``similarity``, ``kind`` ("chain" or "fact"), ``context``, ``ranks``, ``notes``.
     """
     said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
     said |= {"similarity": hit.similarity} if hit.similarity is not None else {}
@@ -396,7 +396,7 @@ def plain_provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
 
 
 def plain_subgraph(context: Subgraph) -> dict[str, Any]:
-    """Return a context as JSON-plain lists under ``nodes`` and ``edges``."""
+    """Return a context as lists for JSON, with the keys ``nodes`` and ``edges``."""
     return {
         "nodes": [{"id": n.id, "title": n.title, "type": n.type, "text": n.text} for n in context.nodes],
         "edges": [[edge.source, edge.relation, edge.target] for edge in context.edges],
@@ -404,7 +404,7 @@ def plain_subgraph(context: Subgraph) -> dict[str, Any]:
 
 
 def plain_context(value: Any) -> Subgraph:
-    """Return the context that :func:`plain_subgraph` wrote as plain values; an empty one for anything else."""
+    """Return the context that :func:`plain_subgraph` wrote; an empty one for anything else."""
     try:
         nodes = tuple(Node(near["id"], near["text"], near["title"], near["type"]) for near in value["nodes"])
         return Subgraph(nodes, tuple(Edge(source, target, relation) for source, relation, target in value["edges"]))
@@ -432,13 +432,13 @@ def to_hits(
         Nodes that may be returned: titles and contents of other nodes on paths are hidden, and chains and facts with such a
         node are left out.
     plain : callable, optional
-        From the number of a query and the id of a node to `plain_rank`.
+        Maps the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
-        That of the retriever, for all hits that are nodes.
+        The reason of the retriever, for all hits that are nodes.
     alike : mapping of (int, int) to float or None, optional
         `similarity` by the number of the query and the row of the node.
     trace : Trace, optional
-        What the batch asked.
+        The requests of the batch.
     notes : sequence of sequence of str, length B, optional
 
     Returns

@@ -1,4 +1,4 @@
-"""What operators found for a batch of queries, as padded tensors: nodes, the trails to them, and other results."""
+"""Results of operators for a batch of queries, as padded tensors: nodes, the trails to them, and other results."""
 
 from __future__ import annotations
 
@@ -69,40 +69,40 @@ class Facts:
 class Ranking:
     """Ranked node lists of B queries as padded tensors on the index's device, with chains, facts and notes.
 
-    Use :meth:`of` to make one; pads are at the end of a row.
+    Use :meth:`of` to create one; pads are at the end of a row.
 
     Attributes
     ----------
     nodes : Tensor, shape [B, K], int64
         Node rows, best first; -1 pads.
     scores : Tensor, shape [B, K], float32
-        The scores that ordered them; -inf on pads.
+        The scores by which they are ranked; -inf on pads.
     trails : Tensor, shape [B, K, L], int64
-        Path to each node: the node rows from a seed to the node itself, which is last. -1 pads on the left.
+        Path to each node: the node rows from a seed to the node itself, which comes last. -1 pads on the left.
     origins : Tensor, shape [B, K], int64
         Index into `operators`: the operator that found the node.
     operators : tuple of str
         Names of the operators so far.
     relations : Tensor, shape [B, K, L - 1], int64, optional
-        Relation of each step of the trail, an index into ``CorpusGraph.relation_names``; -1 (None for all) stands for the first
-        row that joins the two nodes, and -2 - n for no row but the n-th name in the text of the first node
+        Relation of each step of the trail, an index into ``CorpusGraph.relation_names``; -1 (None for all) means the first row
+        that connects the two nodes, and -2 - n means no row but the n-th name in the text of the first node
         (:func:`graph_retrievers.graph.names.capitalized_names`, from 0).
     seed_scores : Tensor, shape [B, K], float32, optional
-        Score with which the first node of the trail was found; NaN where it is not known.
+        Score with which the first node of the trail was found; NaN if unknown.
     trail_scores : Tensor, shape [B, K], float32, optional
-        Score of the path that the trail leads along, from operators that score paths; NaN where it has none.
+        Score of the path of the trail, from operators that score paths; NaN if it has none.
     context : Tensor, shape [B, K, M], int64, optional
         Node rows of the neighbours that gave context to each node, in order of weight; -1 pads on the right.
     ranks : Tensor, shape [B, K, L], int64, optional
-        Rank of each node in each of the L lists that a fusion joined; 1 is first, 0 says that the list does not hold the node.
+        Rank of each node in each of the L lists of a fusion; 1 is first, 0 means that the list does not contain the node.
     lists : tuple of str, length L, or ()
         Names of these lists.
     chains : Chains, optional
     facts : Facts, optional
     notes : tuple of tuple of str, length B, or ()
-        Messages about each query: a search cut short by a limit, a fallback taken.
+        Messages about each query: a search ended early by a limit, a fallback used.
     touched : Tensor, shape [B], int64, optional
-        Number of nodes visited, where an operator counts them.
+        Number of nodes visited, if an operator counts them.
 
     Examples
     --------
@@ -145,9 +145,9 @@ class Ranking:
         operator : str
             Its name.
         trails : Tensor, shape [B, K, L], optional
-            By default the nodes are seeds: a trail is the node itself.
+            By default the nodes are seeds, and a trail is the node itself.
         **results
-            Further attributes of the class, such as ``facts``.
+            Other attributes of the class, such as ``facts``.
         """
         if nodes.shape != scores.shape or (nodes.numel() and nodes.is_floating_point()):
             shapes = f"{list(nodes.shape)} of {nodes.dtype} and {list(scores.shape)}"
@@ -164,7 +164,7 @@ class Ranking:
         return self.nodes.shape[0]
 
     def __repr__(self) -> str:
-        """Return the sizes, the operators and which results there are besides nodes."""
+        """Return the sizes, the operators and the kinds of other results."""
         beyond = [name for name in ("chains", "facts") if getattr(self, name) is not None]
         return f"Ranking(queries={len(self)}, width={self.width}, operators={list(self.operators)}, beyond_nodes={beyond})"
 

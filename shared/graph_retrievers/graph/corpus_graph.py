@@ -1,4 +1,4 @@
-"""The corpus graph: nodes with texts, relationship rows, and a simple undirected view of them."""
+"""The corpus graph: nodes with texts, relationship rows, and a simple undirected view of these."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Node:
     type : str, default ""
         Node type, for typed graphs.
     metadata : mapping, default {}
-        Any further values that JSON holds; filters read them. A graph keeps tuples and sets as lists, dates as ISO strings, and
+        Other values that JSON can represent; filters read them. A graph keeps tuples and sets as lists, dates as ISO strings, and
         so on: see :func:`graph_retrievers.graph.plain.plain`.
     origin : mapping, default {}
-        What the framework of a document keeps beside text and metadata, such as the keys that a LlamaIndex node hides from
-        language models. It is carried along and saved; neither signals nor filters read it. Under ``markdown`` stands what hits
-        show in place of the text: see :meth:`shown`.
+        What a framework stores for a document besides text and metadata, such as the keys that a LlamaIndex node hides from
+        language models. It is kept and saved, but signals and filters do not read it. ``markdown`` is the text that hits show
+        instead of `text`: see :meth:`shown`.
     embedding : array-like, shape [d], optional
-        Vector of the node, if it was computed elsewhere: an index takes it instead of embedding the node. A graph does not keep it.
+        Vector of the node, if already computed; an index uses it instead of embedding the node. A graph does not keep it.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Node:
     embedding: Any = field(default=None, compare=False, repr=False)
 
     def shown(self) -> Node:
-        """Return the node as hits show it: with the Markdown that its text was read from, if ``origin`` holds that.
+        """Return the node as hits show it: with the Markdown from which its text was read, if ``origin`` contains it.
 
         Examples
         --------
@@ -86,7 +86,7 @@ class Edge:
     Parameters
     ----------
     source, target : str
-        Ids of the nodes it joins.
+        Ids of the nodes that it connects.
     relation : str, default ""
         Name of the relation, such as "cites".
     weight : float, default 1.0
@@ -98,7 +98,7 @@ class Edge:
     Raises
     ------
     InvalidArgumentError
-        If a field is of another type, or the weight is out of range.
+        If a field has the wrong type, or the weight is out of range.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Edge:
 
     @classmethod
     def of(cls, edge: EdgeLike) -> Edge:
-        """Return an edge given as an :class:`Edge`, (source, target) or (source, target, relation)."""
+        """Return an edge from an :class:`Edge`, (source, target) or (source, target, relation)."""
         if isinstance(edge, Edge):
             return edge
         if isinstance(edge, str) or not isinstance(edge, Sequence) or not 2 <= len(edge) <= 3:
@@ -158,7 +158,7 @@ EdgeLike = Edge | tuple[str, str] | tuple[str, str, str]
 
 
 class Rows(NamedTuple):
-    """Relationship rows as arrays, see :class:`CorpusGraph`; texts and metadata are empty where no row has any."""
+    """Relationship rows as arrays, see :class:`CorpusGraph`; texts and metadata are empty if no row has any."""
 
     sources: np.ndarray
     targets: np.ndarray
@@ -172,10 +172,10 @@ class Rows(NamedTuple):
 class Incidence:
     """Relationship rows as seen from each node: a CSR matrix over both ends of every row.
 
-    `indptr`, shape [N + 1], int64, are its row pointers; the others have an entry for each of the 2R ends. `neighbors`, int32, are
-    the nodes at the other end, ascending within a node, and `relations`, int32, places in ``CorpusGraph.relation_names``. `forward`
-    is True where the row points from the node to the neighbour. `rows` are the relationship rows and `keys` ``node * N +
-    neighbour``, ascending, both int64.
+    `indptr`, shape [N + 1], int64, contains its row pointers; the others have an entry for each of the 2R ends. `neighbors`,
+    int32, are the nodes at the other end, ascending within a node, and `relations`, int32, indices into
+    ``CorpusGraph.relation_names``. `forward` is True where the row points from the node to the neighbour. `rows` are the
+    relationship rows and `keys` ``node * N + neighbour``, ascending, both int64.
     """
 
     indptr: Tensor
@@ -189,9 +189,9 @@ class Incidence:
 class CorpusGraph:
     """Nodes with texts, and the relations between them, on one device.
 
-    There are two views of the edges. *Relationship rows* keep what was given: direction, relation and parallel edges. The
-    *simple* view is the undirected graph without parallel edges and self loops, as CSR. FastInsight and GAR read the simple
-    view; PageRank, spreading activation and typed traversal read the rows.
+    There are two views of the edges. *Relationship rows* keep the edges as given: direction, relation and parallel edges. The
+    *simple* view is the undirected graph without parallel edges and self loops, as CSR. FastInsight and GAR read the simple view;
+    PageRank, spreading activation and typed traversal read the rows.
 
     Parameters
     ----------
@@ -200,12 +200,12 @@ class CorpusGraph:
     titles, types : sequence of str, length N, optional
         Name and type of each node; empty strings by default.
     metadata, origins : sequence of mapping, length N, optional
-        Those of each :class:`Node`; empty by default. Values are kept as JSON holds them: see
+        Those of each :class:`Node`; empty by default. Values are kept as values for JSON: see
         :func:`graph_retrievers.graph.plain.plain`.
     edges : iterable of Edge, (source, target) or (source, target, relation)
         Relationship rows by node id. Every id must be a node.
     include_titles : bool, default True
-        Whether signals read ``title + ". " + text``; the text alone where a title is empty.
+        Whether signals read ``title + ". " + text``; only the text if a title is empty.
     device : str or torch.device, optional
         Device of the tensors; the CPU by default.
 
@@ -221,11 +221,11 @@ class CorpusGraph:
         Relationship rows in the order given; `relations` is an index into ``relation_names``.
     weights : Tensor, shape [R], float32
     edge_texts, edge_metadata : list, length R
-        Texts and metadata of the rows; an empty list where no row has any.
+        Texts and metadata of the rows; an empty list if no row has any.
     node_types : Tensor, shape [N], int32
         Index into ``type_names``.
     cache : Cache
-        Results that depend on the graph alone.
+        Results that depend only on the graph.
 
     Raises
     ------
@@ -305,9 +305,9 @@ class CorpusGraph:
         return [dict(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
 
     def with_columns(self, columns: Mapping[str, list[Any]]) -> CorpusGraph:
-        """Return a graph of other nodes, given by ids, texts, titles, types, metadata and origins that need no check.
+        """Return a graph of other nodes, given by ids, texts, titles, types, metadata and origins that need no checks.
 
-        Its edges are still to be set.
+        Its edges must be set afterwards.
         """
         made = object.__new__(CorpusGraph)
         made.__dict__ |= {**columns, "include_titles": self.include_titles, "device": self.device}
@@ -399,7 +399,7 @@ class CorpusGraph:
 
     @property
     def has_edges(self) -> bool:
-        """Whether there is a relationship row."""
+        """Whether the graph has a relationship row."""
         return self.num_edges > 0
 
     def row(self, node: str) -> int:
@@ -414,7 +414,7 @@ class CorpusGraph:
         return Node(self.ids[row], self.texts[row], self.titles[row], self.types[row], self.metadata[row], self.origins[row])
 
     def content(self, row: int) -> str:
-        """Return what signals read of the node at `row`: title and text."""
+        """Return the text that signals read for the node at `row`: title and text."""
         title = self.titles[row] if self.include_titles else ""
         return f"{title}. {self.texts[row]}" if title else self.texts[row]
 
@@ -447,7 +447,7 @@ class CorpusGraph:
 
     @property
     def strength(self) -> Tensor:
-        """Tensor, shape [N], float32: sum of the weights of each node in the simple view; the degree where all weights are 1."""
+        """Tensor, shape [N], float32: sum of the weights of each node in the simple view; the degree if all weights are 1."""
 
         def make() -> Tensor:
             return torch.segment_reduce(self.edge_weights, "sum", offsets=self.indptr, initial=0.0)
@@ -459,7 +459,7 @@ class CorpusGraph:
         return self.adjacency(left, right) > 0
 
     def adjacency(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return the weight of the edge between pairs of nodes in the simple view, 0 where they are not linked.
+        """Return the weight of the edge between pairs of nodes in the simple view, 0 for pairs that are not linked.
 
         Parameters
         ----------
@@ -479,7 +479,7 @@ class CorpusGraph:
 
     @property
     def incidence(self) -> Incidence:
-        """Relationship rows seen from both of their ends; a self loop is seen once."""
+        """Relationship rows as seen from both ends; a self loop appears once."""
         return self.cache.get("incidence", self._incidence)
 
     def _incidence(self) -> Incidence:
@@ -496,20 +496,20 @@ class CorpusGraph:
         return Incidence(indptr, (keys % max(size, 1)).to(torch.int32), self.relations[rows], place & 1 == 0, rows, keys)
 
     def steps_between(self, near: Tensor, far: Tensor, relation: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the first relationship row that joins each of many pairs of nodes.
+        """Return the first relationship row that connects each of many pairs of nodes.
 
         Parameters
         ----------
         near, far : Tensor, shape [P], int64
             Node rows.
         relation : Tensor, shape [P], int64, optional
-            Index of the preferred relation in ``relation_names``; -1, and the default, for any. Where no row of that relation
-            joins the two nodes, the first row of any relation is returned.
+            Index of the preferred relation in ``relation_names``; -1, the default, for any. If no row of that relation connects
+            the two nodes, the first row of any relation is returned.
 
         Returns
         -------
         rows : Tensor, shape [P], int64
-            Relationship rows; -1 where no row joins the two nodes.
+            Relationship rows; -1 if no row connects the two nodes.
         forward : Tensor, shape [P], bool
             True where the row points from `near` to `far`, and for pairs without a row.
         """
@@ -534,7 +534,7 @@ class CorpusGraph:
         return order, keys[order]
 
     def edges(self, rows: Sequence[int] | None = None) -> list[Edge]:
-        """Return relationship rows as edges: those given, in their order, or all in the order in which they were given."""
+        """Return relationship rows as edges: the given rows in their order, or all rows in the order in which they were added."""
         chosen = range(self.num_edges) if rows is None else rows
         place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
         ends = torch.stack([column[place].long() for column in (self.sources, self.targets, self.relations)]).tolist()
@@ -545,7 +545,7 @@ class CorpusGraph:
         return list(map(Edge, *named, self.weights[place].tolist(), texts, metadata))
 
     def parallel_place(self, row: int) -> int:
-        """Return the place of a relationship row, from 1, among those of its relation from its source to its target."""
+        """Return the position of a relationship row, from 1, among the rows of its relation from its source to its target."""
         source, target = int(self.sources[row]), int(self.targets[row])
         _, entry = gather_rows(self.incidence.indptr, self.sources[row : row + 1].long())
         view = self.incidence
@@ -553,16 +553,16 @@ class CorpusGraph:
         return int((view.rows[entry][same] < row).sum()) + 1 if source != target else 1
 
     def edges_within(self, nodes: Sequence[int]) -> list[int]:
-        """Return the relationship rows whose ends are both among some node rows, ascending."""
+        """Return the relationship rows, ascending, of which both ends are among the given node rows."""
         chosen = torch.tensor(sorted(set(nodes)), dtype=torch.int64, device=self.device)
         _, entry = gather_rows(self.incidence.indptr, chosen)
         inside = torch.isin(self.incidence.neighbors[entry].long(), chosen)
         return torch.unique(self.incidence.rows[entry[inside]]).tolist()  # type: ignore[no-any-return]
 
     def edge_contents(self, rows: Sequence[int] | None = None) -> list[str]:
-        """Return what signals read of relationship rows (all by default): the text, or "source relation target" where it is empty.
+        """Return what signals read for relationship rows (all by default): the text, or "source relation target" if it is empty.
 
-        The ends are named by their titles, by their ids where a title is empty.
+        The ends are named by their titles, or by their ids if a title is empty.
         """
         chosen = range(self.num_edges) if rows is None else rows
         place = torch.tensor(chosen, dtype=torch.int64, device=self.device)

@@ -13,9 +13,9 @@ __all__ = ["NodePath", "SharedName"]
 
 @dataclass(frozen=True)
 class SharedName:
-    """A step of a path that no edge makes: the ids of the nodes that it leads from and to, and the name that leads on.
+    """A step of a path without an edge: the ids of its two nodes, and the name that connects them.
 
-    The name is in quotation marks, "" where none is known or may be shown.
+    The name is in quotation marks, or "" if none is known or may be shown.
     """
 
     near: str
@@ -32,18 +32,17 @@ class NodePath:
     nodes : tuple of str, length n >= 1
         Node ids; the last is the hit.
     relations : tuple of str, length n - 1
-        Relation of each step ("" where the edge has none). Where no edge joins the two nodes, the name that their texts share, in
+        Relation of each step ("" if the edge has none). If no edge connects the two nodes, the name that their texts share, in
         quotation marks, or "".
     forward : tuple of bool or None, length n - 1
-        True where the edge points along the path, False where it points back, None where no edge joins the two nodes.
+        True if the edge points along the path, False if it points back, None if no edge connects the two nodes.
     titles : tuple of str, length n, or ()
-        Titles of the nodes; "" where a node has none or may not be shown. Without a title, a node whose id is a UUID is called by
-        the first words of its text.
+        Titles of the nodes; "" if a node has none or may not be shown. A node without a title whose id is a UUID is named by the
+        first words of its text.
     texts : tuple of str, length n - 1, or ()
-        Texts of the edges; "" where an edge has none, or an end of it may not be shown. Two paths may be equal without them.
+        Texts of the edges; "" if an edge has none, or an end of it may not be shown. They are ignored when paths are compared.
     score : float or None
-        Score of the path it leads along, from retrievers that rank paths by themselves: a context lists those with the best last.
-        Two paths may be equal without it.
+        Score of the path, from retrievers that rank paths; a context lists the best last. It is ignored when paths are compared.
 
     Examples
     --------
@@ -65,7 +64,7 @@ class NodePath:
 
     @property
     def text(self) -> str:
-        """The path by titles, by ids where a node has no title."""
+        """The path by titles, or by ids if a node has no title."""
         named = zip(self.titles or self.nodes, self.nodes, strict=True)
         return self._written([title if title.strip() else node for title, node in named])
 
@@ -91,7 +90,7 @@ class NodePath:
             return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-plain lists under ``nodes``, ``relations``, ``forward`` and ``titles``, and ``score`` if the path has one."""
+        """Return a dictionary for JSON: ``nodes``, ``relations``, ``forward``, ``titles``, and ``score`` if the path has one."""
         names = ("nodes", "relations", "forward", "titles")
         plain: dict[str, Any] = {name: list(getattr(self, name)) for name in names}
         return plain if self.score is None else plain | {"score": self.score}
@@ -104,7 +103,7 @@ class NodePath:
         ]
 
     def beginning(self, count: int) -> NodePath:
-        """Return the path to the node at place `count`, from 1, without the score."""
+        """Return the path to the node at position `count`, from 1, without the score."""
         steps = slice(count - 1)
         return NodePath(self.nodes[:count], self.relations[steps], self.forward[steps], self.titles[:count], self.texts[steps])
 
@@ -118,7 +117,7 @@ class NodePath:
         return [(near, far, relation) if forward else (far, near, relation) for near, far, relation, forward in walked]
 
     def names(self) -> list[SharedName]:
-        """Return the steps that no edge makes, such as those over a name that two texts share."""
+        """Return the steps without an edge, such as those by a name that two texts share."""
         return [SharedName(near, far, relation) for near, far, relation, forward in self._walked() if forward is None]
 
     def _walked(self) -> Iterator[tuple[str, str, str, bool | None]]:

@@ -58,30 +58,30 @@ _SCOPES, _COPIES = 1000, 2
 
 
 class GraphIndex:
-    """A corpus graph with its signals, as every retriever in memory reads it.
+    """A corpus graph with its signals, read by every retriever in memory.
 
     An index does not change after it is built, so any number of callers may share it. Raises EmptyGraphError if the graph has no
-    node, and DimensionMismatchError if a signal has another number of rows than the graph has nodes or edges.
+    node, and DimensionMismatchError if the number of rows of a signal differs from the number of nodes or edges.
 
     Parameters
     ----------
     graph : CorpusGraph
     signals : mapping of str to Signal, optional
-        By name. Operators read ``"dense"`` (vectors) and ``"bm25"`` of the nodes by default; signals of the edges are called
-        ``"edge_dense"`` and ``"edge_bm25"``. Other names are free.
+        By name. Operators read ``"dense"`` (vectors) and ``"bm25"`` of the nodes by default; signals of the edges are named
+        ``"edge_dense"`` and ``"edge_bm25"``. Other names may be used freely.
     embedding : object, optional
         Model that embeds queries (see :func:`graph_retrievers.signals.embedding.as_embedding`).
     relevance : object, optional
         Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); by default the bi-encoder of the node
         vectors.
     edge_sources : sequence of (EdgeSpec or None, int), optional
-        Where the relationship rows come from, in their order: a specification, or None for edges given one by one, and how many
-        rows. :meth:`with_changes` asks the specifications again. By default all edges are given one by one.
+        Sources of the relationship rows, in order: a specification, or None for edges given one by one, and the number of rows.
+        :meth:`with_changes` applies the specifications again. By default all edges are given one by one.
 
     Attributes
     ----------
     rows : Tensor, shape [N], int64, or None
-        Of the index of a scope (see :meth:`within`), the row of each node in the index that it was taken from.
+        For the index of a scope (see :meth:`within`), the row of each node in the original index.
 
     Examples
     --------
@@ -149,18 +149,19 @@ class GraphIndex:
             Whether to build BM25.
         edge_signals : bool, default False
             Whether to build ``"edge_bm25"`` and, with an embedding model, ``"edge_dense"`` from the texts of the edges. An edge
-            without a text is read as "source relation target". A graph without edges has them too, for edges that are added.
+            without a text is read as "source relation target". They are also built for a graph without edges, for later
+            additions.
         relevance : object, optional
             Relevance model, see the class.
         dense_backend : {"exact", "faiss", "hnsw"}, default "exact"
         dense_precision : {"float32", "bfloat16", "int8"}, default "float32"
-            How vectors are kept, see :class:`~graph_retrievers.signals.dense.DenseIndex`.
+            How vectors are stored, see :class:`~graph_retrievers.signals.dense.DenseIndex`.
         metric : {"dot", "cosine"}, optional
-            How vectors are compared. By default by cosine if the embedding model is one of LlamaIndex, which compares so, else by
-            dot product, with a warning if the vectors are not of unit length, for which the two differ.
+            How vectors are compared. The default is cosine for an embedding model of LlamaIndex, as in LlamaIndex, and else the
+            dot product, with a warning if the vectors are not of unit length, because the two then differ.
         cache : bool, str or Path, default False
-            Whether to keep vectors on disk as they are computed, and to find those that were kept before, in the user's cache
-            folder (True) or in another, see :class:`~graph_retrievers.signals.vector_cache.VectorCache`.
+            Whether to store computed vectors on disk and reuse stored ones, in the user's cache folder (True) or in another
+            folder, see :class:`~graph_retrievers.signals.vector_cache.VectorCache`.
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """
@@ -197,7 +198,7 @@ class GraphIndex:
     ) -> GraphIndex:
         """Return an index of nodes and edges; `signals` are the keywords of :meth:`from_graph`.
 
-        Without `edges` there are none, and a retriever that needs some says so. Where nodes bring an ``embedding``, `embedding`
+        By default there are no edges, and a retriever that needs some reports it. If nodes have an ``embedding``, `embedding`
         embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
@@ -231,12 +232,11 @@ class GraphIndex:
         titles : sequence of str, length N, optional
         metadatas : sequence of mapping, length N, optional
         edges : edge, edge specification, callable, networkx graph, or a list of these
-            See :mod:`graph_retrievers.construction.edges`. By default there are none, and a retriever that needs some
-            says so.
+            See :mod:`graph_retrievers.construction.edges`. By default there are none, and a retriever that needs some reports it.
         include_titles : bool, default True
             Whether signals read ``title + ". " + text``.
         device : str or torch.device, optional
-            Where the index is held; the CPU by default.
+            Device of the index; the CPU by default.
         **signals
             Keywords of :meth:`from_graph`. Edges between nearest neighbours need `embedding` or `vectors`.
         """
@@ -264,15 +264,15 @@ class GraphIndex:
         documents, title_key, type_key
             See :func:`graph_retrievers.construction.documents.to_nodes`.
         edges : edges, optional
-            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, where any has one, and else none. Edges that
-            are given replace the relationships: ``[]`` is a graph without edges, and ``[Relationships(), ...]`` has both.
+            See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, if any has one, else no edges. Given edges
+            replace the relationships: ``[]`` makes a graph without edges, and ``[Relationships(), ...]`` includes both.
         lenient : bool, default False
-            Whether a specification of edges that has nothing to read yet, such as a metadata field that no document has, finds no
-            edges, with a warning, where it raises an error otherwise.
+            Whether an edge specification with nothing to read yet, such as a metadata field that no document has, only causes a
+            warning and finds no edges; by default it raises an error.
         include_titles, device, **signals
-            See :meth:`from_texts`. Where nodes bring an ``embedding``, as those of LlamaIndex may, `embedding` embeds only the
-            others, unless `vectors` are given; these vectors are scaled to unit length. Without `embedding` they are taken if all
-            nodes have one. Nodes of LlamaIndex are compared by cosine by default, as LlamaIndex does.
+            See :meth:`from_texts`. If nodes have an ``embedding``, as those of LlamaIndex may, `embedding` embeds only the
+            others, unless `vectors` are given; these vectors are scaled to unit length. Without `embedding` they are used if all
+            nodes have one. Nodes of LlamaIndex are compared by cosine by default, as in LlamaIndex.
 
         Examples
         --------
@@ -317,7 +317,7 @@ class GraphIndex:
         write_index(folder, self.graph, *self.state())
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return what :meth:`save` writes beside the graph: the tensors of the signals by name, and JSON-plain settings."""
+        """Return what :meth:`save` writes in addition to the graph: the tensors of the signals by name, and settings for JSON."""
         tensors, kept = saved_signals(self.signals)
         # Only this class can be made again from its name.
         named = {"name": self.embedding_name, "by_name": isinstance(self.embedding, SentenceEncoder)}
@@ -337,8 +337,8 @@ class GraphIndex:
     ) -> GraphIndex:
         """Return a saved index; its tensors are mapped into memory, not read.
 
-        Raises CorruptIndexError if a file is missing, truncated or changed, IndexVersionError if the format has another version,
-        and MissingSignalError if this package cannot make a saved signal and it is not given.
+        Raises CorruptIndexError if a file is missing, truncated or changed, IndexVersionError if the format has a different
+        version, and MissingSignalError if this package cannot create a saved signal and it is not given.
 
         Parameters
         ----------
@@ -346,22 +346,22 @@ class GraphIndex:
         embedding, relevance : object, optional
             Models, as for the class; models are not part of a saved index.
         signals : mapping of str to Signal, optional
-            Signals that replace saved ones or are added to them, such as those in an external store.
+            Signals that replace or extend the saved ones, such as those in an external store.
         edges : edge specification, callable, or a list of these, optional
-            Specifications of your own that found edges of this index, for :meth:`with_changes`: only their names are saved.
+            Your own specifications that found edges of this index, for :meth:`with_changes`; only their names are saved.
         device : str or torch.device, optional
         ready : bool, default False
-            Whether to call :meth:`prepare`, so that the first question does not wait for it.
+            Whether to call :meth:`prepare`, so that the first question is not delayed.
         """
         options = {"embedding": embedding, "relevance": relevance, "signals": signals, "edges": edges}
         index = cls.from_state(folder, *read_saved(folder, device)[1:], **options)
         return index.prepare() if ready else index
 
     def prepare(self) -> GraphIndex:
-        """Make what most retrievers need of graph and signals, which the first question makes otherwise; return the index.
+        """Compute what most retrievers derive from graph and signals, instead of at the first question; return the index.
 
-        A process that answers many questions calls it before the first. Models are not loaded. What a retriever alone needs, such
-        as the matrix of PPR, is made with the retriever then.
+        Call it before the first question in a process that answers many. Models are not loaded. Data for a single retriever, such
+        as the matrix of PPR, are then computed when the retriever is created.
 
         >>> len(GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]]).prepare())
         2
@@ -375,7 +375,7 @@ class GraphIndex:
 
     @property
     def prepared(self) -> bool:
-        """Whether :meth:`prepare` was called, so that retrievers make what they alone need when they are made."""
+        """Whether :meth:`prepare` was called; retrievers then compute their own data when they are created."""
         return "prepared" in self.graph.cache
 
     @classmethod
@@ -413,7 +413,7 @@ class GraphIndex:
         return index
 
     def digest(self) -> str:
-        """Return 16 characters that differ if ids, texts, edges or vectors do.
+        """Return 16 characters that change with the ids, texts, edges and vectors.
 
         >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]])
         >>> index.digest() == GraphIndex.from_texts(["a loom", "a drum"], vectors=[[1.0, 0.0], [0.0, 1.0]]).digest()
@@ -432,7 +432,7 @@ class GraphIndex:
         return digest.hexdigest()[:16]
 
     def describe(self) -> GraphDescription:
-        """Return what the index holds, with advice; ``print`` shows it as text.
+        """Return a description of the contents of the index, with advice; ``print`` shows it as text.
 
         See :class:`~graph_retrievers.graph.description.GraphDescription`.
 
@@ -442,7 +442,7 @@ class GraphIndex:
         >>> index.describe().edges
         {'knows': 1}
         """
-        # As sentence-transformers, LangChain's wrapper of it, and this package call it.
+        # The names in sentence-transformers, LangChain's wrapper of it, and this package.
         model = getattr(self.embedding, "client", None) or getattr(self.embedding, "_client", None) or self.embedding
         limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)
         tokens = limit if isinstance(limit, int) else None
@@ -452,16 +452,16 @@ class GraphIndex:
         return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall)
 
     def _tried(self) -> list[str]:
-        """Return the names of the classes of specifications that were asked for edges."""
+        """Return the class names of the specifications that were applied."""
         return list(dict.fromkeys(type(source.spec).__name__ for source in self.edge_sources if source.spec is not None))
 
     def within(self, scope: Filter) -> GraphIndex:
-        """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
+        """Return the index of the nodes that satisfy a filter and of the edges between them, as if there were no other nodes.
 
-        Retrievers read it for ``scope=``. Degrees, names, word frequencies and everything else that follows from the corpus are
-        those of the scope; texts, vectors, edges and models are those of this index. Its :meth:`with_changes` is asked about the
-        scope alone, so that edges of specifications are found again among its nodes. It is kept for the next call: at most 1,000
-        scopes, and those asked for last that together have at most twice the nodes of this index.
+        Retrievers use it for ``scope=``. Degrees, names, word frequencies and everything else that depends on the corpus are
+        those of the scope; texts, vectors, edges and models are those of this index. Its :meth:`with_changes` changes only the
+        scope, so edges of specifications are found again among its nodes. Scopes are cached: at most 1,000, and only the most
+        recently used that together have at most twice the nodes of this index.
 
         Parameters
         ----------
@@ -490,7 +490,7 @@ class GraphIndex:
         if isinstance(scope, Mapping) and not scope:
             return self
         if callable(scope):
-            # Asked once of each node, here.
+            # Evaluated once per node, here.
             scope = filter_mask(self.graph, scope)
         return self._scopes.get(filter_key(self.graph, scope), lambda: self._within(scope))
 
@@ -521,43 +521,43 @@ class GraphIndex:
         vectors: Any = None,
         show_progress: bool = False,
     ) -> GraphIndex:
-        """Return the index of a changed corpus; this one stays as it is, so that queries on it go on undisturbed.
+        """Return the index of a changed corpus; this index does not change, and queries on it continue unaffected.
 
-        Nodes and edges are deleted first, then documents are taken in, then edges. A document that replaces a node takes its row;
-        new ones come last. Only texts that no present node has are embedded and split into words. The answers are those of an
-        index that is built of the same nodes and edges in the same order.
+        Nodes and edges are deleted first, then documents are added, then edges. A document that replaces a node takes its row;
+        new documents come last. Only texts that no current node has are embedded and split into words. The answers are those of
+        an index built from the same nodes and edges in the same order.
 
         Parameters
         ----------
         add, upsert : iterable of documents, default ()
-            See :func:`graph_retrievers.construction.documents.to_nodes`. `upsert` replaces nodes of the same ids.
+            See :func:`graph_retrievers.construction.documents.to_nodes`. `upsert` replaces nodes with the same ids.
         delete : iterable of str, default ()
-            Ids of nodes. Edges at them are deleted too; those at a replaced node stay.
+            Ids of nodes. Their edges are deleted too; the edges of a replaced node stay.
         delete_sources : iterable of str, default ()
             Documents whose nodes are deleted; see :func:`graph_retrievers.graph.addresses.node_source`.
         add_edges : iterable of Edge, (source, target) or (source, target, relation), default ()
         delete_edges : iterable of the same, default ()
             Edges that were given one by one. (source, target) stands for all relations.
         vectors : array-like, shape [n, d], optional
-            Vectors of the documents of `add` and `upsert`. Otherwise the ``embedding`` that LlamaIndex nodes bring is taken, and
-            the model of the index embeds the others.
+            Vectors of the documents of `add` and `upsert`. By default the ``embedding`` of LlamaIndex nodes is used, and the
+            model of the index embeds the others.
         show_progress : bool, default False
 
         Returns
         -------
         GraphIndex
-            Edges of specifications (links, mentions, neighbours, ...) are found again in the whole changed corpus, since what one
-            document refers to depends on the others. A specification that has nothing to read any more finds no edges, and a
-            warning says so.
+            Edges of specifications (links, mentions, neighbours, ...) are found again in the whole changed corpus, because the
+            references of one document depend on the others. A specification with nothing left to read finds no edges, with a
+            warning.
 
         Raises
         ------
         UnknownNodeError, DuplicateNodeError
             If a node to delete, a source or an end of an edge is unknown, or a document to add has the id of a node.
         InvalidArgumentError
-            If a document has no id, an edge to delete was not given one by one, or a signal cannot follow.
+            If a document has no id, an edge to delete was not given one by one, or a signal cannot be updated.
         MissingSignalError
-            If new texts are to be embedded, and the index has no model.
+            If new texts must be embedded and the index has no model.
         EmptyGraphError
             If no node is left.
 
@@ -602,7 +602,7 @@ class GraphIndex:
 
     @property
     def device(self) -> torch.device:
-        """The device all tensors live on."""
+        """The device of all tensors."""
         return self.graph.device
 
     @property
@@ -612,7 +612,7 @@ class GraphIndex:
         return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
 
     def signal(self, name: str) -> Signal:
-        """Return a signal by name; the MissingSignalError of a missing one says how to build it."""
+        """Return a signal by name; for a missing signal, the MissingSignalError says how to build it."""
         if name in self.signals:
             return self.signals[name]
         hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
@@ -636,12 +636,12 @@ class GraphIndex:
 
     @property
     def has_dense(self) -> bool:
-        """Whether the index holds vectors of the nodes."""
+        """Whether the index has vectors of the nodes."""
         return "dense" in self.signals
 
     @property
     def has_bm25(self) -> bool:
-        """Whether the index holds BM25 over the nodes."""
+        """Whether the index has BM25 over the nodes."""
         return "bm25" in self.signals
 
     @property

@@ -1,4 +1,4 @@
-"""IndexStore: the current index of a corpus that changes, and the folder that holds it."""
+"""IndexStore: the current index of a changing corpus, and its folder."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ class _State(NamedTuple):
 
 
 class IndexStore:
-    """An index that changes, in a folder: each change makes a new index, which is on the disk when the call returns.
+    """An index in a folder that can be changed: each change makes a new index, which is on disk when the call returns.
 
-    Any number of threads and processes may use one folder. Writers wait for each other, and each change is made to what the last
-    one has left. Readers need no lock: :attr:`index` is an index that does not change, and a query that runs on it goes on so.
-    The folder holds the newest index and the one before it, which is opened, with a warning, where the newest is damaged.
+    Any number of threads and processes may use one folder. Writers wait for each other, and each change applies to the result of
+    the previous one. Readers need no lock: :attr:`index` itself never changes, and a running query finishes on it. The folder
+    contains the newest index and the previous one, which is opened, with a warning, if the newest is damaged.
 
     Parameters
     ----------
     folder : str or Path
-        A folder that is new, empty or holds an index, such as :meth:`GraphIndex.save` writes.
+        A new or empty folder, or one with an index, as written by :meth:`GraphIndex.save`.
     edges : edge specification, pair of fields, callable, or a list of these, optional
-        What links the documents of a store that is still empty; see :mod:`graph_retrievers.construction.edges`. An index that is
-        there has its own; specifications that are not of this package must be given again.
+        How the documents of an empty store are linked; see :mod:`graph_retrievers.construction.edges`. An existing index has its
+        own; specifications that are not part of this package must be given again.
     embedding, relevance : object, optional
         Models, as for :class:`~graph_retrievers.index.GraphIndex`.
     signals : mapping of str to Signal, optional
         See :meth:`GraphIndex.load`.
     device : str or torch.device, optional
     **options
-        Further keywords of :meth:`GraphIndex.from_documents`, for the first documents of a store that is empty.
+        Other keywords of :meth:`GraphIndex.from_documents`, for the first documents of an empty store.
 
     Raises
     ------
     InvalidArgumentError
-        If the folder holds something else.
+        If the folder contains something else.
     CorruptIndexError, IndexVersionError
-        If the index in it cannot be opened, nor the one before it.
+        If neither its index nor the previous one can be opened.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class IndexStore:
         self.reload()
 
     def __repr__(self) -> str:
-        """Return the folder and the present index."""
+        """Return the folder and the current index."""
         return f"IndexStore({str(self.folder)!r}, {self._state.current!r})"
 
     def __len__(self) -> int:
@@ -111,14 +111,14 @@ class IndexStore:
 
     @property
     def index(self) -> GraphIndex:
-        """The present index; EmptyGraphError if the store holds no documents."""
+        """The current index; EmptyGraphError if the store contains no documents."""
         index = self._state.current
         if index is None:
             raise EmptyGraphError(f"The store {self.folder} is empty; add documents with update(upsert=...).")
         return index
 
     def reload(self) -> None:
-        """Take over what other processes have written; this costs little if nothing is new."""
+        """Load what other processes have written; this costs little if nothing is new."""
         with self._mutex:
             self._reload(held=False)
 
@@ -152,7 +152,7 @@ class IndexStore:
     ) -> None:
         """Change the corpus; the arguments and errors are those of :meth:`GraphIndex.with_changes`.
 
-        All documents may be deleted. If the folder cannot be written, IndexWriteError is raised, and the store stays as it was.
+        All documents may be deleted. If the folder cannot be written, IndexWriteError is raised, and the store is unchanged.
         """
         lists = {"add": add, "upsert": upsert, "add_edges": add_edges, "delete_edges": delete_edges}
         changes: dict[str, Any] = {name: listed(name, values) for name, values in lists.items()}
@@ -161,7 +161,7 @@ class IndexStore:
             self._apply(lambda index, model: self._changed(index, model, {**changes, "vectors": vectors}, show_progress))
 
     def replace(self, index: GraphIndex) -> None:
-        """Put another index in the place of the present one."""
+        """Replace the current index by another."""
         self._apply(lambda _, model: index)
 
     def _changed(self, index: GraphIndex | None, model: Any, changes: dict[str, Any], show_progress: bool) -> GraphIndex | None:

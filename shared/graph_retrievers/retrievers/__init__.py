@@ -1,4 +1,4 @@
-"""The contract of retrievers, and what all of them do: filters, hits, batches, shared calls."""
+"""The contract of retrievers, and what all of them share: filters, hits, batches, shared calls."""
 
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever

@@ -1,4 +1,4 @@
-"""An index of a few documents, such as those that some other retriever found, for operators that rerank them."""
+"""An index of a few documents, such as the results of another retriever, for operators that rerank them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def excerpt_index(
     embedding: Any = None,
     vectors: Callable[[Sequence[Node]], Any] | None = None,
 ) -> GraphIndex:
-    """Return an index that holds all nodes: the one given if it knows them all, else a small one of just these nodes.
+    """Return an index that contains all nodes: the given one if it has them all, else a small one of only these nodes.
 
-    The ids of the nodes are distinct. A small index has the edges of `index` with their relations and weights, and its models where
-    the caller gives none; a bi-encoder that stands in for a relevance model is none. `edges` is what links the nodes besides (see
-    :func:`graph_retrievers.construction.edges.build_edges`; what it says of absent nodes is passed over), and `documents` what the
-    nodes were made from. `vectors`, a function of the nodes, returns their vectors, shape [n, d], and is asked only where they are
-    needed; by default the embedding model makes them, and without one MissingSignalError is raised.
+    The ids of the nodes must be distinct. A small index has the edges of `index` with their relations and weights, and its models
+    unless the caller gives others; a bi-encoder used instead of a relevance model does not count. `edges` adds other links (see
+    :func:`graph_retrievers.construction.edges.build_edges`; edges of absent nodes are ignored), and `documents` are the sources
+    of the nodes. `vectors`, a function of the nodes, returns their vectors, shape [n, d], and is called only if they are needed;
+    by default the embedding model computes them, and without one MissingSignalError is raised.
     """
     model: RelevanceModel | None = None if relevance is None else as_relevance_model(relevance)
     if index is not None and all(node.id in index.graph for node in nodes):
@@ -65,14 +65,14 @@ def excerpt_index(
 
 
 def check_same_model(index: GraphIndex | None, embedding: Any) -> None:
-    """Raise InvalidArgumentError if vectors of an index would stand beside those of a model of another name."""
+    """Raise InvalidArgumentError if vectors of an index would be mixed with those of a model with another name."""
     name, own = getattr(embedding, "name", None), None if index is None else index.embedding_name
     if name and own and name != own:
         raise InvalidArgumentError(f"The vectors of the index are of {own!r}, the embedding model is {name!r}; pass one of them.")
 
 
 def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tensor | None]:
-    """Return the index's vectors of nodes, None for those that it does not hold with the same id, title and text, or text shown."""
+    """Return the index's vectors of nodes, None for nodes that it does not contain with the same id, title and (shown) text."""
     table = None if index is None else getattr(index.dense, "vectors", None)
     if index is None or not isinstance(table, Tensor):
         return [None] * len(nodes)
@@ -96,9 +96,9 @@ def rerank(
 ) -> list[tuple[int, float]]:
     """Return the places of `nodes`, best first, and their scores, as an operator ranks them for one query.
 
-    Nodes with an id that comes twice count once, at the first place. `scores` are those the nodes were found with; unless each node
-    has one they count as equal. `query_vectors` is the query's vector, shape [1, d], or a
-    function from texts to vectors; `excerpt` has the keywords of :func:`excerpt_index`, lists in the order of `nodes`.
+    Nodes with a repeated id count once, at the first place. `scores` are the scores with which the nodes were found; unless each
+    node has one, they count as equal. `query_vectors` is the query's vector, shape [1, d], or a function from texts to vectors;
+    `excerpt` has the keywords of :func:`excerpt_index`, with lists in the order of `nodes`.
     """
     for score in scores or ():
         if score is not None and not abs(score) < 1e38:

@@ -1,4 +1,4 @@
-"""PlainSearch: where the nodes of a query stand in a search that does not read the graph."""
+"""PlainSearch: ranks of the nodes of a query in a search that does not read the graph."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from graph_retrievers.search.vector_search import BM25Search, HybridSearch, Vect
 __all__ = ["PLAIN_DEPTH", "PlainSearch"]
 
 PLAIN_DEPTH = 100
-"""Nodes of the search without the graph that are looked at."""
+"""Number of nodes of the search without the graph."""
 
 
 class PlainSearch:
-    """Ranks in hybrid search with the filters of the queries, in vector search or BM25 where the index has only one of them.
+    """Ranks in hybrid search with the filters of the queries, or in vector search or BM25 if the index has only one of them.
 
-    The search is made when a rank is first asked for, because it takes as long as hybrid search and may embed the questions. The
-    index is kept for it; a copy or a pickle has the ranks in its place.
+    The search runs when a rank is first needed, because it takes as long as hybrid search and may embed the questions. The index
+    is kept for it; a copy or a pickle has the ranks instead.
 
     >>> from graph_retrievers import GraphIndex
     >>> search = PlainSearch(Queries.of(GraphIndex.from_texts(["a loom", "a card", "one card"]), ["Which card?"]))
@@ -31,7 +31,7 @@ class PlainSearch:
         self._queries = queries.afresh()
 
     def rank(self, query: int, node: str) -> int | None:
-        """Return the rank of a node for the query of a number, from 1; None where it is not among the first 100."""
+        """Return the rank of a node, from 1, for the query with a number; None if it is not among the first 100."""
         return self._ranks[query].get(node)
 
     @cached_property

@@ -22,9 +22,9 @@ _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
 @runtime_checkable
 class RetrieverProtocol(Protocol):
-    """The interface that the framework packages and the evaluation use: :class:`BaseRetriever`, or a class of your own.
+    """The interface that the framework packages and the evaluation use: :class:`BaseRetriever`, or your own class.
 
-    ``aretrieve`` and ``aretrieve_batch`` with the same arguments are awaited where a retriever has them.
+    If a retriever has ``aretrieve`` and ``aretrieve_batch`` with the same arguments, they are awaited.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class RetrieverProtocol(Protocol):
     k : int
         Hits to return by default.
     inputs : tuple of str
-        Names of further per-query arguments, such as ``entities``.
+        Names of other per-query arguments, such as ``entities``.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class RetrieverProtocol(Protocol):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of further per-query arguments."""
+        """Names of other per-query arguments."""
 
     def retrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return the hits of one query; the arguments are those of :meth:`BaseRetriever.retrieve`."""
@@ -58,9 +58,9 @@ class RetrieverProtocol(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, checked: B queries, k, vectors as a tensor, shape [B, d], or a callable, if any.
+    """The checked arguments of one call: B queries, k, vectors as a tensor, shape [B, d], or a callable, if any.
 
-    `filters` has those that are given, by the names of the arguments; `inputs` lists of B values.
+    `filters` has the given filters by the names of the arguments; `inputs` has lists of B values.
     """
 
     queries: list[str]
@@ -70,7 +70,7 @@ class Call:
     inputs: dict[str, Sequence[Any]]
 
     def parts(self, size: int) -> Iterator[Call]:
-        """Yield the calls of `size` queries each, and of those that are left."""
+        """Yield calls of `size` queries each, the last with the remaining queries."""
         for start in range(0, len(self.queries), size):
             part = slice(start, start + size)
             yield replace(
@@ -132,18 +132,18 @@ class BaseRetriever(ABC):
         ----------
         query : str
         k : int, optional
-            Nodes to return, if there are as many; the retriever's own k by default.
+            Maximum number of nodes to return; by default the retriever's own k.
         vector : array-like, shape [d], optional
-            The query's vector, if it has been computed already.
+            The query's vector, if already computed.
         filter, seed_filter, traversal_filter : mapping or callable, optional
-            Which nodes may be returned, may start a traversal, may be walked to (see
-            :func:`graph_retrievers.graph.filters.filter_mask`). Without a `seed_filter`, `filter` restricts the start too;
-            ``seed_filter={}`` lifts that. A retriever in a database takes mappings only, one on a store no masks.
+            Which nodes may be returned, start a traversal, and be visited (see
+            :func:`graph_retrievers.graph.filters.filter_mask`). Without a `seed_filter`, `filter` also restricts the start;
+            ``seed_filter={}`` removes that. A retriever in a database accepts only mappings, a retriever on a store no masks.
         scope : mapping or callable, optional
-            Which nodes there are at all, for this query: all three filters in one, and nothing else has a part in names, scores or
-            limits (see :meth:`graph_retrievers.index.GraphIndex.within`). Other filters narrow it.
+            Which nodes are searched for this query. It acts as all three filters, and no other node influences names, scores or
+            limits (see :meth:`graph_retrievers.index.GraphIndex.within`). Other filters restrict it further.
         **inputs
-            Further inputs of this retriever; their names are in ``inputs``.
+            Other inputs of this retriever; their names are in ``inputs``.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class BaseRetriever(ABC):
         UnexpectedArgumentError
             If the retriever does not read an input.
         DimensionMismatchError, InvalidVectorError
-            If the vector is not [d], or holds NaN or infinity.
+            If the vector is not [d], or contains NaN or infinity.
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         return self._told(self._one(query, k, vector, **filters, **inputs))[0]
@@ -182,31 +182,31 @@ class BaseRetriever(ABC):
         k, filter, seed_filter, traversal_filter
             As for :meth:`retrieve`, the same for all queries.
         scope : filter or sequence of filters, length B, optional
-            As for :meth:`retrieve`, one for all queries or a list with one for each.
+            As for :meth:`retrieve`, one for all queries or a list with one per query.
         vectors : array-like, shape [B, d], optional
-            Or a function that computes them from the texts when they are first needed, once for each `batch_size` queries unless a
-            slice of it gives the vectors of a slice of them.
+            Or a function that computes them from the texts when first needed. It is called once for each `batch_size` queries,
+            unless a slice of it returns the vectors of a slice of the queries.
         **inputs : sequence, length B
-            One value a query.
+            One value per query.
 
         Returns
         -------
         list of Hits, length B
-            What :meth:`retrieve` gives for each query.
+            What :meth:`retrieve` returns for each query.
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
         parts = _by_scope(self._call(queries, k, vectors, **filters, **inputs))
         return _in_order((places, self._told(call)) for places, call in parts)
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
-        """Return what :meth:`retrieve` does with the same arguments, without blocking the event loop.
+        """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop.
 
-        It runs in a thread. Once the task is cancelled, as by ``asyncio.timeout``, the search ends at its next step.
+        It runs in a thread. When the task is cancelled, for example by ``asyncio.timeout``, the search ends at its next step.
         """
         return await in_thread(self.retrieve, query, k, **arguments)
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
-        """Return what :meth:`retrieve_batch` does with the same arguments, as :meth:`aretrieve` does."""
+        """Return what :meth:`retrieve_batch` returns for the same arguments; it runs as :meth:`aretrieve` does."""
         return await in_thread(self.retrieve_batch, queries, k, **arguments)
 
     def _told(self, call: Call) -> list[Hits]:
@@ -249,11 +249,11 @@ class BaseRetriever(ABC):
 
 
 class AsyncRetriever(BaseRetriever):
-    """A retriever whose backend answers over the event loop; a subclass writes :meth:`asearch` too."""
+    """A retriever with an asynchronous backend; a subclass also implements :meth:`asearch`."""
 
     @abstractmethod
     async def asearch(self, call: Call) -> list[Hits]:
-        """Return what :meth:`search` does, without blocking the event loop."""
+        """Return what :meth:`search` returns, without blocking the event loop."""
 
     async def _atold(self, call: Call) -> list[Hits]:
         with retrieving(self.name, call.queries, call.k) as span:
@@ -262,17 +262,17 @@ class AsyncRetriever(BaseRetriever):
             return results
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
-        """Return what :meth:`retrieve` does with the same arguments, without blocking the event loop."""
+        """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop."""
         return (await self._atold(self._one(query, k, **arguments)))[0]
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
-        """Return what :meth:`retrieve_batch` does with the same arguments, without blocking the event loop."""
+        """Return what :meth:`retrieve_batch` returns for the same arguments, without blocking the event loop."""
         parts = _by_scope(self._call(queries, k, **arguments))
         return _in_order([(places, await self._atold(call)) for places, call in parts])
 
 
 def awaited(retriever: Any) -> Callable[..., Awaitable[list[Hits]]] | None:
-    """Return the ``aretrieve_batch`` of a retriever whose backend answers over the event loop; None if a thread is needed."""
+    """Return the ``aretrieve_batch`` of a retriever with an asynchronous backend; None if a thread is needed."""
     if getattr(type(retriever), "aretrieve_batch", None) is BaseRetriever.aretrieve_batch:
         return None
     return getattr(retriever, "aretrieve_batch", None)

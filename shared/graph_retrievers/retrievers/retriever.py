@@ -50,55 +50,55 @@ _NO_EDGES_IN_SCOPE = "the scope has no edges, so walks along edges find little m
 
 
 class Retriever(BaseRetriever):
-    """Retrieves nodes of an index, and what else its operators find, by a composition of operators.
+    """Retrieve nodes of an index, and other results, by a composition of operators.
 
-    Published systems derive from it only to give their composition a name; a composition of your own needs no class.
+    Published systems derive from it only to name their composition; your own composition needs no class.
 
     Parameters
     ----------
     index : GraphIndex
     operator : Operator, or function from a GraphIndex to one
-        Usually a :class:`~graph_retrievers.search.operator.Pipeline`. An operator that depends on what the index holds is given
-        as a function, so that a ``scope`` gets the one for what it holds. Only a class that composes its own needs none.
+        Usually a :class:`~graph_retrievers.search.operator.Pipeline`. Pass an operator that depends on the contents of the index
+        as a function, so that a ``scope`` gets its own. Only a class that composes its own operator needs none.
     k : int, default 10
-        Nodes to return, and so hits, unless chains or facts are asked for as hits of their own: by ``chains="hits"`` of
-        :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation`, or by an operator such as
-        ``ChainSearch()`` or ``FactSearch()``. These come behind the nodes, as many as the operators bring.
+        Nodes to return. Chains and facts are additional hits after the nodes, as many as the operators find, if requested by
+        ``chains="hits"`` of :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation`, or by an operator such as
+        ``ChainSearch()`` or ``FactSearch()``.
     backfill : bool, default True
-        Whether vector search (BM25 where the index has no vectors) fills up to k when the operators find fewer.
-        Such hits come last, carry the operator name "Backfill" and scores below all others, on their scale (see
+        Whether vector search (BM25 if the index has no vectors) fills the list up to k when the operators find fewer nodes. These
+        hits come last, with the operator name "Backfill" and scores below all others, on the same scale (see
         :class:`~graph_retrievers.search.backfill.Backfill`).
     per_source : int, optional
-        At most so many hits of one document, such as 2 chunks of a page; by default as many as are found. The operators are asked
-        for four times as many nodes, and those that stand behind so many of their document are left out before the list is cut to
-        k and filled up. If k are not left, both search deeper, to the end of the corpus if need be; operators that ask a model do
-        not, and are filled up. Where there are few documents, there are fewer than k hits, and a note says so.
+        Maximum number of hits from one document, such as 2 chunks of a page; no limit by default. The operators search for four
+        times as many nodes, and nodes above the limit of their document are left out before the list is cut to k and filled up.
+        If fewer than k are left, both search deeper, if necessary to the end of the corpus; operators that use a model do not,
+        and the list is filled up. With few documents there are fewer than k hits, and a note says so.
     source_field : str, optional
-        Metadata field that says from which document a node is; one without it is a document of its own. By default it is found: the
-        source of a LlamaIndex node (``ref_doc_id``), else the page of a chunk, from ``url``, ``source``, ``path`` or ``file_path``
-        (see :func:`~graph_retrievers.graph.addresses.node_source`).
+        Metadata field with the document of a node; a node without it is its own document. By default the source of a LlamaIndex
+        node (``ref_doc_id``), else the page of a chunk, from ``url``, ``source``, ``path`` or ``file_path`` (see
+        :func:`~graph_retrievers.graph.addresses.node_source`).
     types : collection of str, optional
-        Node types that may be returned, and that chains end at and facts join. Traversal passes through others. By default all,
-        but for entities that stand for names in texts and have no text themselves, as those of
-        :class:`~graph_retrievers.construction.entities.EntityMentions`: a `filter` that lets one of them pass asks for them.
+        Node types that may be returned, end chains and be connected by facts. A traversal passes through others. By default all
+        except entities that represent names in texts and have no text themselves, such as those of
+        :class:`~graph_retrievers.construction.entities.EntityMentions`; a `filter` that one of them passes includes them.
     batch_size : int, default 32
-        Queries that run in lock-step.
+        Number of queries that run together.
     share_batches : bool, optional
-        Whether calls that come at the same time, of threads or tasks, are answered in batches of up to `batch_size` questions:
-        they share what is embedded, searched and reranked. By default on a GPU only; two cores of a CPU gain nothing.
+        Whether concurrent calls of threads or tasks are answered in batches of up to `batch_size` questions, which share
+        embedding, search and reranking. By default only on a GPU; two cores of a CPU gain nothing.
     time_limit : float, optional
-        Seconds that a call may take; no limit by default. The clock is looked at before each step of the search, so a step that has
-        begun is not cut short, nor an operator of your own that computes without asking for anything. Then TimeLimitError says
-        which step was reached and what took how long.
+        Seconds that a call may take; no limit by default. The time is checked before each step of the search, so it does not
+        interrupt a running step, or your own operator that computes without requests. The TimeLimitError says which step was
+        reached and how long each took.
     name : str, optional
-        How tables call it.
+        Name in tables.
 
     Attributes
     ----------
     inputs : tuple of str
-        Further per-query arguments that the operators read, such as ``entities`` or ``plan``.
+        Other per-query arguments that the operators read, such as ``entities`` or ``plan``.
     reads_edge_signals : bool
-        Whether the class reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` builds for it.
+        Whether the class reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` then builds.
 
     Examples
     --------
@@ -183,21 +183,21 @@ class Retriever(BaseRetriever):
 
     @classmethod
     def published(cls, index: GraphIndex, **overrides: Any) -> Self:
-        """Return the system as its paper or its published code configures it.
+        """Return the system configured as in its paper or its published code.
 
-        The keywords are those of :attr:`PUBLISHED`. What they are, where they differ from the defaults and why, and what an index
-        has to bring is told in docs/published.md.
+        The keywords are those of :attr:`PUBLISHED`. docs/published.md lists them, explains where they differ from the defaults,
+        and says what an index needs.
 
         Parameters
         ----------
         index : GraphIndex
         **overrides
-            Keywords of the class that replace published ones, or that no publication settles, such as ``checkpoint``.
+            Keywords of the class that replace published ones, or that no publication defines, such as ``checkpoint``.
 
         Raises
         ------
         InvalidArgumentError
-            If nobody has published the composition.
+            If the composition has not been published.
 
         Examples
         --------
@@ -228,14 +228,14 @@ class Retriever(BaseRetriever):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of further per-query arguments that the operators read."""
+        """Names of other per-query arguments that the operators read."""
         return self.operator.reads
 
     @property
     def reason(self) -> str:
-        """Why the composition is what it is, where that depends on the index, as that of ``WalkFusion`` does; hits explain it.
+        """Why this composition was chosen, if it depends on the index, as for ``WalkFusion``; hits show it.
 
-        It also says so if the retriever needs edges and the index has none.
+        It also says if the retriever needs edges and the index has none.
         """
         return "; ".join(filter(None, (next(self.operator.reasons(), ""), NO_EDGES if self._lacks_edges else "")))
 
@@ -244,12 +244,12 @@ class Retriever(BaseRetriever):
         return self.operator.walks and not self.operator.follows_names and not self.index.graph.has_edges
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Return what the system has and this retriever has not, such as "a plan"; it falls back, and finds something else.
+        """Return the parts of the system that this retriever lacks, such as "a plan"; it then uses a fallback with other results.
 
         Parameters
         ----------
         given : collection of str, default ()
-            Names of the inputs that queries come with.
+            Names of the inputs that queries have.
 
         Examples
         --------
@@ -277,7 +277,7 @@ class Retriever(BaseRetriever):
         return self._chosen_types
 
     def rank(self, queries: Queries) -> Ranking:
-        """Return all that the operators find, filters applied, before anything is cut to k or filled up."""
+        """Return everything that the operators find, with filters applied, before it is cut to k or filled up."""
         if queries.index is not self.index:
             return self.over(queries.index).rank(queries)
         questions = self._questions(queries)
@@ -285,7 +285,7 @@ class Retriever(BaseRetriever):
         return told_of(ranking_of(found, self.index.device), questions)
 
     def hits(self, queries: Queries, ranking: Ranking) -> list[Hits]:
-        """Return a ranking as hits: filled up if need be, cut to ``queries.k``."""
+        """Return a ranking as hits: cut to ``queries.k``, and filled up if necessary."""
         if queries.index is not self.index:
             return self.over(queries.index).hits(queries, ranking)
         questions = self._questions(queries)
@@ -310,7 +310,7 @@ class Retriever(BaseRetriever):
         return to_hits(found, self.index.graph, shown, plain, self.reason, alike, trace, notes)
 
     def found(self, question: Question) -> Search[Candidates]:
-        """Return all that the operators find for a question, filters applied."""
+        """Return everything that the operators find for a question, with filters applied."""
         if self.per_source is None:
             return (yield from self._found(question, question))
         reach = min(DEEPER * question.k, question.size)
@@ -341,7 +341,7 @@ class Retriever(BaseRetriever):
         return (yield from self.answer(question, (yield from self.found(question))))
 
     def answer(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return what becomes the hits of a question: cut to k, filled up, with what a reader should know in its notes."""
+        """Return the candidates that become the hits of a question: cut to k, filled up, with notes for the user."""
         wanted = min(question.k, question.size)
         if self.per_source is not None:
             found = yield from per_source(question, found, self.per_source, self.source_field)
@@ -389,7 +389,7 @@ class Retriever(BaseRetriever):
             super()._check_inputs(names, filters)
 
     def search(self, call: Call) -> list[Hits]:
-        """Return the hits of each query of a call; `batch_size` queries run in lock-step."""
+        """Return the hits of each query of a call; `batch_size` queries run together."""
         with time_limited(self):
             # A record has the steps of one call alone.
             alone = self._shared_calls is None or recording()
@@ -419,12 +419,12 @@ class Retriever(BaseRetriever):
 
 
 def time_limited(retriever: Retriever) -> AbstractContextManager[None]:
-    """Return what holds the searches within to the retriever's time limit, from now on."""
+    """Return a context manager that limits the searches inside to the retriever's time limit, from now on."""
     return nullcontext() if retriever.time_limit is None else limited(TimeLimit(retriever.time_limit, retriever.name))
 
 
 def tell_unused_relevance(retriever: Any) -> None:
-    """Warn, once, if the index of a retriever has a relevance model and the retriever's operators do not read it."""
+    """Warn once if the index of a retriever has a relevance model that the retriever's operators do not use."""
     if not isinstance(retriever, Retriever) or retriever._told_unused or isinstance(retriever.index.relevance, BiEncoder):
         return
     if not _asks_relevance(retriever.operator):

@@ -1,4 +1,4 @@
-"""Calls that come at the same time, answered together."""
+"""Answer concurrent calls together."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class _Waiting:
 
 
 class SharedCalls:
-    """Joins the calls of many threads into batches of up to `limit` questions, which share what is embedded, searched and reranked.
+    """Combine the calls of many threads into batches of up to `limit` questions, which share embedding, search and reranking.
 
-    One batch runs at a time, in one of the threads that wait. Calls that come meanwhile make the next one: the oldest, and those
-    behind it that have its k, its filters and its inputs. A call of more questions than the limit is a batch of its own. A batch
-    gives what its questions give one by one, so a call's answer does not depend on who else asks. If a batch fails, its calls are
-    answered one by one, and each gets its own error. A batch ends early when the time of all of its calls is over, or nobody waits
-    for any.
+    One batch runs at a time, in one of the waiting threads. Calls that arrive meanwhile form the next one: the oldest call, and
+    later calls with the same k, filters and inputs. A call with more questions than the limit is a batch by itself. A batch
+    returns what its questions return one by one, so a call's answer does not depend on other calls. If a batch fails, its calls
+    are answered one by one, and each gets its own error. A batch ends early when the time of all its calls is over, or no caller
+    waits for it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -52,11 +52,11 @@ class SharedCalls:
         self._change = threading.Condition()
 
     def __reduce__(self) -> tuple[type[SharedCalls], tuple[int]]:
-        """Return the settings for a copy or a pickle, which have no callers yet."""
+        """Return the settings for a copy or a pickle, without callers."""
         return SharedCalls, (self.limit,)
 
     def __call__(self, call: Call, answer: Answer, index: object = None) -> list[Hits]:
-        """Return what `answer` gives for a call; calls on the same `index` share batches."""
+        """Return what `answer` returns for a call; calls on the same `index` share batches."""
         mine = _Waiting(call, answer, index, present_limits())
         with self._change:
             self._waiting.append(mine)

@@ -1,4 +1,4 @@
-"""What a retriever class can be told, read from its signature and docstring: the framework packages make their fields of it."""
+"""Keywords of a retriever class, read from its signature and docstring; the framework packages turn them into fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Knob", "class_documentation", "class_knobs", "published_settings"]
 
 @dataclass(frozen=True)
 class Knob:
-    """One keyword of a retriever class; `doc` is what the class's docstring says of it, as one line."""
+    """One keyword of a retriever class; `doc` is its description in the class's docstring, as one line."""
 
     name: str
     annotation: Any
@@ -49,9 +49,9 @@ def class_knobs(kind: type) -> list[Knob]:
 
 @typed
 def published_settings(kind: type, published: bool = True) -> dict[str, Any]:
-    """Return the keywords with which a retriever class is what was published; none if `published` is False.
+    """Return the keywords with which a retriever class is configured as published; none if `published` is False.
 
-    Raises InvalidArgumentError if nobody has published it.
+    Raises InvalidArgumentError if it has not been published.
     """
     if not published:
         return {}
@@ -62,10 +62,10 @@ def published_settings(kind: type, published: bool = True) -> dict[str, Any]:
 
 
 def class_documentation(own: str, kinds: Sequence[type], names: Collection[str]) -> str:
-    """Return the docstring of a class that has the keywords of several.
+    """Return the docstring of a class that has the keywords of several classes.
 
-    The first paragraph and the rest of `own` stand around what the first of `kinds` says; the parameters are those of all kinds
-    that `names` has, each as the first kind that has it documents it.
+    The text of the first of `kinds` stands between the first paragraph and the rest of `own`; the parameters are those of all
+    kinds that are in `names`, each with the description of the first kind that has it.
     """
     summary, _, rest = cleandoc(own).partition("\n")
     before, _, after = _sections(kinds[0])
@@ -79,7 +79,7 @@ def class_documentation(own: str, kinds: Sequence[type], names: Collection[str])
 
 
 def _sections(kind: type) -> tuple[str, list[tuple[list[str], str]], str]:
-    """Return a numpy docstring as what stands before its parameters, these with their names, and what follows but examples."""
+    """Return the parts of a numpy docstring: before its parameters, the parameters with names, after them without examples."""
     text = (getdoc(kind) or "").partition("Examples\n--------")[0]
     parts = re.split(r"^Parameters\n-+\n((?:.*\n)*?)(?=\w.*\n-+\n|\Z)", f"{text}\n", maxsplit=1, flags=re.MULTILINE)
     before, section, after = parts if len(parts) == 3 else (*parts, "", "")
@@ -89,7 +89,7 @@ def _sections(kind: type) -> tuple[str, list[tuple[list[str], str]], str]:
 
 
 def _parameter_docs(kind: type) -> dict[str, str]:
-    """Return what a class's docstring says of each parameter; names without a text of their own share that of the next one."""
+    """Return the description of each parameter in a class's docstring; names without a text share the text of the next name."""
     docs: dict[str, str] = {}
     waiting: list[str] = []
     for names, entry in _sections(kind)[1]:

@@ -1,4 +1,4 @@
-"""The cosines of hits with the question, by which hits of different questions compare."""
+"""Cosines of hits with the question, which are comparable between questions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["similarities"]
 def similarities(questions: Sequence[Question], operator: Operator, found: Sequence[Candidates]) -> Similarities:
     """Return the cosine of each of B questions with each node that its hits name, by the numbers of question and row.
 
-    `found` has what becomes hits: nodes, chains and facts. A cosine is None where one of the two has no vector. The mapping is
-    empty where the index has no vectors of nodes, or no vector of a question can be had, and where the operator reads words and
-    edges alone and the vectors are not given: a question is not embedded for this alone. That does not depend on the other
+    `found` has the nodes, chains and facts that become hits. A cosine is None if one of the two has no vector. The mapping is
+    empty if the index has no vectors of nodes, or the vectors of questions are not available, or the operator reads only words
+    and edges and no vectors are given, because a question is not embedded only for this. That does not depend on the other
     questions of a batch.
 
     >>> from graph_retrievers import GraphIndex

@@ -1,4 +1,4 @@
-"""Fusion: several rankings of the same queries as one."""
+"""Fusion: combine several rankings of the same queries into one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["ReciprocalRankFusion", "fused", "min_max", "min_max_parts", "recipro
 
 
 def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
-    """Return 1 / (c + r) of each place, its rank r counted from 1: float64, shape [K]."""
+    """Return 1 / (c + r) for each place, with the rank r from 1: float64, shape [K]."""
     return 1.0 / (float(constant) + np.arange(1, len(found) + 1))
 
 
 def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Return values, [B, K], brought to [0, 1] between the bounds of each row, [B, 1]; 1 where the bounds differ by rounding.
+    """Scale values, [B, K], to [0, 1] between the bounds of each row, [B, 1]; 1 where the bounds differ only by rounding.
 
     >>> min_max(torch.tensor([[3.0, 4.0, 5.0]]), torch.tensor([[3.0]]), torch.tensor([[5.0]]))
     tensor([[0.0000, 0.5000, 1.0000]])
@@ -35,7 +35,7 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 
 def min_max_parts(found: Candidates) -> np.ndarray:
-    """Return the scores brought to [0, 1], 1 where all are equal: float64, shape [K]."""
+    """Return the scores scaled to [0, 1], 1 if all are equal: float64, shape [K]."""
     scores = torch.from_numpy(np.asarray(found.scores, np.float32))[None]
     if not len(found):
         return np.zeros(0)
@@ -50,16 +50,16 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     lists : sequence of Candidates, length L
         For one question.
     parts : sequence of ndarray, shape [K_l]
-        Part of the score of the node at each place.
+        Contribution to the score of the node at each place.
     names : tuple of str, length L, optional
-        Names of the lists: with them, the result has the rank of each node in each.
+        Names of the lists. If given, the result has the rank of each node in each list.
 
     Returns
     -------
     Candidates
-        Ties go to the lower node row. A node keeps the operator, the path and what stands beside it of the list with the largest
-        part of its score, of the first among equals, and the context of the first that has one. Ranks in lists that were fused
-        before are not kept.
+        Ties go to the lower node row. A node keeps the operator, the path and the values beside it from the list that contributes
+        most to its score (the first of equals), and the context from the first list that has one. Ranks in lists that were fused
+        earlier are not kept.
     """
     lists = [part.unranked() if "ranks" in part.beside else part for part in lists]
     part = np.concatenate(parts)
@@ -86,7 +86,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
 
 
 class ReciprocalRankFusion(Composite):
-    r"""Run operators side by side; a node scores :math:`\sum_s w_s / (c + r_s)` over the lists s that hold it at rank r_s.
+    r"""Run operators side by side; a node scores :math:`\sum_s w_s / (c + r_s)` over the lists s that contain it at rank r_s.
 
     Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods",
     SIGIR 2009.
@@ -94,7 +94,7 @@ class ReciprocalRankFusion(Composite):
     Parameters
     ----------
     *operators : Operator
-        Two or more; each is called with the ranking from before the fusion.
+        Two or more; each gets the ranking from before the fusion.
     weights : sequence of float, optional
         One for each operator, all 1 by default; at least one is above 0. A list of weight 0 is not searched.
     depth : int, default 100
@@ -104,9 +104,9 @@ class ReciprocalRankFusion(Composite):
 
     Notes
     -----
-    Operators, trails, chains, facts and ties: see :func:`fused`. The ranks r are in the ranking (``Ranking.ranks``), and in hits. A
-    list is named after the last operator of its pipeline, with a number where several lists end in the same one: "STeX 1",
-    "STeX 2".
+    For operators, trails, chains, facts and ties, see :func:`fused`. The ranks r are in the ranking (``Ranking.ranks``) and in
+    hits. A list is named after the last operator of its pipeline, with a number if several lists end in the same operator: "STeX
+    1", "STeX 2".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What an operator is, and how operators compose.
+"""Operators, and how to compose them.
 
 An operator of the taxonomy (FastInsight, section 3.1) is a pruning function applied after a ranking function:
 ``O = P . R``. ``Pipeline`` and ``Loop`` run operators one after another, as the algorithms of papers do.
@@ -46,10 +46,10 @@ class OperatorKind(Enum):
 
 
 def kind_of(trace: Trace) -> OperatorKind | None:
-    """Return the kind of an operator that asked what a trace has; None if nothing in it tells.
+    """Return the kind of an operator from the requests in a trace; None if they do not determine it.
 
-    Signals alone are vector search, the graph alone is graph search, both are vector-graph search; a model alone, or with signals,
-    is model-based search, and with the graph graph-model search (FastInsight, Definitions 2 to 6).
+    Only signals: vector search; only the graph: graph search; both: vector-graph search; a model, with or without signals:
+    model-based search; a model and the graph: graph-model search (FastInsight, Definitions 2 to 6).
 
     >>> from graph_retrievers.search.driver import Asked
     >>> from graph_retrievers.search.requests import Neighbors, Similarity
@@ -67,34 +67,34 @@ def kind_of(trace: Trace) -> OperatorKind | None:
 class Operator(ABC):
     """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1): an abstract class.
 
-    Written for one question, top to bottom as in its paper. Subclasses set `kind`, and `name` if it is not the class name, and
-    implement :meth:`search`, a generator that yields what it needs (:mod:`graph_retrievers.search.requests`) and is sent the
-    answer; one that needs nothing may be a method that returns. The questions of a batch go on side by side, and what they ask at
-    the same time is answered together.
+    It is written for one question, in the order of its paper. Subclasses set `kind`, and `name` if it is not the class name, and
+    implement :meth:`search`, a generator that yields requests (:mod:`graph_retrievers.search.requests`) and receives the answers;
+    a search without requests may be a method that returns. The questions of a batch run side by side, and their requests of the
+    same step are answered together.
 
     Attributes
     ----------
     kind : OperatorKind
-        Place in the taxonomy, as a paper would give it. It decides `walks` and is shown; it is not held against what the operator
-        asks, which :func:`kind_of` tells of the trace of its hits.
+        Place in the taxonomy, as in a paper. It determines the default of `walks` and is shown; it is not compared with the
+        operator's requests, from which :func:`kind_of` reads the kind.
     name : str
         Name in hits.
     k : int or None
-        Number of nodes that are kept; None keeps all.
+        Number of nodes to keep; None keeps all.
     reads : tuple of str
-        Names of the inputs (``Queries.inputs``) that the operator reads besides the text.
+        Names of the inputs (``Queries.inputs``) that the operator reads in addition to the text.
     reason : str
-        Why it was chosen, where that depends on the index; hits explain it (:attr:`graph_retrievers.hits.Hit.reason`).
+        Why it was chosen, if that depends on the index; hits show it (:attr:`graph_retrievers.hits.Hit.reason`).
     whole : str
-        What of the whole graph it reads, which a graph in a database does not give; "" for nothing.
+        What it reads of the whole graph, which a graph in a database does not provide; "" for nothing.
     walks : bool
-        Whether it finds more where there are edges; by default what its kind says.
+        Whether it finds more if there are edges; by default determined by its kind.
     follows_names : bool
-        Whether names in the texts lead it from node to node, so that it finds more than search does on an index without edges.
+        Whether it follows names in the texts from node to node, so that it finds more than search even on an index without edges.
     asks_relevance : bool
-        Whether it asks the relevance model of the index.
+        Whether it uses the relevance model of the index.
     appends : bool
-        Whether it puts nodes behind those found before, whatever they score. What other operators return is sorted.
+        Whether it puts nodes after those found before, independent of their scores. The results of other operators are sorted.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Operator(ABC):
     follows_names: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Name the operator after its class where the class body does not; check its kind, and arguments by their annotations."""
+        """Name the operator after its class unless it sets a name; check its kind, and arguments by their annotations."""
         super().__init_subclass__(**kwargs)
         kind = getattr(cls, "kind", None)
         # A class that does not define search yet is only a base of operators; a property may tell the kind.
@@ -142,17 +142,17 @@ class Operator(ABC):
 
     @abstractmethod
     def search(self, question: Question, found: Candidates) -> Search[Candidates] | Candidates:
-        """Return the candidates of one question, best first (the ranking function R); `found` has those of the operator before."""
+        """Return the candidates of one question, best first (the ranking function R); `found` has the previous operator's."""
 
     def prepare(self, index: GraphIndex) -> None:
-        """Make what the first question makes otherwise; called for a retriever on an index that is prepared. By default nothing."""
+        """Compute in advance what the first question needs; called for a retriever on a prepared index. By default nothing."""
         return
 
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the best `k` of what :meth:`search` returns (the pruning function P after the ranking function).
 
-        A list whose scores rise is sorted, unless the operator `appends`; equal scores keep their order. Chains and facts of
-        earlier operators stay, where the operator has none of its own.
+        A list whose scores are not descending is sorted, unless the operator `appends`; equal scores keep their order. Chains and
+        facts of earlier operators stay if the operator has none itself.
         """
         try:
             after: Any = self.search(question, found)
@@ -166,7 +166,7 @@ class Operator(ABC):
         return after.top(self.k).after(found)  # type: ignore[no-any-return]
 
     def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
-        """Return what is kept for each query of a batch; `ranking` has the results of earlier operators."""
+        """Return the ranking of each query of a batch; `ranking` has the results of earlier operators."""
         before = [Candidates.none()] * len(queries) if ranking is None else Candidates.of(ranking)
         questions = [Question(queries, place) for place in range(len(queries))]
         for question, notes in zip(questions, (ranking and ranking.notes) or [()] * len(queries), strict=True):
@@ -177,28 +177,28 @@ class Operator(ABC):
 
     @property
     def walks(self) -> bool:
-        """Whether it finds more where there are edges."""
+        """Whether it finds more if there are edges."""
         return self.kind in (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH)
 
     def compares_vectors(self, index: GraphIndex) -> bool:
-        """Return whether it compares the vector of every question with vectors of nodes or edges: by default its ``signal`` tells.
+        """Return whether it compares the vector of every question with vectors of nodes or edges; by default its ``signal`` tells.
 
-        One that does so for some questions only, as entity linking where no name is found, does not count.
+        An operator that does so only for some questions, such as entity linking if no name is found, does not count.
         """
         name = getattr(self, "signal", None)
         return isinstance(name, str) and isinstance(index.signals.get(name), VectorSignal)
 
     def parts(self) -> Iterator[Operator]:
-        """Yield the basic operators this one is made of, in order."""
+        """Yield the basic operators of which this one consists, in order."""
         yield self
 
     def reasons(self) -> Iterator[str]:
-        """Yield why this operator, or those that it is made of, were chosen, where something is said of that (``reason``)."""
+        """Yield the reasons for which this operator, or its parts, were chosen, if any (``reason``)."""
         if self.reason:
             yield self.reason
 
     def kinds(self) -> tuple[OperatorKind, ...]:
-        """Return the kinds of operators this one is made of, each once, in order."""
+        """Return the kinds of the operators of which this one consists, each once, in order."""
         return (self.kind,)
 
     def formula(self) -> str:
@@ -206,11 +206,11 @@ class Operator(ABC):
         return self.kind.value
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Return what the operator has to do without when queries come with the inputs of the names `given`, such as "a plan"."""
+        """Return what the operator lacks, such as "a plan", if queries have the inputs named in `given`."""
         return ()
 
     def __repr__(self) -> str:
-        """Return the class with its parameters; those that are None or functions at their default are left out."""
+        """Return the class with its parameters, without those that are None or functions with their default value."""
         parts = []
         for name, parameter in signature(type(self).__init__).parameters.items():
             value = getattr(self, name, None)
@@ -231,7 +231,7 @@ def told_of(found: Ranking, questions: Sequence[Question]) -> Ranking:
 
 
 def side_by_side(operators: Sequence[Operator], question: Question, found: Candidates) -> Search[list[Candidates]]:
-    """Return what each of some operators keeps for a question; their notes are in the order of the operators."""
+    """Return what each operator keeps for a question; their notes are in the order of the operators."""
     asked = [question.apart() for _ in operators]
     lists = yield Together([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
     for own in asked:
@@ -241,7 +241,7 @@ def side_by_side(operators: Sequence[Operator], question: Question, found: Candi
 
 
 class Composite(Operator):
-    """An operator made of operators: the base of ``Pipeline`` and ``Loop``."""
+    """An operator that consists of operators: the base of ``Pipeline`` and ``Loop``."""
 
     def __init__(self, *operators: Operator) -> None:
         if not operators:
@@ -264,12 +264,12 @@ class Composite(Operator):
 
     @property
     def walks(self) -> bool:
-        """Whether one of them finds more where there are edges."""
+        """Whether one of them finds more if there are edges."""
         return any(operator.walks for operator in self.operators)
 
     @property
     def follows_names(self) -> bool:  # type: ignore[override]
-        """Whether names in the texts lead one of them from node to node."""
+        """Whether one of them follows names in the texts from node to node."""
         return any(operator.follows_names for operator in self.operators)
 
     def compares_vectors(self, index: GraphIndex) -> bool:
@@ -292,21 +292,21 @@ class Composite(Operator):
         return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Return what any of the operators has to do without, each once."""
+        """Return what any of the operators lacks, each once."""
         return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Run the operators one after another, each on what the one before it kept."""
+        """Run the operators one after another, each on the results of the previous one."""
         for operator in self.operators:
             found = yield from operator.stepped(question, found)
         return found
 
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return what :meth:`search` does, whose operators prune."""
+        """Return what :meth:`search` returns; its operators already prune."""
         return (yield from self.search(question, found))
 
     def __repr__(self) -> str:
-        """Return the composition, an operator a line, with its own parameters at the end."""
+        """Return the composition, one operator per line, with its own parameters at the end."""
         own = super().__repr__()[len(type(self).__name__) + 1 : -1]
         lines = [repr(operator) for operator in self.operators] + ([own] if own else [])
         body = "".join(f"  {line},\n" for part in lines for line in [part.replace("\n", "\n  ")])
@@ -319,7 +319,7 @@ class Pipeline(Composite):
     Parameters
     ----------
     *operators : Operator
-        In order; each reads the result of the one before it.
+        In order; each reads the result of the previous one.
 
     Examples
     --------
@@ -339,7 +339,7 @@ class Loop(Pipeline):
     Parameters
     ----------
     *operators : Operator
-        One round, in order. A round that adds no node is the last, which FastInsight's Algorithm 1 does not say.
+        One round, in order. The loop also ends after a round that adds no node, which FastInsight's Algorithm 1 does not state.
     budget : int
         Number of nodes at which a list is complete.
 
