@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import Knob, class_knobs
 from graph_retrievers.systems.registry import retriever_class, retriever_names
@@ -147,6 +147,21 @@ def engine_options() -> str:
         *("", *typed_dict("RetrieverOptions", "CommonOptions", k, "Keywords of every retriever.")),
     ]
     return _module("Keywords of every retriever", names, ["CommonOptions", "RetrieverOptions"], lines)
+
+
+def index_options() -> str:
+    """Return `graph_retrievers/index/options.py`."""
+    names = Names()
+    names.add("typing", "TypedDict")
+    signals, documents = keywords(GraphIndex.from_graph, names), keywords(GraphIndex.from_documents, names)
+    # What an IndexStore names itself, and what has no place where documents come one by one.
+    own = signature(IndexStore.__init__).parameters.keys() | {"lenient", "vectors"}
+    store = {name: kind for name, kind in (documents | signals).items() if name not in own}
+    lines = [
+        *("", *typed_dict("SignalOptions", "TypedDict", signals, "Keywords of GraphIndex.from_graph.")),
+        *("", *typed_dict("StoreOptions", "TypedDict", store, "Keywords of GraphIndex.from_documents that an IndexStore keeps.")),
+    ]
+    return _module("Keywords of what builds an index", names, ["SignalOptions", "StoreOptions"], lines)
 
 
 def langchain_options() -> str:
@@ -292,6 +307,7 @@ def _module(title: str, names: Names, exported: list[str], lines: list[str]) -> 
 
 
 FILES: dict[str, Callable[[], str]] = {
+    "shared/graph_retrievers/index/options.py": index_options,
     "shared/graph_retrievers/retrievers/options.py": engine_options,
     "langchain_graph_retrievers/options.pyi": langchain_options,
     "langchain_graph_retrievers/systems.pyi": langchain_systems,

@@ -19,7 +19,7 @@ from llama_index.core.schema import TextNode
 
 import langchain_graph_retrievers as lc
 import llama_graph_retrievers as li
-from graph_retrievers import BM25, GAR, FastInsight, GraphIndex, HyDE, Hybrid, Retriever, SpreadingActivation
+from graph_retrievers import BM25, GAR, FastInsight, GraphIndex, HyDE, Hybrid, IndexStore, Retriever, SpreadingActivation
 from graph_retrievers.operators import BM25Search
 
 
@@ -44,6 +44,10 @@ def use(
     li.GraphRetriever.from_defaults(nodes=nodes, edges=[("a", "b")], similarity_top_k=4, published=True)
     li.GraphRetriever.from_index(index, system=BM25Search(), backfill=False)
     li.GraphRetriever.load(index, "tuned", filters={"year": 1843})
+    GraphIndex.from_texts(["a loom"], titles=["Loom"], metric="dot")
+    GraphIndex.from_documents(documents, edges=[("cites", "$id")], bm25=False)
+    GraphIndex.from_nodes([], show_progress=False)
+    IndexStore("folder", title_key="name")
     BM25(index, k=3)
     Hybrid(index, fusion="rrf", time_limit=1.0)
     GAR(index, budget=5, name="GAR of five")
@@ -71,6 +75,10 @@ WRONG = [
     ("damping=0.5)\n    li.", "dampings=0.5)\n    li."),
     ("backfill=False)", "backfil=False)"),
     ('"tuned", filters', '"tuned", filter'),
+    ('metric="dot"', 'metrics="dot"'),
+    ("bm25=False", 'bm25="no"'),
+    ("[], show_progress", "[], show_progres"),
+    ('"folder", title_key', '"folder", title_keys'),
     ("BM25(index, k=3)", "BM25(index, kk=3)"),
     ("time_limit=1.0", "timelimit=1.0"),
     ('name="GAR of five"', 'names="GAR of five"'),

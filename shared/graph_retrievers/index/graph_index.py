@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import Built, build, check_not_empty
 from graph_retrievers.index.change import change
+from graph_retrievers.index.options import SignalOptions
 from graph_retrievers.index.scope import restricted
 from graph_retrievers.index.settings import (
     picklable_sources,
@@ -194,7 +195,7 @@ class GraphIndex:
         *,
         include_titles: bool = True,
         device: str | torch.device | None = None,
-        **signals: Any,
+        **signals: Unpack[SignalOptions],
     ) -> GraphIndex:
         """Return an index of nodes and edges; `signals` are the keywords of :meth:`from_graph`.
 
@@ -202,9 +203,10 @@ class GraphIndex:
         embeds only the others: see :meth:`from_documents`.
         """
         _check("from_nodes", signals)
-        nodes, relevance = listed("nodes", nodes, "Node(id, text, ...)"), signals.pop("relevance", None)
+        nodes, given = listed("nodes", nodes, "Node(id, text, ...)"), dict[str, Any](signals)
+        relevance = given.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, () if edges is None else edges, include_titles=include_titles, device=device)
-        return cls._of(build(graph, nodes, **signals), relevance)
+        return cls._of(build(graph, nodes, **given), relevance)
 
     @classmethod
     def from_texts(
@@ -217,7 +219,7 @@ class GraphIndex:
         edges: Any = None,
         include_titles: bool = True,
         device: str | torch.device | None = None,
-        **signals: Any,
+        **signals: Unpack[SignalOptions],
     ) -> GraphIndex:
         """Return an index of plain texts.
 
@@ -242,7 +244,7 @@ class GraphIndex:
         """
         _check("from_texts", signals)
         nodes = text_nodes(texts, ids, titles, metadatas)
-        return cls._linked(nodes, None, edges, include_titles, device, signals)
+        return cls._linked(nodes, None, edges, include_titles, device, dict(signals))
 
     @classmethod
     def from_documents(
@@ -255,7 +257,7 @@ class GraphIndex:
         include_titles: bool = True,
         device: str | torch.device | None = None,
         lenient: bool = False,
-        **signals: Any,
+        **signals: Unpack[SignalOptions],
     ) -> GraphIndex:
         """Return an index of documents of LangChain or LlamaIndex, or of :class:`Node` objects.
 
@@ -288,7 +290,7 @@ class GraphIndex:
         edges = (default_edges(documents) or None) if edges is None else edges
         if any(hasattr(document, "node_id") for document in documents):
             signals["metric"] = signals.get("metric") or "cosine"
-        return cls._linked(nodes, documents, edges, include_titles, device, signals, lenient)
+        return cls._linked(nodes, documents, edges, include_titles, device, dict(signals), lenient)
 
     @classmethod
     def _linked(

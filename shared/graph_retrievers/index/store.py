@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from graph_retrievers.arguments import as_path, check_keywords, keywords_of, listed, strings
 from graph_retrievers.construction.edges import specifications
@@ -13,6 +13,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike
 from graph_retrievers.index.change import check_ids
 from graph_retrievers.index.folders import MANIFEST, PREVIOUS, locked
 from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.index.options import StoreOptions
 from graph_retrievers.index.storage import check_target, current_manifest, publish_index, read_saved
 from graph_retrievers.signals.embedding import CachedEmbedding, as_embedding
 from graph_retrievers.signals.signal import Signal
@@ -82,7 +83,7 @@ class IndexStore:
         relevance: Any = None,
         signals: Mapping[str, Signal] | None = None,
         device: Any = None,
-        **options: Any,
+        **options: Unpack[StoreOptions],
     ) -> None:
         self.folder = as_path("folder", folder).resolve()
         if not (self.folder / MANIFEST).exists():
