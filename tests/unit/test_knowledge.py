@@ -394,7 +394,8 @@ def test_triples_are_read_from_files(tmp_path, name, text):
     file.write_text(text)
     nodes, edges = from_triples_file(file)
     assert edges == [("Ada", "Bo", "knows"), ("Bo, the elder", "Ada", "likes")]
-    assert [n.id for n in nodes] == ["Ada", "Bo", "Bo, the elder"] and nodes[0].text == "Ada"
+    assert [n.id for n in nodes] == [n.title for n in nodes] == ["Ada", "Bo", "Bo, the elder"]
+    assert [n.text for n in nodes] == ["Ada knows Bo. Bo, the elder likes Ada.", "Ada knows Bo.", "Bo, the elder likes Ada."]
     # The same triples by way of networkx.
     graph = nx.MultiDiGraph()
     graph.add_edges_from((s, t, {"relation": r}) for s, t, r in edges)

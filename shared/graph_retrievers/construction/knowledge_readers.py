@@ -166,29 +166,37 @@ def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
 
 
 def from_triples_file(file: str | Path) -> _NodesAndEdges:
-    """Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and text.
+    r"""Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and title.
 
     The file is ``.csv``, ``.tsv`` or ``.jsonl``, in UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
     (``predicate``, ``label``) and ``target`` (``tail``, ``object``); without a line of column names, the first three columns are
     read in this order. Raises DatasetError if the file is missing or of another kind, or a line is not a triple; the message names
     the line.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "facts.csv").write_text("head,relation,tail\nAda Lovelace,wrote,Note G\n")
+    ...     nodes, edges = from_triples_file(Path(folder, "facts.csv"))
+    >>> (nodes[1].id, nodes[1].title, nodes[1].text), edges
+    (('Note G', 'Note G', 'Ada Lovelace wrote Note G.'), [('Ada Lovelace', 'Note G', 'wrote')])
     """
     path = Path(file)
     readers = {".csv": _table_rows, ".tsv": _table_rows, ".jsonl": _json_rows}
     if path.suffix not in readers:
         raise DatasetError(f"{path} is not a file of triples; expected .csv, .tsv or .jsonl.")
-    names: dict[str, None] = {}
+    entities = _Entities()
     edges = []
     try:
         for line, triple in readers[path.suffix](path):
             source, relation, target = (str(part).strip() if part is not None else "" for part in triple)
             if not source or not target:
                 raise DatasetError(f"{path}:{line} is not a triple; expected a source, a relation and a target.")
-            names |= {source: None, target: None}
+            for name in (source, target):
+                entities.add(name, "", {})
             edges.append((source, target, relation))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{path} cannot be read: {error}.") from error
-    return [Node(name, name) for name in names], edges
+    return entities.nodes(edges), edges
 
 
 def _table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
