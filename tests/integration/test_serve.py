@@ -16,15 +16,18 @@ from datetime import date
 from pathlib import Path
 
 import networkx
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from graph_retrievers import BM25, Edge, GraphIndex, Hits, Node, SpreadingActivation, build_retriever
+from graph_retrievers import BM25, Edge, GraphIndex, Hits, Node, Operator, Retriever, SpreadingActivation, build_retriever
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.subgraph import Subgraph
+from graph_retrievers.operators import OperatorKind
 from graph_retrievers.search.limits import limit_over
 from graph_retrievers.search.recording import recorded
+from graph_retrievers.search.requests import Closest, Instead, Nearest, Scores
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
 from graph_retrievers.serve.app import is_own, offered, search_app
@@ -96,9 +99,17 @@ def test_a_search_tells_round_by_round_what_was_asked_and_found():
     ]
 
 
-@pytest.mark.parametrize("name", ["walk-fusion", "fastinsight", "gar", "ppr", "eager", "lightrag", "g-retriever", "lesegr", "mmr"])
-def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name):
-    index, question = linked_index(), "Who improved the engine?"
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("walk-fusion", "fastinsight", "gar", "ppr", "eager", "lightrag", "g-retriever", "lesegr", "mmr", "hipporag"),
+        *("linear-rag", "path-reranking", "g-rag", "spreading", "pathrag", "mor-text"),
+    ],
+)
+@pytest.mark.parametrize("edge_signals", [False, True])
+def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name, edge_signals):
+    # One of them reads signals of edges, and cannot do without.
+    index, question = linked_index(edge_signals=edge_signals or name == "hipporag"), "Who improved the engine?"
     retriever = build_retriever(name, index)
     drawn, hits = picture(retriever, question, 5), retriever.retrieve(question, 5)
     assert [hit["id"] for hit in drawn["hits"] if hit["kind"] == "node"] == [hit.id for hit in hits.nodes]
@@ -113,6 +124,43 @@ def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name)
     # Of few nodes that are drawn, the hits and their paths are the first.
     answer = {row for hit in drawn["hits"] for row in hit["rows"]}
     assert {node["row"] for node in picture(retriever, question, 5, most=len(answer))["nodes"]} == answer
+
+
+def test_scores_of_edges_are_not_taken_for_scores_of_nodes():
+    drawn = picture(build_retriever("g-retriever", linked_index(edge_signals=True)), "Who improved the engine?", 5)
+    calls = {call["asked"]: call for each in drawn["rounds"] for call in each["calls"]}
+    assert {"the best 3 edges by the vectors of edges", "scores of edges by the vectors of edges"} <= set(calls)
+    assert calls["scores of edges by the vectors of edges"]["found"] == []
+
+
+def test_calls_of_one_step_say_which_search_they_are():
+    class Searches(Operator):
+        kind = OperatorKind.VECTOR_SEARCH
+
+        def search(self, question, found):
+            yield (
+                *(Nearest(3), Nearest(3, "bm25"), Nearest(1, "bm25", returned=True), Nearest(2, "bm25", text="a" * 100)),
+                *(Nearest(2, "bm25", text="b"), Nearest(2, "bm25", text=question.text), Nearest(4, among="walk")),
+                *(Nearest(1200, among="return", types=("film", "book")), Instead(Closest(1), "a loom")),
+                *(Scores(np.arange(2), "bm25"), Nearest(1, "mine")),
+            )
+            return found
+
+    index = linked_index()
+    index = GraphIndex(index.graph, {**index.signals, "mine": index.signal("bm25")}, embedding=index.embedding)
+    drawn = picture(Retriever(index, Searches(), backfill=False), "Who improved the engine?")
+    calls = [call["asked"] for each in drawn["rounds"] for call in each["calls"] if call["operator"] == "Searches"]
+    assert calls == [
+        "the best 3 nodes by vectors, to start from",
+        "the best 3 nodes by words, to start from",
+        "the best node by words",
+        f"the best 2 nodes by words for '{'a' * 76}... and 1 more, to start from",
+        "the best 4 nodes by vectors, to walk to",
+        "the best 1,200 nodes by vectors of the type 'film', 'book'",
+        "the node most like the question for 'a loom'",
+        "scores of nodes by words",
+        "the best node by the signal 'mine', to start from",
+    ]
 
 
 def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first():

@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from uvicorn import Config, Server
 
-from graph_retrievers import BM25, GraphIndex, Node, SpreadingActivation
+from graph_retrievers import BM25, GraphIndex, Hybrid, Node, SpreadingActivation
 from graph_retrievers.serve import search_page
 from graph_retrievers.serve.app import search_app
 from tests.hostile_texts import HOSTILE
@@ -526,3 +526,54 @@ def test_a_page_of_one_search_stands_for_itself(browser, tmp_path, size):
     browser.find_elements(By.CSS_SELECTOR, ".step")[1].click()
     assert browser.find_element(By.ID, "told").text.startswith("Step 2 of")
     unharmed(browser, Path(file).as_uri())
+
+
+def test_names_in_the_drawing_do_not_cover_each_other(browser, tmp_path):
+    titles = [f"A loom with a long name, the {n}th of many" for n in range(60)]
+    index = GraphIndex.from_texts(["loom"] * 60, titles=titles)
+    sized(browser, "desktop")
+    (tmp_path / "search.html").write_text(search_page(BM25(index, k=60), "loom"))
+    opened(browser, (tmp_path / "search.html").as_uri(), "document.body.dataset.drawn")
+    shown = "cy.nodes('.named').filter(n => Number(n.style('text-opacity')) > 0)"
+    boxes = f"{shown}.map(n => n.boundingBox({{includeNodes: false, includeOverlays: false}}))"
+    left = f"return {shown}.map(n => n.data('rank')).sort((a, b) => a - b)"
+    ranks = browser.execute_script(left)
+    # That of the best hit is there; a few others make way.
+    assert ranks[0] == 1 and 15 < len(ranks) < 60
+    for _ in range(2):
+        placed = browser.execute_script(f"return {boxes}")
+        assert not any(
+            a["x1"] < b["x2"] and b["x1"] < a["x2"] and a["y1"] < b["y2"] and b["y1"] < a["y2"]
+            for n, a in enumerate(placed)
+            for b in placed[:n]
+        )
+        browser.execute_script("cy.zoom(6)")
+    # From near by there is room for all, and for none again from afar but where the pointer is, or what is chosen.
+    assert len(browser.execute_script(left)) == 60
+    browser.execute_script("fit()")
+    assert browser.execute_script(left) == ranks
+    hidden = next(rank for rank in range(1, 61) if rank not in ranks)
+    browser.execute_script(f"cy.nodes().filter(n => n.data('rank') === {hidden}).emit('mouseover')")
+    assert browser.execute_script(left) == sorted([*ranks, hidden])
+    browser.execute_script(f"cy.nodes().filter(n => n.data('rank') === {hidden}).emit('mouseout')")
+    assert browser.execute_script(left) == ranks
+    browser.find_elements(By.CSS_SELECTOR, ".hits button")[hidden - 1].click()
+    assert browser.execute_script(left) == sorted([*ranks, hidden])
+
+
+def test_a_step_says_which_of_its_searches_found_what(browser, tmp_path):
+    index = GraphIndex.from_texts(
+        ["a loom", "a card"], titles=["Loom", "Card"], vectors=[[1.0, 0.0], [0.0, 1.0]], embedding=lambda t: [[0.0, 1.0]]
+    )
+    sized(browser, "desktop")
+    (tmp_path / "search.html").write_text(search_page(Hybrid(index, backfill=False), "Which loom?"))
+    opened(browser, (tmp_path / "search.html").as_uri(), "document.body.dataset.drawn")
+    step = browser.find_element(By.CSS_SELECTOR, "#steps button")
+    told = [each.text.rpartition(",")[0] for each in step.find_elements(By.TAG_NAME, "span")]
+    assert told == [
+        "HybridSearch asked for the best 100 nodes by vectors: 2 nodes",
+        "HybridSearch asked for the best 100 nodes by words: 1 node",
+    ]
+    step.click()
+    found = [each.text.split("\n")[0] for each in browser.find_elements(By.CSS_SELECTOR, "#steps .list li")]
+    assert found == [f"{told[0]}:", "Card", "Loom", f"{told[1]}:", "Loom"]

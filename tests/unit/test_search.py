@@ -19,7 +19,7 @@ from graph_retrievers.search.candidates import Candidates, best, followed, found
 from graph_retrievers.search.driver import Named, Together, changed, run
 from graph_retrievers.search.memory import Memory, Question, smoothed
 from graph_retrievers.search.operator import Loop, Operator
-from graph_retrievers.search.recording import recorded, recording
+from graph_retrievers.search.recording import own, recorded, recording
 from graph_retrievers.search.requests import (
     Closest,
     Degree,
@@ -584,7 +584,11 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
         assert not recording() and [one.asked for one in found] == trace
         run(Memory(queries), [asks(0) for _ in texts], trace)
         assert len(found) < len(trace), "nothing is kept behind the block"
-        return [(one.asked.request, *(None if part is None else part.tolist() for part in one[1:])) for one in found]
+        assert all(own(request).asked is one.asked.request for one in found for request in one.requests)
+        assert [len(one.requests) for one in found] == [len(texts)] * len(found)
+        columns = [(one.nodes, one.scores, one.near) for one in found]
+        told = [[None if part is None else part.tolist() for part in parts] for parts in columns]
+        return [(one.asked.request, *parts) for one, parts in zip(found, told, strict=True)]
 
     nearest, mentions, neighbors, steps, scores, texts = recorded_of(["card", "loom"])
     assert nearest[:2] == (Nearest, [2, 0, 1]) and len(nearest[2]) == 3 and nearest[3] is None

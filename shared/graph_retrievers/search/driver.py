@@ -216,7 +216,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                         nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
                         trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
                         tell(span, trace[-1])
-                        record(trace[-1], [request for _, request in requests], found)
+                        record(trace[-1], [request for _, request in requests], found, size)
                     start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
                 answers[number][slot] = answer

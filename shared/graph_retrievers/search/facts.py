@@ -18,9 +18,9 @@ from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question, column
 from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Request
+from graph_retrievers.search.requests import Request, Scores
 
-__all__ = ["FactSearch", "NearestEdges", "edge_mask", "edges_within", "returned_edges", "started_edges"]
+__all__ = ["EdgeScores", "FactSearch", "NearestEdges", "edge_mask", "edges_within", "returned_edges", "started_edges"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,12 @@ class NearestEdges(Request):
         low = _lowest(queries, first.signal, mask) if first.least else [0.0] * len(queries)
         lists, lengths = (rows.cpu().numpy(), scores.cpu().numpy()), (rows >= 0).sum(1).tolist()
         return [(*(table[b, : min(request.k, lengths[b])] for table in lists), low[b]) for b, request in asked]
+
+
+class EdgeScores(Scores):
+    """A signal's scores of edges, by their rows."""
+
+    tells = ""
 
 
 def _lowest(queries: Queries, name: str, mask: Tensor | None) -> list[float]:

@@ -22,17 +22,21 @@ class Found(NamedTuple):
     asked : Asked
         The call, as the trace has it (:class:`graph_retrievers.search.driver.Asked`).
     nodes : ndarray, shape [n], int64
-        Node rows, in the order of the answer; none where the answer is not about nodes.
+        Node rows, in the order of the answer; none where the answer is not about nodes. Nodes that a search has beside those of the
+        corpus are left out.
     scores : ndarray, shape [n], or None
         Their scores.
     near : ndarray, shape [n], int64, or None
         For neighbours: the node row whose neighbour each is.
+    requests : sequence of Request
+        What was asked for, in the order of the questions.
     """
 
     asked: Any
     nodes: np.ndarray
     scores: np.ndarray | None = None
     near: np.ndarray | None = None
+    requests: Sequence[Request] = ()
 
 
 _RECORD: ContextVar[list[Found] | None] = ContextVar("record of the present search", default=None)
@@ -65,8 +69,8 @@ def recording() -> bool:
     return _RECORD.get() is not None
 
 
-def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any]) -> None:
-    """Keep what a call has found, if somebody wants to see it."""
+def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None) -> None:
+    """Keep what a call has found among `size` nodes, if somebody wants to see it."""
     found = _RECORD.get()
     if found is None:
         return
@@ -74,13 +78,22 @@ def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any]) -> N
     columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
     # A column is that of all requests of the call, or of none.
     nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
-    found.append(Found(asked, _NONE if nodes is None else nodes, scores, near))
+    nodes = _NONE if nodes is None else nodes
+    kept = nodes < (np.inf if size is None else size)
+    scores, near = (None if column is None else column[kept] for column in (scores, near))
+    found.append(Found(asked, nodes[kept], scores, near, requests))
+
+
+def own(request: Any) -> Request:
+    """Return a request itself, whatever text takes the place of the question."""
+    while isinstance(request, Instead):
+        request = request.request
+    return request  # type: ignore[no-any-return]
 
 
 def _told(request: Any, answer: Any) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Return the nodes of an answer, their scores, and whose neighbours they are (:attr:`Request.tells`)."""
-    while isinstance(request, Instead):
-        request = request.request
+    request = own(request)
     if request.tells == "ranked":
         return answer[0], answer[1], None
     if request.tells == "scores":

@@ -259,11 +259,13 @@ function looks() {
       "target-arrow-color": c.path, "arrow-scale": 0.8, label: "data(relation)", "font-family": font, "font-size": 7, "min-zoomed-font-size": 11,
       color: c.path, "text-outline-color": c.paper, "text-outline-width": 2, "text-rotation": "autorotate", "z-index": 2 } },
     { selector: "edge.name", style: { "line-style": "dashed", "target-arrow-shape": "none" } },
+    { selector: "node.crowded", style: { "text-opacity": 0, "z-index": 1 } },
+    { selector: "node.near", style: { "text-opacity": 1, "z-index": 7 } },
     { selector: ".later", style: { opacity: 0.08, "text-opacity": 0 } },
     { selector: "edge.later", style: { opacity: 0.03 } },
     { selector: "node.now", style: { "border-width": 3, "border-color": c.now, opacity: 1, "z-index": 6 } },
     { selector: "edge.now", style: { "line-color": c.now, opacity: 1, width: 2 } },
-    { selector: "node.lit", style: { "border-width": 4, "border-color": c.now, opacity: 1, "z-index": 7 } },
+    { selector: "node.lit", style: { "border-width": 4, "border-color": c.now, opacity: 1, "text-opacity": 1, "z-index": 7 } },
   ];
 }
 
@@ -281,7 +283,7 @@ function draw(name) {
   const paths = new Set(picture.hits.flatMap((hit) => hit.rows));
   const nodes = picture.nodes.map((node) => ({
     group: "nodes", position: at.get(node.row),
-    data: { id: `n${node.row}`, row: node.row, step: node.step, name: (hits.has(node.row) ? `${hits.get(node.row)} ` : "") + visible(cut(node.name, 40)) },
+    data: { id: `n${node.row}`, row: node.row, step: node.step, rank: hits.get(node.row), name: (hits.has(node.row) ? `${hits.get(node.row)} ` : "") + visible(cut(node.name, 40)) },
     classes: (few || paths.has(node.row) ? "called " : "") + (hits.has(node.row) ? "hit named " : paths.has(node.row) ? "path named " : "") + (paths.has(node.row) ? at.get(node.row).side || "" : ""),
   }));
   const edges = picture.edges.map((edge, n) => ({
@@ -301,9 +303,9 @@ function draw(name) {
   cy.batch(() => cy.add([...middle, ...nodes, ...asked, ...edges]));
   fit();
   cy.on("tap", "node[row]", (event) => { light([event.target.data("row")]); read(event.target.data("row"), null); });
-  cy.on("mouseover", "node[row]", (event) => { byId("graph").title = event.target.data("name"); });
-  cy.on("mouseout", "node", () => { byId("graph").title = ""; });
-  cy.on("zoom", labels);
+  cy.on("mouseover", "node[row]", (event) => { byId("graph").title = event.target.data("name"); event.target.addClass("near"); });
+  cy.on("mouseout", "node", (event) => { byId("graph").title = ""; event.target.removeClass("near"); });
+  cy.on("zoom dragfree", labels);
   labels();
   byId("graph").setAttribute("aria-label", `Graph of the search by ${name}: ${one(picture.nodes.length, "node")}, ${one(picture.edges.length, "edge")}`);
   byId("place").max = picture.rounds.length + 1;
@@ -322,14 +324,23 @@ function fit() {
     const { x, y } = node.position();
     left = Math.min(left, x); right = Math.max(right, x); top = Math.min(top, y); bottom = Math.max(bottom, y);
   });
-  const level = Math.min(3, Math.max(wide - 90, 90) / Math.max(right - left, 1), Math.max(high - 60, 60) / Math.max(bottom - top, 1));
+  const level = Math.min(3, Math.max(wide - 220, wide / 2, 90) / Math.max(right - left, 1), Math.max(high - 60, 60) / Math.max(bottom - top, 1));
   cy.viewport({ zoom: level, pan: { x: wide / 2 - (level * (left + right)) / 2, y: high / 2 - (level * (top + bottom)) / 2 } });
 }
 
 function labels() {
-  // Names of hits and of nodes on paths can be read at any zoom, as far as there is room.
-  const size = Math.min(11 / cy.zoom(), 60);
-  cy.nodes(".named").style({ "font-size": size, "text-max-width": 9 * size, "min-zoomed-font-size": 0, "text-outline-width": size / 5 });
+  // Names of hits and of nodes on paths can be read at any zoom, as far as there is room, those of the best hits first; the others
+  // under the pointer, when their node is chosen, or from nearer by.
+  const size = Math.min(11 / cy.zoom(), 60), named = cy.nodes(".named"), rank = (node) => node.data("rank") || Infinity, taken = [];
+  named.style({ "font-size": size, "text-max-width": 9 * size, "min-zoomed-font-size": 0, "text-outline-width": size / 5 });
+  const crowded = named.toArray().sort((a, b) => rank(a) - rank(b)).filter((node) => {
+    if (taken.length === 200) return true;
+    const box = node.boundingBox({ includeNodes: false, includeOverlays: false });
+    if (taken.some((other) => box.x1 < other.x2 && other.x1 < box.x2 && box.y1 < other.y2 && other.y1 < box.y2)) return true;
+    taken.push(box);
+    return false;
+  });
+  cy.batch(() => { named.removeClass("crowded"); crowded.forEach((node) => node.addClass("crowded")); });
 }
 
 function showDrawn() {
@@ -412,8 +423,9 @@ function showSteps() {
 
 function foundList(round, picture) {
   const names = new Map(picture.nodes.map((node) => [node.row, node.name]));
-  const list = make("ul", { class: "list" });
+  const list = make("ul", { class: "list" }), several = round.calls.filter((call) => call.found.length).length > 1;
   for (const call of round.calls) {
+    if (several && call.found.length) list.append(make("li", { class: "of", text: `${callText(call)}:` }));
     for (const [row, score, near] of call.found.slice(0, 20)) {
       list.append(make("li", {},
         make("button", { type: "button", class: "link", text: cut(names.get(row), 80), onclick: () => { light([row]); read(row, null); } }),

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.recording import Found, recorded
+from graph_retrievers.search.recording import Found, own, recorded
 
 __all__ = ["MOST_NODES", "named", "picture", "subgraph"]
 
@@ -33,16 +33,18 @@ _NAME, _SNIPPET = 200, 320
 
 # What a request asks for, in words; others are told by their names.
 _ASKED = {
-    "Nearest": "the best nodes of a search",
-    "Closest": "the nodes most like the question",
+    "Nearest": "the best {nodes} by {signal}{types}{text}{among}",
+    "NearestEdges": "the best {edges} by {signal}",
+    "Closest": "the {nodes} most like the question{text}",
     "Entities": "the entities of the question",
     "Mentions": "the names in the question",
     "Mentioned": "the names in the question",
     "Titled": "nodes by their names",
     "ByTitle": "nodes by their names",
     "Similarity": "how alike question and nodes are",
-    "Scores": "scores of nodes",
-    "TermScores": "scores of nodes by words",
+    "Scores": "scores of nodes by {signal}{text}",
+    "EdgeScores": "scores of edges by {signal}",
+    "TermScores": "scores of nodes by the terms of the question",
     "Relevance": "the relevance model's scores",
     "Neighbors": "neighbours",
     "Steps": "neighbours by one relation",
@@ -64,6 +66,9 @@ _ASKED = {
     "SentenceSimilarity": "how alike question and sentences are",
     "Completion": "an answer of the language model",
 }
+_SIGNALS = {"dense": "vectors", "bm25": "words", "edge_dense": "the vectors of edges", "edge_bm25": "the words of edges"}
+# What a search that is not for results is for.
+_AMONG = {"start": ", to start from", "name": ", named by the question", "walk": ", to walk to", "return": ""}
 
 
 def picture(retriever: Retriever, question: str, k: int | None = None, *, most: int = MOST_NODES) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
     >>> index = GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"], edges=[("0", "1", "reads")])
     >>> drawn = picture(BM25(index, k=1), "Which loom?")
     >>> drawn["hits"][0]["name"], drawn["rounds"][0]["calls"][0]["asked"], [node["name"] for node in drawn["nodes"]]
-    ('Loom', 'the best nodes of a search', ['Loom'])
+    ('Loom', 'the best node by words', ['Loom'])
     """
     if not isinstance(retriever, Retriever) or type(retriever.index.graph) is not CorpusGraph:
         raise InvalidArgumentError(
@@ -118,7 +123,7 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
         "seconds": seconds,
         "notes": list(hits.notes),
         "hits": [_hit(graph, hit) for hit in hits],
-        "rounds": _rounds(found, drawn),
+        "rounds": _rounds(found, drawn, question),
         "nodes": [named(graph, row) | {"step": first.get(row)} for row in rows],
         "edges": _edges(graph, rows, hits, found),
         "left_out": len(every - drawn),
@@ -159,7 +164,7 @@ def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
     }
 
 
-def _rounds(found: Sequence[Found], drawn: set[int]) -> list[dict[str, Any]]:
+def _rounds(found: Sequence[Found], drawn: set[int], question: str) -> list[dict[str, Any]]:
     """Return the calls of each step."""
     rounds: dict[int, list[dict[str, Any]]] = {}
     for call in found:
@@ -178,7 +183,7 @@ def _rounds(found: Sequence[Found], drawn: set[int]) -> list[dict[str, Any]]:
         rounds.setdefault(asked.step, []).append(
             {
                 "operator": ", ".join(asked.operators),
-                "asked": _ASKED.get(asked.request.__name__, asked.request.__name__),
+                "asked": _asked(call, question),
                 "about": asked.nodes,
                 "seconds": asked.seconds,
                 "count": len(np.unique(call.nodes)),
@@ -186,6 +191,23 @@ def _rounds(found: Sequence[Found], drawn: set[int]) -> list[dict[str, Any]]:
             }
         )
     return [{"step": step, "calls": calls} for step, calls in rounds.items()]
+
+
+def _asked(call: Found, question: str) -> str:
+    """Return in words what a call asked for."""
+    requests = [own(request) for request in call.requests]
+    signal, types, among = (getattr(requests[0], name, "") for name in ("signal", "types", "among"))
+    k = max(getattr(request, "k", 0) for request in requests)
+    # In place of the question.
+    texts: set[Any] = {getattr(request, "text", None) for request in (*call.requests, *requests)} - {None, question}
+    return _ASKED.get(call.asked.request.__name__, call.asked.request.__name__).format(
+        nodes=f"{k:,} nodes" if k > 1 else "node",
+        edges=f"{k:,} edges" if k > 1 else "edge",
+        signal=_SIGNALS.get(signal, f"the signal {shown(signal)}"),
+        types=f" of the type {', '.join(map(shown, types))}" if any(types) else "",
+        text=f" for {shown(min(texts))}{f' and {len(texts) - 1} more' * (len(texts) > 1)}" if texts else "",
+        among="" if getattr(requests[0], "returned", True) else _AMONG[among],
+    )
 
 
 def _number(score: Any) -> float | None:

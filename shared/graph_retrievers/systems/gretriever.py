@@ -18,7 +18,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.beyond import Facts, padded
 from graph_retrievers.search.candidates import Candidates, falling, order
 from graph_retrievers.search.driver import Search
-from graph_retrievers.search.facts import NearestEdges, edge_mask, started_edges
+from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
 from graph_retrievers.search.memory import Question, column
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.requests import Neighbors, Scores
@@ -165,7 +165,7 @@ class SteinerTreeSearch(Operator):
         prizes, gains = np.zeros(len(pool)), np.zeros(len(rows))
         prizes[np.searchsorted(pool, nodes)] = np.arange(len(nodes), 0, -1)
         if prized:
-            likeness, may = (yield Scores(rows, self.signal)), edge_mask(queries, started_edges)
+            likeness, may = (yield EdgeScores(rows, self.signal)), edge_mask(queries, started_edges)
             gains = edge_prizes(likeness if may is None else np.where(may.cpu().numpy()[rows], likeness, -np.inf), self.seed_edges)
         places, chosen = self._tree(np.searchsorted(pool, sources[rows]), np.searchsorted(pool, targets[rows]), prizes, gains)
         scores = prizes[places] + (yield from _similarities(question, pool[places]))
@@ -202,7 +202,7 @@ class SteinerTreeSearch(Operator):
         rows = np.unique(rows[held[far] & question.walked(pool)[owner]])
         most = _EDGES_PER_NODE * self.candidates
         if len(rows) > most:
-            likeness = (yield Scores(rows, self.signal)) if prized else np.zeros(len(rows))
+            likeness = (yield EdgeScores(rows, self.signal)) if prized else np.zeros(len(rows))
             rows, cut = np.sort(rows[order(likeness)[:most]]), True
         if cut:
             question.notes.append(_LEFT_OUT.format(self.candidates))
