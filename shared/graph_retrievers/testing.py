@@ -6,11 +6,14 @@ Each raises AssertionError, which says what was asked, what came and what was ex
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -21,13 +24,25 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Operator, kind_of
 from graph_retrievers.signals.embedding import as_embedding, embed_queries, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.stores.remote import GraphStore, RemoteIndex, RemoteRetriever, VectorStore, WordStore
+from graph_retrievers.stores.remote import (
+    GraphStore,
+    RemoteIndex,
+    RemoteRetriever,
+    ScopedGraphStore,
+    ScopedVectorStore,
+    ScopedWordStore,
+    VectorStore,
+    WordStore,
+)
+from graph_retrievers.stores.remote.pages import name_key
 from graph_retrievers.systems.registry import retriever_class
 
 __all__ = ["check_embedding", "check_operator", "check_relevance", "check_retriever", "check_stores"]
 
 # A product of a larger matrix may add in another order.
 _ROUNDING = 1e-5
+# Names that a graph store is asked for, one request each.
+_NAMES = 20
 _TEXTS = ("A loom weaves cloth.", "Punched cards drive a loom.", "", "A mill grinds corn.", "A loom weaves cloth.")
 # Systems that ask a graph and vectors for what stores are asked for, without what the whole graph would tell.
 _SYSTEMS: dict[str, dict[str, Any]] = {
@@ -41,8 +56,9 @@ def check_retriever(
 ) -> None:
     """Check what holds for every retriever of this package.
 
-    A batch gives what its queries give one by one, twice the same, from several threads and over ``aretrieve``; hits are at most k
-    nodes, none twice, best first, with finite scores; a filter lets nothing else through; an empty query is refused.
+    A batch gives what its queries give one by one, twice the same, from several threads, and over ``aretrieve`` and
+    ``aretrieve_batch`` where there are such; hits are at most k nodes, none twice, best first, with finite scores, each at the end
+    of its path; a filter lets nothing else through, and something of what it allows; an empty query is refused.
 
     Parameters
     ----------
@@ -76,6 +92,7 @@ def check_retriever(
     _expect(any(map(len, together)), "no query found anything; give queries that the retriever answers")
     for query, hits in zip(queries, together, strict=True):
         _check_hits(hits, k, query)
+    _check_hits(retriever.retrieve(queries[0], 1, **{name: values[0] for name, values in given.items()}), 1, queries[0])
     for place, query in enumerate(queries):
         _same(together[place], alone[place], f"{query!r} in a batch, and alone")
     _same(repeated, together[0], f"{queries[0]!r} twice in one batch")
@@ -87,6 +104,10 @@ def check_retriever(
     if ask is not None:
         for place, hits in enumerate(asyncio.run(ask(list(queries), k, **given))):
             _same(hits, together[place], f"{queries[place]!r} of aretrieve_batch, and of retrieve_batch")
+    ask = getattr(retriever, "aretrieve", None)
+    if ask is not None:
+        hits = asyncio.run(ask(queries[0], k, **{name: values[0] for name, values in given.items()}))
+        _same(hits, alone[0], f"{queries[0]!r} of aretrieve, and of retrieve")
     _check_filters(retriever, queries, k, given, together)
     _expect(list(retriever.retrieve_batch([], k, **{name: [] for name in given})) == [], "a batch of no queries has hits")
     for empty in ("", "  "):
@@ -138,7 +159,7 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
 
 
 def check_embedding(embedding: Any, texts: Sequence[str] = _TEXTS) -> None:
-    """Check an embedding model: shapes, finite numbers, the same vector for the same text, whatever it is embedded with.
+    """Check an embedding model: shapes, finite numbers, the same vector for the same text or query, whatever it is embedded with.
 
     Parameters
     ----------
@@ -149,7 +170,7 @@ def check_embedding(embedding: Any, texts: Sequence[str] = _TEXTS) -> None:
     Raises
     ------
     AssertionError
-        If a text has several vectors.
+        If a text, or a query, has several vectors.
     InvalidVectorError, DimensionMismatchError
         If vectors are not finite, or not one of the same length for each text.
 
@@ -159,14 +180,18 @@ def check_embedding(embedding: Any, texts: Sequence[str] = _TEXTS) -> None:
     """
     model, given = as_embedding(embedding), list(texts)
     vectors = embed_texts(model, given)
-    backwards = embed_texts(model, given[::-1]).flip(0)
-    worst = float((vectors - backwards).abs().max())
-    _expect(worst < 1e-3, f"a text has another vector in another order of texts: entries differ by {worst:.2g}")
-    for place, text in enumerate(given):
-        alone = embed_texts(model, [text])[0]
-        worst = float((alone - vectors[place]).abs().max())
-        _expect(worst < 1e-3, f"{text!r} has another vector among others than alone: entries differ by {worst:.2g}")
-    embed_queries(model, [text for text in given if text.strip()], vectors.shape[1])
+    _check_vectors(vectors, given, lambda texts: embed_texts(model, texts), "text")
+    queries = [text for text in given if text.strip()]
+    held = embed_queries(model, queries, vectors.shape[1])
+    _check_vectors(held, queries, lambda texts: embed_queries(model, texts), "query")
+
+
+def _check_vectors(vectors: Tensor, texts: list[str], embed: Callable[[list[str]], Tensor], kind: str) -> None:
+    worst = float((vectors - embed(texts[::-1]).flip(0)).abs().max())
+    _expect(worst < 1e-3, f"a {kind} has another vector in another order: entries differ by {worst:.2g}")
+    for place, text in enumerate(texts):
+        worst = float((embed([text])[0] - vectors[place]).abs().max())
+        _expect(worst < 1e-3, f"the {kind} {text!r} has another vector among others than alone: entries differ by {worst:.2g}")
 
 
 def check_relevance(relevance: Any, query: str = "Which loom?", texts: Sequence[str] = _TEXTS) -> None:
@@ -189,11 +214,15 @@ def check_relevance(relevance: Any, query: str = "Which loom?", texts: Sequence[
     >>> check_relevance(lambda pairs: [float(len(text)) for _, text in pairs])
     """
     model, given = as_relevance_model(relevance), list(texts)
-    ((latents, _),) = model.encode_lists([(query, given)])
+    # Among the texts of another query.
+    (_, _), (latents, _) = model.encode_lists([(f"Not: {query}", given[1:]), (query, given)])
     scores = model.score(latents)
     _expect(scores.shape == (len(given),), f"{len(given)} texts have scores of shape {tuple(scores.shape)}")
     _expect(bool(scores.isfinite().all()), "scores hold NaN or infinity")
     if model.listwise:
+        ((latents, _),) = model.encode_lists([(query, given)])
+        worst = float((model.score(latents) - scores).abs().max())
+        _expect(worst < 1e-3, f"the texts of {query!r} score otherwise beside those of another query: scores differ by {worst:.2g}")
         return
     for place, text in enumerate(given):
         alone = float(model.score(model.encode([query], [text]))[0])
@@ -214,8 +243,10 @@ def check_stores(
 ) -> None:
     """Check stores that hold the nodes, edges, vectors and words of an index: retrievers on them find what they find on the index.
 
-    Without `words`, BM25 is that of the index, so that only `graph` and `vectors` are checked; with it, scores may differ, as
-    analysers do, and only its contract is checked: ids that exist, best first, no more than were asked for.
+    Where `graph` and `vectors` answer for a scope, so do they in a scope of half of the nodes. Without `words`, BM25 is that of
+    the index, so that only `graph` and `vectors` are checked; with it, scores may differ, as analysers do, and only its contract is
+    checked: ids that exist and are in the scope, best first, no more than were asked for, scores that are the sums of those of
+    the terms.
 
     Parameters
     ----------
@@ -230,7 +261,7 @@ def check_stores(
     Raises
     ------
     AssertionError
-        If a retriever finds something else.
+        If a store holds, or a retriever finds, something else.
     InvalidArgumentError
         If the index has no embedding model.
     """
@@ -250,31 +281,77 @@ def check_stores(
     held = vectors.vectors(sorted(ids))
     _expect(set(held) == ids, f"the vector store has no vector of {sorted(ids - set(held))[:3]}")
     if words is not None:
-        for query, pairs in zip(queries, words.search(list(queries), k), strict=True):
-            scores = [score for _, score in pairs]
-            _expect(
-                len(pairs) <= k and {name for name, _ in pairs} <= ids, f"the word store has other nodes for {query!r}, or too many"
-            )
-            _expect(scores == sorted(scores, reverse=True), f"the word store's scores for {query!r} do not fall: {scores}")
+        _check_words(words, ids, queries, k)
+    half = index.graph.ids[::2]
+    scopes: list[dict[str, Any]] = [{}]
+    if isinstance(graph, ScopedGraphStore) and isinstance(vectors, ScopedVectorStore):
+        scopes.append({"scope": {"$id": {"$in": half}}})
+    if isinstance(words, ScopedWordStore):
+        _check_words(words.within(half), set(half), queries, k)
     remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=model, relevance=index.relevance)
     for system, options in _SYSTEMS.items():
         kind, settings = retriever_class(system)
         settings |= options
-        here = kind(index, k=k, **settings).retrieve_batch(list(queries))
-        there = RemoteRetriever(remote, kind, k=k, **settings).retrieve_batch(list(queries))
-        for query, ours, theirs in zip(queries, here, there, strict=True):
-            _same(theirs, ours, f"{system} for {query!r} on the stores, and on the index", notes=False)
+        here, there = kind(index, k=k, **settings), RemoteRetriever(remote, kind, k=k, **settings)
+        for scope in scopes:
+            what = " within a scope" if scope else ""
+            both = here.retrieve_batch(list(queries), **scope), there.retrieve_batch(list(queries), **scope)
+            for query, ours, theirs in zip(queries, *both, strict=True):
+                _same(theirs, ours, f"{system} for {query!r}{what} on the stores, and on the index", notes=False)
+
+
+def _check_words(words: WordStore, ids: set[str], queries: Sequence[str], k: int) -> None:
+    for query, pairs in zip(queries, words.search(list(queries), k), strict=True):
+        names, scores = [name for name, _ in pairs], [score for _, score in pairs]
+        _expect(len(pairs) <= k and set(names) <= ids, f"the word store has other nodes for {query!r}, or too many")
+        _expect(scores == sorted(scores, reverse=True), f"the word store's scores for {query!r} do not fall: {scores}")
+        (terms,) = words.term_scores([(query, names)])
+        for name, score in pairs:
+            total = sum(each.get(name, 0.0) for each in terms)
+            close = abs(total - score) <= 1e-3 * abs(score)
+            _expect(
+                close, f"the word store's scores of {name!r} for the terms of {query!r} have the sum {total:.6g}, not {score:.6g}"
+            )
 
 
 def _check_graph(store: GraphStore, graph: CorpusGraph) -> None:
     count, _ = store.sample(1)
     _expect(count == len(graph), f"the graph store has {count} nodes, and the index {len(graph)}")
-    page = store.read(texts=list(graph.ids), limit=10 * (len(graph) + graph.num_edges))
-    held = {node.id: node for node in page.nodes}
+    most = 10 * (len(graph) + graph.num_edges)
+    page = store.read(expand=list(graph.ids), limit=most)
+    held = {node.id: node for node in page.nodes if node.text is not None}
     for row, name in enumerate(graph.ids):
         _expect(name in held, f"the graph store does not find the node {name!r}")
-        found, expected = (held[name].text, held[name].title), (graph.texts[row], graph.titles[row])
-        _expect(found == expected, f"the graph store has {found!r} as text and title of {name!r}, and the index {expected!r}")
+        for field in ("text", "title", "type", "metadata"):
+            found, expected = getattr(held[name], field), getattr(graph.node(row), field)
+            _expect(found == expected, f"the graph store has {found!r} as {field} of {name!r}, and the index {expected!r}")
+    # An edge comes once for each of its ends.
+    edges = Counter(
+        (e.source, e.target, e.relation, e.text, f"{e.weight:.5g}") for e in {e.position: e for e in page.edges}.values()
+    )
+    own = Counter((e.source, e.target, e.relation, e.text, f"{e.weight:.5g}") for e in graph.edges())
+    _expect(edges >= own, f"the graph store does not have the edge {min(own - edges, default=())}, which the index has")
+    _expect(own >= edges, f"the graph store has the edge {min(edges - own, default=())}, which the index does not have")
+    kinds = dict(zip(graph.ids, graph.types, strict=True))
+    schema = sorted(set(kinds.values())), sorted({(kinds[e.source], e.relation, kinds[e.target]) for e in graph.edges()})
+    _expect(store.schema() == schema, f"the graph store has the schema {store.schema()}, and the index {schema}")
+    _check_names(store, graph, most)
+
+
+def _check_names(store: GraphStore, graph: CorpusGraph, most: int) -> None:
+    titles, names = defaultdict(set), defaultdict(set)
+    for name, title in zip(graph.ids, graph.titles, strict=True):
+        names[name_key(title or name)].add(name)
+        if name_key(title):
+            titles[title.strip().casefold()].add(name)
+    names.pop("", None)
+    titled = store.read(titles=list(titles), limit=most).titled
+    for title, ids in titles.items():
+        found = {each.id for each in titled if each.title == title}
+        _expect(found == ids, f"the graph store finds {sorted(found)} by the title {title!r}, and the index {sorted(ids)}")
+    for key, ids in islice(names.items(), _NAMES):
+        found = {node.id for node in store.read(names=[key], limit=most).nodes}
+        _expect(found == ids, f"the graph store finds {sorted(found)} by the name {key!r}, and the index {sorted(ids)}")
 
 
 def _check_hits(hits: Hits, k: int, query: str) -> None:
@@ -284,6 +361,8 @@ def _check_hits(hits: Hits, k: int, query: str) -> None:
     _expect(len(set(ids)) == len(ids), f"{query!r} has a node twice: {ids}")
     _expect(bool(np.isfinite(scores).all()), f"{query!r} has scores that are not finite: {scores}")
     _expect(scores == sorted(scores, reverse=True), f"{query!r} has scores that do not fall: {scores}")
+    for hit in nodes:
+        _expect(hit.path.nodes[-1:] == (hit.id,), f"the path of {hit.id!r} for {query!r} does not end there: {hit.path.nodes}")
 
 
 def _check_filters(
@@ -292,7 +371,9 @@ def _check_filters(
     none = retriever.retrieve_batch(list(queries), k, filter={"$id": "no node has this id"}, **given)
     _expect(not any(map(len, none)), "a filter that lets nothing through gives hits")
     ids = sorted({hit.id for hits in found for hit in hits})[::2]
-    for query, hits in zip(queries, retriever.retrieve_batch(list(queries), k, filter={"$id": {"$in": ids}}, **given), strict=True):
+    kept = retriever.retrieve_batch(list(queries), k, filter={"$id": {"$in": ids}}, **given)
+    _expect(any(map(len, kept)), "a filter that lets half of the hits through gives none for any query")
+    for query, hits in zip(queries, kept, strict=True):
         others = {hit.id for hit in hits} - set(ids)
         _expect(not others, f"{query!r} finds {sorted(others)}, which the filter does not let through")
 

@@ -25,6 +25,7 @@ from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.qdrant_points import point_id
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.testing import check_stores
 from langchain_graph_retrievers import GraphRetriever
 from tests.engines import NOTHING, QUESTIONS, TRADES, Breaking, Losing, change_pages, contents, emptied, index_of, remote_of
 from tests.helpers import HashEmbedding
@@ -37,6 +38,8 @@ def test_a_folder_in_the_engines_gives_the_answers_in_memory(database, client, p
     assert written == (Changes(len(index)), Changes(index.graph.num_edges), Changes(len(index)))
     retriever, local = RemoteRetriever(remote_of(database, client)), WalkFusion(index)
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
+    vectors, words = QdrantVectors(client, "works"), QdrantWords(client, "works")
+    check_stores(index, CypherGraphStore(database), vectors, QUESTIONS, words=words)
     found = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
     assert [document.id for document in found] == [hit.id for hit in local.retrieve(QUESTIONS[0])] and len(found) > 3
     scope = {"path": {"$in": ["loom.md", "card.md", "mill.md", "engine.md"]}}

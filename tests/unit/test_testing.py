@@ -44,9 +44,7 @@ class Company(Echo):
 
 class Drifting(Echo):
     def found(self, words, call, allowed):
-        return [
-            self.hit(hit.id, hit.score - 0.001 * (len(call.queries) > 1)) for hit in super().found(words, call, allowed)
-        ]
+        return [self.hit(hit.id, hit.score - 0.001 * (len(call.queries) > 1)) for hit in super().found(words, call, allowed)]
 
 
 class Generous(Echo):
@@ -117,6 +115,26 @@ class Nothing(Echo):
         return []
 
 
+class Shut(Echo):
+    def found(self, words, call, allowed):
+        return super().found(words, call, allowed) if allowed is None else []
+
+
+class Fixed(Echo):
+    def search(self, call):
+        return [Hits(self.found(text.split()[:2], call, call.filters.get("filter", {}).get("$id"))) for text in call.queries]
+
+
+class Apart(Echo):
+    async def aretrieve(self, query, k=None, **arguments):
+        return self.retrieve(query[::-1], k, **arguments)
+
+
+class Astray(Echo):
+    def hit(self, word, score):
+        return Hit(word, word, score, self.name, NodePath((word, "elsewhere")))
+
+
 def test_a_retriever_that_keeps_the_contract_passes():
     check_retriever(Echo(), QUERIES)
 
@@ -138,6 +156,10 @@ def test_a_retriever_that_keeps_the_contract_passes():
         (Many, "has 3 nodes, and k=2"),
         (Open, "the query '' is not refused"),
         (Nothing, "no query found anything"),
+        (Shut, "lets half of the hits through gives none"),
+        (Fixed, "has 2 nodes, and k=1"),
+        (Apart, "of aretrieve, and of retrieve"),
+        (Astray, "does not end there"),
     ],
 )
 def test_what_breaks_the_contract_is_told(kind, told):
@@ -157,7 +179,7 @@ def test_the_inputs_of_a_retriever_are_given_with_its_queries():
         def search(self, call):
             tags = call.inputs.get("tag", [""] * len(call.queries))
             return [
-                Hits([self.hit(tag or text, 1.0)]) if "filter" not in call.filters else Hits(())
+                Hits(self.found([tag or text], call, call.filters.get("filter", {}).get("$id")))
                 for text, tag in zip(call.queries, tags, strict=True)
             ]
 
@@ -201,7 +223,7 @@ def test_models_of_the_package_pass():
 @pytest.mark.parametrize(
     ("embed", "told"),
     [
-        (lambda texts: [[float(place), 1.0] for place in range(len(texts))], "in another order of texts"),
+        (lambda texts: [[float(place), 1.0] for place in range(len(texts))], "a text has another vector in another order"),
         (lambda texts: [[float(len(texts)), 1.0] for _ in texts], "among others than alone"),
     ],
 )
@@ -219,6 +241,39 @@ class Odd(Letters):
 
     def embed_documents(self, texts):
         return Letters().embed_documents(texts)
+
+
+class Turned(Letters):
+    def embed_queries(self, texts):
+        return self.embed_documents(texts)[::-1]
+
+
+class Worn(Letters):
+    calls = 0
+
+    def embed_query(self, text):
+        self.calls += 1
+        return [1.0, self.calls]
+
+    def embed_documents(self, texts):
+        return [[1.0, 2.0] for _ in texts]
+
+
+class Alone(Letters):
+    def embed_queries(self, texts):
+        return [[float(len(texts)), 1.0] for _ in texts]
+
+    def embed_documents(self, texts):
+        return [[1.0, 2.0] for _ in texts]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [(Turned(), "the query .* has another vector"), (Worn(), "a query has"), (Alone(), "the query .* than alone")],
+)
+def test_an_embedding_of_queries_that_depends_on_company_is_told(model, told):
+    with pytest.raises(AssertionError, match=told):
+        check_embedding(model)
 
 
 @pytest.mark.parametrize("vector", [[float("inf")] * 2, [1.0, 2.0, 3.0]])
@@ -239,14 +294,33 @@ class Listwise(RelevanceModel):
     def encode(self, queries, texts):
         return torch.full((len(texts), 1), float(len(texts)))
 
+    def encode_lists(self, lists):
+        return [(self.encode([query], texts), "") for query, texts in lists]
+
     def score(self, latent):
         return latent[:, 0]
 
 
+class Beside(Listwise):
+    def encode_lists(self, lists):
+        return RelevanceModel.encode_lists(self, lists)
+
+
+class FirstQuery(Listwise):
+    def encode(self, queries, texts):
+        return torch.tensor([[float(len(queries[0]) * len(text))] for text in texts])
+
+    encode_lists = RelevanceModel.encode_lists
+
+
 def test_a_relevance_model_that_judges_lists_says_so():
     check_relevance(Listwise(True))
-    with pytest.raises(AssertionError, match="set listwise if that is meant"):
-        check_relevance(Listwise(False))
+    for model in (Listwise(False), FirstQuery(False)):
+        with pytest.raises(AssertionError, match="set listwise if that is meant"):
+            check_relevance(model)
+    for model in (Beside(True), FirstQuery(True)):
+        with pytest.raises(AssertionError, match="score otherwise beside those of another query"):
+            check_relevance(model)
 
 
 @pytest.mark.parametrize(("give", "told"), [(float("nan"), "NaN"), (None, "have scores of shape")])
@@ -278,11 +352,6 @@ def lacks_node(graph, vectors, words):
     graph.sample = lambda count: (3, None)
 
 
-def other_text(graph, vectors, words):
-    plain = graph.node
-    graph.node = lambda row, text=False: plain(row, text)._replace(title="Other")
-
-
 def other_order(graph, vectors, words):
     plain = vectors.search
     vectors.search = lambda given, k: [names[::-1] for names in plain(given, k)]
@@ -302,25 +371,90 @@ def rising(graph, vectors, words):
     words.search = lambda texts, k: [pairs[::-1] for pairs in plain(texts, k)]
 
 
-def other_weights(graph, vectors, words):
-    graph.edges = [edge._replace(relation="other") for edge in graph.edges]
+def changed(**values):
+    def spoil(graph, vectors, words):
+        graph.edges = [*graph.edges[:5], graph.edges[5]._replace(**values), *graph.edges[6:]]
+
+    return spoil
 
 
 def lost_edge(graph, vectors, words):
-    graph.edges = graph.edges[3:]
+    lost = graph.edges[5]
+    graph.edges = [edge for edge in graph.edges if {edge.source, edge.target} != {lost.source, lost.target}]
+    graph.near[lost.source].discard(lost.target)
+    graph.near[lost.target].discard(lost.source)
+
+
+def one_more_edge(graph, vectors, words):
+    graph.edges = [*graph.edges, graph.edges[5]._replace(position=1000)]
+
+
+def degree(graph, vectors, words):
+    graph.near[graph.graph.ids[0]].add("elsewhere")
+
+
+def lacks(**values):
+    def spoil(graph, vectors, words):
+        plain = graph.node
+        graph.node = lambda row, text=False: plain(row, text)._replace(**values)
+
+    return spoil
+
+
+def unread(part):
+    def spoil(graph, vectors, words):
+        plain = graph.read
+        graph.read = lambda **asked: plain(**asked | {part: ()})
+
+    return spoil
+
+
+def no_schema(graph, vectors, words):
+    graph.schema = lambda: ([], [])
+
+
+def other_terms(graph, vectors, words):
+    plain = words.term_scores
+    words.term_scores = lambda pairs: [terms[:1] for terms in plain(pairs)]
+
+
+def open_words(graph, vectors, words):
+    words.within = lambda ids: words
+
+
+def open_graph(graph, vectors, words):
+    graph.within = lambda scope: graph
+
+
+def open_vectors(graph, vectors, words):
+    vectors.within = lambda ids: vectors
 
 
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
         (lacks_node, "the graph store has 3 nodes, and the index 60"),
-        (other_text, "as text and title of"),
+        (lacks(title="Other"), "as title of"),
+        (lacks(type=""), "as type of"),
+        (lacks(metadata={}), "as metadata of"),
+        (unread("titles"), r"finds \[\] by the title 'title 0'"),
+        (unread("names"), r"finds \[\] by the name"),
+        (no_schema, "has the schema"),
         (other_order, "by something else than the cosine"),
         (too_few, "the vector store has 4 nodes"),
         (no_vectors, "the vector store has no vector of"),
         (rising, "do not fall"),
-        (other_weights, "on the stores, and on the index"),
-        (lost_edge, "has 4 neighbours, and its property says 5"),
+        (other_terms, "for the terms of"),
+        (open_words, "has other nodes"),
+        (open_graph, "was not in the scope|within a scope"),
+        (open_vectors, "found a node outside the scope"),
+        (changed(relation="other"), "does not have the edge"),
+        (changed(weight=9.0), "does not have the edge"),
+        (changed(text="other"), "does not have the edge"),
+        (changed(source="x", target="y"), "does not have the edge"),
+        (lost_edge, "does not have the edge"),
+        (one_more_edge, "has the edge .* which the index does not have"),
+        (degree, "neighbours, and its property says"),
     ],
 )
 def test_what_a_store_lacks_is_told(spoil, told):
