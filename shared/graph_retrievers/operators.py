@@ -1,4 +1,4 @@
-"""Operators of five kinds, and how they compose: those of :mod:`graph_retrievers.search` and of all systems."""
+"""Operators of five kinds, and ways to compose them, from :mod:`graph_retrievers.search` and all systems."""
 
 from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.search.backfill import Backfill

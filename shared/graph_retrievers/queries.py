@@ -48,7 +48,7 @@ class LatentCache:
         self._latents: Tensor | None = None
 
     def missing(self, keys: Sequence[int]) -> list[int]:
-        """Return which of `keys` are not held yet, each once, in their order."""
+        """Return which of `keys` are not in the cache, each once, in their order."""
         return [key for key in dict.fromkeys(keys) if key not in self._places]
 
     def add(self, keys: Sequence[int], latents: Tensor) -> None:
@@ -65,7 +65,7 @@ class LatentCache:
             self._latents[held : held + count] = latents
 
     def get(self, keys: Sequence[int]) -> Tensor:
-        """Return the latents of held keys: Tensor, shape [n, d]."""
+        """Return the latents of cached keys: Tensor, shape [n, d]."""
         assert self._latents is not None
         return self._latents[[self._places[key] for key in keys]]
 
@@ -80,28 +80,28 @@ class LatentCache:
 class Queries:
     """B immutable queries on one index; :meth:`narrowed` gives a copy that shares the computed results.
 
-    Use :meth:`of` to make one.
+    Use :meth:`of` to create one.
 
     Attributes
     ----------
     index : GraphIndex
     texts : tuple of str, length B
     k : int
-        Hits requested, also the default for searches without a k of their own.
+        Number of requested hits, also the default for searches without their own k.
     allowed, seeds_allowed, walk_allowed : Tensor, shape [N], bool, or None
-        Which nodes may be returned, may start a traversal, may be walked to; None for all.
+        Which nodes may be returned, start a traversal, and be visited; None for all.
     named_allowed : Tensor, shape [N], bool, or None
-        Which nodes may start where a plan or a fact names them: by `seed_filter` alone.
+        Which nodes may start where a plan or a fact names them: only by `seed_filter`.
     filtered : Tensor, shape [N], bool, or None
-        Which nodes pass `filter`, whatever types may be returned.
+        Which nodes pass `filter`, independent of the types that may be returned.
     inputs : mapping of str to sequence of length B
-        Further inputs of operators (``Operator.reads``).
+        Other inputs of operators (``Operator.reads``).
     given : Tensor, callable or None
-        Query vectors as given by the caller.
+        Query vectors from the caller.
     cache, latents : Cache, LatentCache
         Computed searches and scores, and latents of (query, node) pairs. Copies share them.
     trace : list of Asked
-        What was asked of the backend (:class:`graph_retrievers.search.driver.Trace`). Copies share it.
+        Requests to the backend (:class:`graph_retrievers.search.driver.Trace`). Copies share it.
 
     Examples
     --------
@@ -147,14 +147,14 @@ class Queries:
             The questions; none may be empty.
         k : int, default 10
         vectors : array-like of shape [B, d] or callable, optional
-            Query vectors, or a function from the B texts to them that is called when they are needed; by default the index's
-            embedding model computes them.
+            Query vectors, or a function from the B texts to their vectors that is called when they are needed; by default the
+            index's embedding model computes them.
         filter, seed_filter, traversal_filter : mapping, callable or Tensor, optional
             Conditions for `allowed`, `seeds_allowed` and `walk_allowed` (see :func:`graph_retrievers.graph.filters.filter_mask`).
-            Without a `seed_filter`, `filter` says which nodes may start a traversal too; ``seed_filter={}`` lets all start.
+            Without a `seed_filter`, `filter` also restricts the start of a traversal; ``seed_filter={}`` removes that.
         scope : mapping, callable or Tensor, optional
-            Nodes beside which there are no others: the queries are on :meth:`graph_retrievers.index.GraphIndex.within`, and so are
-            the rows of rankings. Masks have a bool for each node of the index that is given.
+            Which nodes are searched: the queries, and the rows of rankings, are on
+            :meth:`graph_retrievers.index.GraphIndex.within`. Masks have a bool for each node of the given index.
         inputs : mapping of str to sequence of length B, optional
 
         Raises
@@ -162,7 +162,7 @@ class Queries:
         InvalidArgumentError
             If a text is empty or not a string.
         DimensionMismatchError, InvalidVectorError
-            If the vectors are not [B, d] as the index has them, or hold NaN or infinity.
+            If the vectors are not [B, d] with the width of the index, or contain NaN or infinity.
         EmptyGraphError
             If no node is in the scope.
         """
@@ -187,7 +187,7 @@ class Queries:
         return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors, filtered=allowed)
 
     def __post_init__(self) -> None:
-        """Let no operator add inputs."""
+        """Prevent operators from adding inputs."""
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Queries:
         return {**self.__dict__, "inputs": dict(self.inputs)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of other queries."""
+        """Restore the attributes of other queries."""
         self.__dict__.update(state, inputs=MappingProxyType(state["inputs"]))
 
     def __len__(self) -> int:
@@ -203,7 +203,7 @@ class Queries:
         return len(self.texts)
 
     def __repr__(self) -> str:
-        """Return the number of queries and what is given with them."""
+        """Return the number of queries and their other attributes."""
         filters = [name for name in ("allowed", "seeds_allowed", "walk_allowed") if getattr(self, name) is not None]
         return f"Queries({len(self)}, k={self.k}, filters={filters}, inputs={list(self.inputs)})"
 
@@ -212,14 +212,14 @@ class Queries:
         return self if allowed is None else replace(self, allowed=both(self.allowed, allowed.clone()))
 
     def afresh(self) -> Queries:
-        """Return these queries without what was computed for them, except their vectors."""
+        """Return these queries without their computed results, except their vectors."""
         given = self.vectors if "vectors" in self.cache else self.given
         return replace(self, given=given, cache=Cache(), latents=LatentCache())
 
     def rewritten(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Queries:
-        """Return other questions in the place of these: `texts`, each with the inputs of the query at its place, and the filters.
+        """Replace the questions by `texts`, each with the inputs of the query at its place, and the same filters.
 
-        `vectors`, shape [n, d], are their vectors; without them they are embedded.
+        `vectors`, shape [n, d], are their vectors; by default the texts are embedded.
         """
         inputs = {name: [values[place] for place in places] for name, values in self.inputs.items()}
         given = vectors if vectors is not None else None if isinstance(self.given, Tensor) else self.given
@@ -247,7 +247,7 @@ class Queries:
         return self.given is not None or self.index.embedding is not None
 
     def embed(self, texts: Sequence[str]) -> Tensor:
-        """Return vectors of any texts, embedded as queries are: Tensor, shape [n, d], on the index's device."""
+        """Return vectors of any texts, embedded as queries: Tensor, shape [n, d], on the index's device."""
         dense, model = self.index.dense, self.index.embedding
         if not texts:
             return torch.empty((0, dense.dimension), device=self.index.device)
@@ -277,10 +277,10 @@ class Queries:
     def search(self, signal: str, k: int, mask: Tensor | None = None, covers: str = "nodes") -> tuple[Tensor, Tensor]:
         """Return the results of :meth:`graph_retrievers.signals.signal.Signal.search`.
 
-        The same search is made once; the first k of one that was made for more are taken from it.
+        The same search runs only once, and a search for fewer nodes uses the result of one for more.
 
-        `mask`, shape [N], bool, has the rows that may be found. Raises InvalidArgumentError if the signal covers others than those
-        that are searched, "nodes" or "edges".
+        `mask`, shape [N], bool, has the rows that may be found. Raises InvalidArgumentError if the signal does not cover what is
+        searched, "nodes" or "edges".
         """
         if self.index.signal(signal).covers != covers:
             other = "edges; FactSearch searches those" if covers == "nodes" else "nodes; VectorSearch searches those"
@@ -312,7 +312,7 @@ class Queries:
         return scores, rows
 
     def table(self, signal: str = "dense") -> Tensor | None:
-        """Return the scores of all rows of a signal: Tensor, shape [B, N], or None where that is too large."""
+        """Return the scores of all rows of a signal: Tensor, shape [B, N], or None if that is too large."""
         searched = self.index.signal(signal)
         if not searched.tabled or len(self) * len(searched) > _TABLE_LIMIT:
             return None
@@ -327,7 +327,7 @@ class Queries:
         return self.cache.get(("products", name), lambda: searched.products(self.vectors))
 
     def table_at_hand(self, signal: str = "dense") -> Tensor | None:
-        """Return :meth:`table` where a search has computed it, or where it costs little; else None."""
+        """Return :meth:`table` if a search has computed it, or if it costs little; else None."""
         made = any((kind, signal) in self.cache for kind in ("table", "products"))
         return self.table(signal) if made or len(self.index.signal(signal)) < _LARGE else None
 
@@ -342,8 +342,8 @@ class Queries:
     def scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
         """Return a signal's scores of single pairs, as float32.
 
-        `batch` and `rows`, int64 and of one shape, are the query and the row of each pair. The default signal gives the dot
-        products of query and node vectors.
+        `batch` and `rows`, int64 and of the same shape, are the query and the row of each pair. The default signal returns the
+        dot products of query and node vectors.
         """
         searched = self.index.signal(signal)
         few = len(searched) >= _LARGE and rows.numel() < _FEW * len(self) * len(searched)
@@ -356,7 +356,7 @@ class Queries:
         return self._cleared(signal, found, batch.flatten()).view(batch.shape)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
-        """Return cosines of query and node vectors of any length, float64; 0 where either vector is missing (a row of zeros).
+        """Return cosines of query and node vectors of any length, float64; 0 if either vector is missing (a row of zeros).
 
         The arguments are those of :meth:`scores`.
         """
@@ -368,7 +368,7 @@ class Queries:
     def pair_latents(self, batch: np.ndarray, rows: np.ndarray, texts: Sequence[str] | None = None) -> Tensor:
         """Return latents of pairs, `batch` and `rows` of shape [n]: Tensor, shape [n, d], float32; each pair is encoded once.
 
-        `texts`, length n, are read in place of those of the nodes.
+        `texts`, length n, are read instead of those of the nodes.
         """
         size = len(self.index)
         keys = (batch * size + rows).tolist()
@@ -401,7 +401,8 @@ class Queries:
     def head(self, latents: Tensor, batch: np.ndarray, rows: np.ndarray, mixed: Tensor | None = None) -> np.ndarray:
         """Return the relevance model's scores of pairs from their latents, shape [n, d]: float32, shape [n].
 
-        With `mixed`, shape [n, d], those are scored in place of the latents. InvalidVectorError if the model gives NaN or infinity.
+        With `mixed`, shape [n, d], these are scored instead of the latents. InvalidVectorError if the model returns NaN or
+        infinity.
         """
         model, total = self.index.relevance, latents.float().sum().reshape(1)
         scores = model.score(latents if mixed is None else mixed).to(latents.device)
@@ -440,7 +441,7 @@ class Queries:
         return latents if asked == sorted(asked) else latents[np.argsort(asked).tolist()]
 
     def relevance_notes(self, place: int) -> list[str]:
-        """Return what the relevance model had to tell of its scores for the query at a place."""
+        """Return the relevance model's notes on its scores for the query at a place."""
         return self._notes().get(place, [])
 
     def _notes(self) -> dict[int, list[str]]:

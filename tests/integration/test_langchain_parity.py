@@ -125,7 +125,7 @@ def test_every_field_reaches_the_engine(system, monkeypatch):
 
 def test_help_shows_what_the_engine_says():
     text = pydoc.plain(pydoc.render_doc(package.FastInsightRetriever))
-    for expected in ("Nodes of the first search and nodes added a round, the paper's BATCH.", "seed_filter", "SIGIR 2026"):
+    for expected in ("Nodes of the first search and nodes added per round, the paper's BATCH.", "seed_filter", "SIGIR 2026"):
         assert expected in text
     parameters = signature(package.FastInsightRetriever).parameters
     assert parameters["alpha"].default == 0.2 and parameters["k"].default == 10

@@ -20,12 +20,12 @@ class Backfill(Operator):
     Parameters
     ----------
     per_source, source_field : optional
-        As for :class:`~graph_retrievers.retrievers.retriever.Retriever`, of the ranking with what is added.
+        As for :class:`~graph_retrievers.retrievers.retriever.Retriever`, applied to the ranking with the added nodes.
 
     Notes
     -----
-    Nodes of the ranking keep their places. Added nodes come last and have the operator name "Backfill". In a list that was
-    empty they have the scores of the search. Else their scores fall from the score s of the last node of the ranking: the j-th
+    Nodes of the ranking keep their places. Added nodes come last and have the operator name "Backfill". In an empty list they
+    have the scores of the search. Otherwise their scores decrease from the score s of the last node of the ranking: the j-th
     added node has ``s - |s| * j / (j + 1)``, which is s / 2, s / 3, ... for a positive s, and 3/2 s, 5/3 s, ... for a negative
     one. So they stay on the scale of the others, and are negative only if s is; if s is 0, they are 0.
 
@@ -46,7 +46,7 @@ class Backfill(Operator):
         self.per_source, self.source_field = per_source, source_field
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the candidates with the added nodes at their end."""
+        """Return the candidates, followed by the added nodes."""
         queries, k = question.queries, min(question.k, question.size)
         dense = queries.index.has_dense and (queries.has_vectors or not queries.index.has_bm25)
         if len(found) >= k or not (dense or queries.index.has_bm25):

@@ -1,4 +1,4 @@
-"""Results of one question beyond nodes: chains and facts."""
+"""Results of one question other than nodes: chains and facts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Chains:
     rising: bool = False
 
     def taken(self, places: np.ndarray) -> Chains:
-        """Return the chains at some places, shape [n], or where a mask, shape [K], is true."""
+        """Return the chains at some places, shape [n], or selected by a mask, shape [K]."""
         return replace(self, nodes=self.nodes[places], scores=self.scores[places])
 
     def last(self) -> np.ndarray:
@@ -45,7 +45,7 @@ class Chains:
         return self.nodes[np.arange(len(self.nodes)), (self.nodes >= 0).sum(1) - 1]
 
     def append(self, other: Chains) -> Chains:
-        """Return these chains with the new ones of another at the end; the same path is one chain, whichever operators found it."""
+        """Return these chains, followed by the new ones of another; equal paths are one chain, even from several operators."""
         length = max(self.nodes.shape[1], other.nodes.shape[1])
         mine, others = (
             np.pad(chains.nodes, ((0, 0), (0, length - chains.nodes.shape[1])), constant_values=-1) for chains in (self, other)
@@ -79,20 +79,20 @@ class Facts:
     operator: str
 
     def taken(self, places: np.ndarray) -> Facts:
-        """Return the facts at some places, shape [n], or where a mask, shape [M], is true."""
+        """Return the facts at some places, shape [n], or selected by a mask, shape [M]."""
         return replace(self, rows=self.rows[places], scores=self.scores[places])
 
     def append(self, other: Facts) -> Facts:
-        """Return these facts with the new ones of another at the end."""
+        """Return these facts, followed by the new ones of another."""
         fresh = ~np.isin(other.rows, self.rows)
         return replace(self, rows=np.append(self.rows, other.rows[fresh]), scores=np.append(self.scores, other.scores[fresh]))
 
 
 def padded(parts: Sequence[Any], pad: float = -1, *, left: bool = False, least: int = 0) -> np.ndarray:
-    """Return lists or arrays of different lengths as one table, with pads behind each: integers, or numbers of single precision.
+    """Return lists or arrays of different lengths as one table, padded on the right: integers, or numbers of single precision.
 
-    An array of more dimensions gets pads in each of them. With `left`, those of the last dimension stand before; it has the length
-    `least` at least. None stands for no entries.
+    An array of more dimensions is padded in each of them. With `left`, the last dimension is padded on the left; its length is at
+    least `least`. None means no entries.
 
     >>> padded([[4, 2], [7]], left=True)
     array([[ 4,  2],

@@ -40,7 +40,7 @@ _ROUNDING = 1e-6
 
 
 class MisfitError(InvalidArgumentError):
-    """Something that does not fit the candidates that it is given for; the driver adds which operator gave it."""
+    """A value that does not fit its candidates; the driver adds the name of the operator."""
 
 
 @dataclass
@@ -52,16 +52,16 @@ class Candidates:
     nodes : ndarray, shape [K], int64
     scores : ndarray, shape [K]
     trails : ndarray, shape [K, L], int64
-        The node rows from a seed to the node itself, which is last; -1 pads on the left.
+        The node rows from a seed to the node itself, which comes last; -1 pads on the left.
     origins : ndarray, shape [K], int64
-        Index into `operators`: who found the node.
+        Index into `operators`: the operator that found the node.
     operators : tuple of str
     relations : ndarray, shape [K, L - 1], int64, optional
         Relation of each step, see :class:`graph_retrievers.results.Ranking`.
     beside : dict of str to ndarray, shape [K] or [K, M]
-        What earlier operators told of each node: `seed_scores`, `trail_scores`, `context` and `ranks` of a ranking.
+        Values of each node from earlier operators: `seed_scores`, `trail_scores`, `context` and `ranks` of a ranking.
     lists : tuple of str
-        Names of the lists that `ranks` are of.
+        Names of the lists of `ranks`.
     chains : Chains, optional
     facts : Facts, optional
 
@@ -100,16 +100,16 @@ class Candidates:
         return self.nodes.tolist(), self.scores.tolist(), self.origins.tolist()
 
     def steps(self) -> np.ndarray:
-        """Return the relation of each step of the trails, -1 for all where none is told: int64, shape [K, L - 1]."""
+        """Return the relation of each step of the trails, -1 for all if there are none: int64, shape [K, L - 1]."""
         return np.full_like(self.trails[:, 1:], -1) if self.relations is None else self.relations
 
     @classmethod
     def none(cls) -> Candidates:
-        """Return no candidates."""
+        """Return an empty list of candidates."""
         return cls.seeds(np.empty(0, np.int64), np.empty(0), "")
 
     def trimmed(self) -> Candidates:
-        """Return the candidates with scores of single precision and the last 32 nodes of trails, as hits have them."""
+        """Return the candidates with scores of single precision and the last 32 nodes of trails, as in hits."""
         trails, relations = self.trails, self.relations
         if trails.shape[1] > 1:
             cut = trails.shape[1] - min(int((trails >= 0).sum(1).max(initial=1)), LONGEST_TRAIL)
@@ -121,9 +121,9 @@ class Candidates:
         return self if k is None or k >= len(self) else self.taken(slice(k))
 
     def rescored(self, scores: np.ndarray) -> Candidates:
-        """Return the same nodes with new scores, shape [K], best first; equal scores keep their present order.
+        """Return the same nodes with new scores, shape [K], best first; equal scores keep their order.
 
-        For equal scores in the order of rows, sort by row first, or take what :func:`best` gives for scores and nodes.
+        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes.
         """
         (scores,) = _fitting("rescored", len(self), scores=scores)
         by = order(scores)
@@ -169,7 +169,7 @@ class Candidates:
         )
 
     def after(self, before: Candidates) -> Candidates:
-        """Return these candidates with the chains and facts of an earlier operator, where they have none of their own."""
+        """Return these candidates with the chains and facts of an earlier operator, if they have none themselves."""
         chains = before.chains if self.chains is None else self.chains
         return replace(self, chains=chains, facts=before.facts if self.facts is None else self.facts)
 
@@ -178,9 +178,9 @@ class Candidates:
         return replace(self, beside={name: column for name, column in self.beside.items() if name != "ranks"}, lists=())
 
     def joined(self, other: Candidates) -> Candidates:
-        """Return these candidates, and behind them those of `other` that are new; of each node the first counts, not the best.
+        """Return these candidates, followed by the new ones of `other`; for each node the first counts, not the best.
 
-        Scores stay, so they may rise where the two meet: what an operator returns is sorted (:meth:`Operator.stepped`).
+        Scores do not change, so they may rise where the two meet: the result of an operator is sorted (:meth:`Operator.stepped`).
         """
         if not isinstance(other, Candidates):
             raise MisfitError(f"joined was given {shown(other)}; expected Candidates, such as `reached(...)` gives.")
@@ -190,7 +190,7 @@ class Candidates:
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
-    """Return candidates behind each other, a node as often as they have it, with the operators of all."""
+    """Return several candidates one after another, with repeated nodes and the operators of all."""
     operators = _operators(parts)
     length = max(part.trails.shape[1] for part in parts)
     relations = None
@@ -279,9 +279,9 @@ def _together(parts: Sequence[Any]) -> Any:
 
 
 def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
-    """Return the order of scores, shape [K], from the highest on, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
+    """Return the order of scores, shape [K], highest first, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
 
-    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their present order.
+    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their order.
 
     >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
     array([1, 2, 3, 0])
@@ -296,9 +296,9 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
 
 
 def runs(values: np.ndarray) -> np.ndarray | None:
-    """Return which run of equal scores each of some falling scores, shape [K], belongs to: int64, shape [K], from 1.
+    """Return the run of equal scores to which each of some descending scores, shape [K], belongs: int64, shape [K], from 1.
 
-    None where scores that differ only by rounding do not differ at all. A run begins with its highest score.
+    None if no scores differ only by rounding. A run begins with its highest score.
     """
     with np.errstate(invalid="ignore"):
         gap, slack = values[:-1] - values[1:], _ROUNDING * np.abs(values)
@@ -327,12 +327,12 @@ def runs(values: np.ndarray) -> np.ndarray | None:
 
 
 def falling(scores: np.ndarray) -> np.ndarray:
-    """Return ordered scores, shape [K], without the rises by rounding that ties in row order leave."""
+    """Return ordered scores, shape [K], without the rises by rounding that result from ties in row order."""
     return np.minimum.accumulate(scores)
 
 
 def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndarray:
-    """Return the first `k` of :func:`order`, without sorting all."""
+    """Return the first `k` of :func:`order`, without sorting all scores."""
     (scores,) = _fitting("best", _count(scores), scores=scores)
     if nodes is not None:
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
@@ -346,7 +346,7 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndar
 def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
     """Return the place of the largest value of each group, in the order of the groups; of equal values that of the lowest tie.
 
-    All have the shape [n].
+    All arguments have the shape [n].
 
     >>> best_of_each(np.array([7, 3, 7]), np.array([0.1, 0.5, 0.6]), np.array([0, 1, 2]))
     array([1, 2])
@@ -356,9 +356,9 @@ def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np
 
 
 def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candidates:
-    """Return candidates of which those at ascending places, shape [n], are ordered by new scores; the others keep their places.
+    """Return the candidates with those at ascending places, shape [n], ordered by new scores; the others keep their places.
 
-    Those take the score of the one above, so that scores fall.
+    The others get the score of the one above, so that scores descend.
 
     >>> nodes = np.array([4, 2, 7])
     >>> replaced(Candidates.seeds(nodes, np.array([0.9, 0.8, 0.7]), "Mine"), np.array([0, 2]), np.array([0.1, 0.6])).nodes
@@ -374,9 +374,9 @@ def replaced(found: Candidates, places: np.ndarray, scores: np.ndarray) -> Candi
 
 
 def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
-    """Return the trails of distinct nodes, shape [K], whose parents are known: int64, shape [K, L].
+    """Return the trails of distinct nodes, shape [K], from their parents: int64, shape [K, L].
 
-    `parents`, shape [K], has the node that each was reached from, -1 for a seed. A parent outside `nodes` begins the trail.
+    `parents`, shape [K], has the node from which each was reached, -1 for a seed. A parent outside `nodes` begins the trail.
 
     >>> followed(np.array([4, 2, 7]), np.array([-1, 4, 2])).tolist()
     [[-1, -1, 4], [-1, 4, 2], [4, 2, 7]]
@@ -392,8 +392,8 @@ def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
 def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarray, parents: np.ndarray) -> Candidates:
     """Return what an operator found along parents (see :func:`followed`).
 
-    A node without a parent was found by the operator that `before` says, where it has the node. `nodes`, `scores` and `parents`
-    have the shape [n]; they stay as they are, in their order.
+    A node without a parent was found by the operator in `before`, if that contains the node. `nodes`, `scores` and `parents` have
+    the shape [n] and keep their order.
     """
     _check_before("found_by", before)
     nodes, scores, parents = _fitting("found_by", _count(nodes), nodes=nodes, scores=scores, parents=parents)
@@ -405,9 +405,9 @@ def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarra
 
 
 def reached(before: Candidates, place: np.ndarray, nodes: np.ndarray, scores: np.ndarray, name: str) -> Candidates:
-    """Return what an operator reached in one step from places of the candidates before, such as the `owner` of neighbours.
+    """Return what an operator reached in one step from places of the previous candidates, such as the `owner` of neighbours.
 
-    `place`, `nodes` and `scores` have the shape [n]; they stay as they are, in their order, and a node as often as it is there.
+    `place`, `nodes` and `scores` have the shape [n] and keep their order; repeated nodes are kept.
 
     >>> before = Candidates.seeds(np.array([4, 2]), np.array([0.9, 0.8]), "First")
     >>> reached(before, np.array([0, 1]), np.array([7, 5]), np.array([0.1, 0.6]), "Mine").trails.tolist()
@@ -426,8 +426,8 @@ def reached(before: Candidates, place: np.ndarray, nodes: np.ndarray, scores: np
 def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int]], scores: np.ndarray, name: str) -> Candidates:
     """Return what an operator reached by several steps each: the node rows of `steps` after the candidate at the place `origin`.
 
-    A node without a step is the candidate itself, found by whoever found it. `origin`, `steps` and `scores` have the length n, and
-    stay in their order.
+    A node without a step is the candidate itself, with the operator that found it. `origin`, `steps` and `scores` have the length
+    n and keep their order.
     """
     origin, scores = _fitting("stacked", _count(steps), origin=origin, scores=scores)
     _check_places("stacked", origin, before)
@@ -497,7 +497,7 @@ def _with(operators: tuple[str, ...], name: str) -> tuple[tuple[str, ...], int]:
 
 
 def places_of(among: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return the place of each node among distinct nodes, -1 where it is not there."""
+    """Return the place of each node among distinct nodes, -1 if it is not among them."""
     if not len(among):
         return np.full(len(nodes), -1)
     by = np.argsort(among, kind="stable")

@@ -1,4 +1,4 @@
-"""What every operator asks and returns is checked, our own as others': a wrong row or score would rank silently."""
+"""Checks of the requests and results of every operator: a wrong row or score would otherwise be ranked silently."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request]:
-    """Return what an operator asks for; raise InvalidArgumentError unless it is requests about rows below `size`, if that is known.
+    """Return the requests of an operator; raise InvalidArgumentError unless they are about rows below `size`, if that is known.
 
     Examples
     --------
@@ -136,14 +136,14 @@ def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:
 
 
 def check_answers(found: Any, asked: Sequence[tuple[int, Request]]) -> None:
-    """Raise InvalidArgumentError unless requests that are answered together have an answer each."""
+    """Raise InvalidArgumentError unless each of the requests that are answered together has an answer."""
     if not hasattr(found, "__len__") or len(found) != len(asked):
         told = f"{type(asked[0][1]).__name__} was answered with {shown(found)} where {len(asked)} asked"
         raise InvalidArgumentError(f"{told}; expected a list with an answer for each, in their order.")
 
 
 def check_candidates(found: Any, question: Question, owner: str) -> None:
-    """Raise InvalidArgumentError unless an operator found distinct nodes with numbers and trails, and what stands beside them fits.
+    """Raise InvalidArgumentError unless an operator's nodes are distinct, with valid scores, trails and other values.
 
     Examples
     --------

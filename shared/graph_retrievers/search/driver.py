@@ -1,4 +1,4 @@
-"""The driver: runs algorithms, each for one question, and answers what they ask together."""
+"""The driver: run algorithms, each for one question, and answer their requests together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ answers, :class:`Together` and is sent a list, or :class:`Named` and is sent wha
 
 
 class Together:
-    """Algorithms that go on side by side, for one question: the answer is a list of what they return.
+    """Algorithms that run side by side, for one question: the answer is a list of their results.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Together:
 
 
 class Named(NamedTuple):
-    """An algorithm whose requests a trace tells by a name, such as that of its operator."""
+    """An algorithm with a name for its requests in a trace, such as that of its operator."""
 
     name: str
     algorithm: Search[Any]
@@ -69,15 +69,15 @@ class Asked(NamedTuple):
     step : int
         From 1; the calls of one step are made for all questions of a batch at once.
     request : type
-        What was asked for, such as :class:`~graph_retrievers.search.requests.Neighbors`.
+        Type of the request, such as :class:`~graph_retrievers.search.requests.Neighbors`.
     operators : tuple of str
-        Names of the operators that asked.
+        Names of the operators that made the request.
     questions : int
-        How many questions asked.
+        Number of questions.
     nodes : int
-        How many nodes they asked about, or for.
+        Number of nodes in the request, or of requested nodes.
     seconds : float
-        How long the answers took.
+        Time of the call.
     """
 
     step: int
@@ -89,7 +89,7 @@ class Asked(NamedTuple):
 
 
 class Trace(list[Asked]):
-    """What the questions of a batch asked, in order; printed as a table.
+    """The requests of a batch's questions, in order; printed as a table.
 
     Examples
     --------
@@ -101,11 +101,11 @@ class Trace(list[Asked]):
     """
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each call, with the name of the request, as callbacks and JSON take it."""
+        """Return a dictionary for each call, with the name of the request, for callbacks and JSON."""
         return [{**asked._asdict(), "request": asked.request.__name__, "operators": list(asked.operators)} for asked in self]
 
     def __str__(self) -> str:
-        """Return a table, a line for each call."""
+        """Return a table with one line per call."""
         rows = [("operator", "asked"), *((", ".join(asked.operators), asked.request.__name__) for asked in self)]
         by, wide = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [f"step  {rows[0][0]:<{by}}  {rows[0][1]:<{wide}}  questions  nodes      ms"]
@@ -116,25 +116,25 @@ class Trace(list[Asked]):
 
 
 def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
-    """Return what algorithms return, each for the question at its place.
+    """Return the results of algorithms, each for the question at its place.
 
-    In each step, the algorithms that wait are answered, requests of one key by one call of the backend. Those that ask for
-    something costly are answered once all others do so too or are done, so that a model reads many texts at once. An algorithm
-    sees only its own answers: a batch gives what its questions give alone.
-    Before each step, a time limit that is over or a caller who has gone ends the run (:mod:`graph_retrievers.search.limits`).
+    In each step, the waiting algorithms are answered; requests with the same key are one call of the backend. Costly requests are
+    answered when all other algorithms also wait for one or are done, so that a model reads many texts at once. An algorithm sees
+    only its own answers: a batch returns what its questions return one by one. Before each step, the run ends if a time limit is
+    over or the caller has gone (:mod:`graph_retrievers.search.limits`).
 
     Parameters
     ----------
     backend : object
-        Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`. If it has a method `prepare`, that is called at
-        the begin of each step with all of its requests, each with the place of its question. If it has a `size`, rows are checked
-        to be below it.
+        Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`. If it has a method `prepare`, it is called at
+        the beginning of each step with all requests of the step, each with the place of its question. If it has a `size`, rows
+        must be below it.
     algorithms : sequence of generators, length B
     trace : list of Asked, optional
-        Each call is added to it, in a step after those that it holds. A request that is answered by a search of its own, whose
-        calls are added, is not.
+        Each call is appended to it, in a step after the existing ones. A request that is answered by a separate search is not
+        added, but the calls of that search are.
     name : str, default ""
-        What the trace tells the requests by where they are not :class:`Named`.
+        Name of requests in the trace that are not :class:`Named`.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def _side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> _Ready:
 
 
 def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Search[T]:
-    """Return what an algorithm does, with other requests in place of its own.
+    """Return the result of an algorithm, with its requests replaced by others.
 
     >>> def twice(number):
     ...     return 2 * (yield number)

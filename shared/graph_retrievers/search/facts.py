@@ -32,9 +32,9 @@ class NearestEdges(Request):
     k : int
     signal : str
     among : callable
-        From :class:`~graph_retrievers.queries.Queries` to the edges that may be found: Tensor, shape [R], bool, or None for all.
+        Maps :class:`~graph_retrievers.queries.Queries` to the edges that may be found: Tensor, shape [R], bool, or None for all.
     least : bool, default False
-        Whether the lowest score of all that may be found is told too; it is 0 otherwise, and where nothing may be found.
+        Whether `least` in the answer is the lowest score of all edges that may be found; otherwise, or if there are none, it is 0.
     """
 
     reads = "signals"
@@ -73,13 +73,13 @@ def _lowest(queries: Queries, name: str, mask: Tensor | None) -> list[float]:
 
 
 def edges_within(queries: Queries, nodes: Tensor | None) -> Tensor | None:
-    """Return the edges whose ends are both of `nodes`, shape [N], bool: Tensor, shape [R], bool, or None for all."""
+    """Return the edges with both ends in `nodes`, shape [N], bool: Tensor, shape [R], bool, or None for all."""
     graph = queries.index.graph
     return None if nodes is None else nodes[graph.sources] & nodes[graph.targets]
 
 
 class FactSearch(Operator):
-    """The edges whose texts match the query best, and the nodes they join.
+    """The edges whose texts match the query best, and the nodes that they join.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ class FactSearch(Operator):
     signal : str, default "edge_dense"
         Signal over the edges: ``"edge_dense"`` or ``"edge_bm25"`` (``GraphIndex.from_graph(..., edge_signals=True)``).
     returned : bool, default True
-        Whether the facts are results: they are then hits of their own behind the k nodes, and the return filter applies to both
-        of their ends. False where they are only seeds of a traversal.
+        Whether the facts are results: they are then additional hits after the k nodes, and the return filter applies to both of
+        their ends. False if they are only seeds of a traversal.
 
     Notes
     -----
-    A node has the score and the place of its best fact, the source before the target, and is a seed. Edges with an end that may
+    A node gets the score and the place of its best fact, the source before the target, and is a seed. Edges with an end that may
     not start a traversal are not found.
 
     Examples
@@ -114,7 +114,7 @@ class FactSearch(Operator):
         self.signal, self.returned = signal, returned
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the ends of the best facts, and the facts; what came before is not read."""
+        """Return the ends of the best facts, and the facts; earlier results are not read."""
         graph = question.queries.index.graph
         if question.queries.index.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
@@ -138,5 +138,5 @@ def returned_edges(queries: Queries) -> Tensor | None:
 
 
 def edge_mask(queries: Queries, among: Callable[[Queries], Tensor | None]) -> Tensor | None:
-    """Return the edges that a function gives for queries; it is called once."""
+    """Return the edges that a function returns for queries; it is called once."""
     return queries.cache.get(("edges", among), lambda: among(queries))

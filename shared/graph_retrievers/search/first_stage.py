@@ -1,4 +1,4 @@
-"""First-stage retrieval: an operator that is asked for as many nodes as a reranker reads."""
+"""First-stage retrieval: an operator that returns as many nodes as a reranker reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["FirstStage"]
 
 
 class FirstStage(Composite):
-    """Run an operator as if at least `depth` nodes were asked for, so that a reranker has more to choose from than k.
+    """Run an operator as if at least `depth` nodes were requested, so that a reranker can choose from more than k nodes.
 
     Parameters
     ----------
     operator : Operator
-        A limit of its own stays.
+        Its own limit is kept.
     depth : int
 
     Examples
@@ -32,11 +32,11 @@ class FirstStage(Composite):
         self.depth = positive("depth", depth)
 
     def formula(self) -> str:
-        """Return that of the operator."""
+        """Return the formula of the operator."""
         return self.operators[0].formula()
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return what the operator finds."""
+        """Return the results of the operator."""
         deeper = question.asking(max(question.k, self.depth))
         found = yield from self.operators[0].stepped(deeper, found)  # type: ignore[attr-defined]
         question.touched = deeper.touched

@@ -1,4 +1,4 @@
-"""What ends a search before its answer: a time limit, and a caller who has gone. The driver looks at both before each step."""
+"""Conditions that end a search early: a time limit, and a caller who has gone. The driver checks both before each step."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _TOLD = 3
 
 
 class Limit(Protocol):
-    """Something that ends a search."""
+    """A condition that ends a search."""
 
     def over(self) -> bool:
-        """Return whether the search is to end."""
+        """Return whether the search must end."""
 
     def error(self, trace: Sequence[Any]) -> BaseException:
-        """Return what is raised then; `trace` has what was asked so far."""
+        """Return the error to raise; `trace` has the requests so far."""
 
 
 class TimeLimit:
-    """A number of seconds from now on, in which the call of a retriever is to be answered."""
+    """A number of seconds, from now on, in which the call of a retriever must be answered."""
 
     def __init__(self, seconds: float, name: str) -> None:
         self.seconds, self.name, self.start = seconds, name, perf_counter()
 
     @property
     def left(self) -> float:
-        """Seconds that are left, below 0 if it is over."""
+        """Remaining seconds, below 0 if it is over."""
         return self.start + self.seconds - perf_counter()
 
     def over(self) -> bool:
@@ -47,7 +47,7 @@ class TimeLimit:
         return self.left <= 0
 
     def error(self, trace: Sequence[Any]) -> TimeLimitError:
-        """Return an error that says which step was reached and what took how long."""
+        """Return an error that says which step was reached and how long each took."""
         error = TimeLimitError(
             f"{self.name} has no answer after {perf_counter() - self.start:.3g} seconds, and its time_limit is {self.seconds:g}: "
             f"{_reached(trace)}. Ask for less (a smaller budget, fewer questions at a time), or raise time_limit."
@@ -84,7 +84,7 @@ class _Gone(threading.Event):
 
 
 class AllOver:
-    """The limits of several calls that are answered together, each a sequence: over when one of each is."""
+    """The limits of several calls that are answered together, each a sequence: over when one limit of each call is over."""
 
     def __init__(self, calls: Sequence[Sequence[Limit]]) -> None:
         self.calls = calls
@@ -102,12 +102,12 @@ _LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits of the present searc
 
 
 def present_limits() -> tuple[Limit, ...]:
-    """Return the limits that hold here."""
+    """Return the limits that apply here."""
     return _LIMITS.get()
 
 
 def limit_over() -> Limit | None:
-    """Return a limit that is over, None if the search is to go on."""
+    """Return a limit that is over, or None if the search may continue."""
     return next((limit for limit in _LIMITS.get() if limit.over()), None)
 
 
@@ -119,7 +119,7 @@ def seconds_left() -> float | None:
 
 @contextmanager
 def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
-    """Let limits hold for the searches within, beside those that hold already; with `alone`, in their place.
+    """Apply limits to the searches inside, in addition to existing limits, or with `alone` instead of these.
 
     >>> with limited(TimeLimit(60, "WalkFusion")):
     ...     len(present_limits())
@@ -133,7 +133,7 @@ def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
 
 
 async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Return what a call returns in a thread; once the task that waits is cancelled, searches in it end at their next step.
+    """Run a call in a thread and return its result; when the waiting task is cancelled, its searches end at their next step.
 
     >>> asyncio.run(in_thread(sorted, [2, 1]))
     [1, 2]

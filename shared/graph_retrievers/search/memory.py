@@ -1,4 +1,4 @@
-"""The backend in memory: requests answered from an index and what has been computed for a batch of queries."""
+"""The backend in memory: it answers requests from an index and the results computed for a batch of queries."""
 
 from __future__ import annotations
 
@@ -59,22 +59,22 @@ _ENTRIES = 1 << 24
 
 
 class Question:
-    """One question of a batch: what an algorithm knows without asking.
+    """One question of a batch: what an algorithm knows without a request.
 
     Attributes
     ----------
     text : str
     k : int
-        Nodes requested.
+        Number of requested nodes.
     size : int
-        Nodes N of the graph.
+        Number of nodes N of the graph.
     ids : sequence of str, length N
     signals : tuple of str
-        Names of the signals that can be asked.
+        Names of the available signals.
     notes : list of str
-        What a reader should know about the search; an algorithm adds to it.
+        Notes on the search for the user; an algorithm adds to them.
     touched : int or None
-        How many nodes were visited, where an algorithm counts them.
+        Number of visited nodes, if an algorithm counts them.
     """
 
     def __init__(self, queries: Queries, place: int) -> None:
@@ -85,7 +85,7 @@ class Question:
         self.touched: int | None = None
 
     def apart(self) -> Self:
-        """Return this question with notes of its own, for an operator beside others."""
+        """Return this question with its own notes, for an operator that runs beside others."""
         other = copy(self)
         other.notes = []
         return other
@@ -109,7 +109,7 @@ class Question:
         return _passing(self.queries.seeds_allowed, nodes)
 
     def walked(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be walked to: bool, shape [n]."""
+        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
         return _passing(self.queries.walk_allowed, nodes)
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
@@ -129,7 +129,7 @@ class Question:
         return self.queries.index.graph.num_edges
 
     def ends(self, facts: np.ndarray) -> np.ndarray:
-        """Return the node rows that some relationship rows, shape [M], join: int64, shape [M, 2]."""
+        """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
         graph = self.queries.index.graph
         return np.stack([column(graph, end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
 
@@ -147,7 +147,7 @@ class Memory:
     Parameters
     ----------
     queries : Queries
-        The batch; its filters hold for what is answered.
+        The batch; its filters apply to the answers.
     """
 
     def __init__(self, queries: Queries) -> None:
@@ -211,7 +211,7 @@ class Memory:
         return queries, [row_of[request.text] for _, request in asked]
 
     def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
-        """Return cosines; from the table of all scores where there is one."""
+        """Return cosines, from the table of all scores if there is one."""
         queries, table = self.queries, self._table("dense")
         if table is None:
             return self._split(queries.cosines(*self._pairs(asked)), asked)
@@ -245,7 +245,7 @@ class Memory:
         return None if table is None else _host(table)
 
     def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
-        """Return vectors at unit length; MissingSignalError where they are not in memory."""
+        """Return vectors of unit length; MissingSignalError if they are not in memory."""
         dense = self.queries.index.dense
         if not isinstance(dense, DenseIndex):
             raise MissingSignalError(
@@ -278,7 +278,7 @@ class Memory:
         return [list(map(self.graph.node, request.nodes.tolist())) for _, request in asked]
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
-        """Return slices of the adjacency lists, without nodes that may not be walked to."""
+        """Return slices of the adjacency lists, without nodes that may not be visited."""
         (_, nodes), ends = _entries(asked), _ends(asked)
         if len(asked) > 1 and len(nodes) > _CACHED:
             return [near for one in asked for near in self.neighbors([one])]
@@ -289,7 +289,7 @@ class Memory:
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
-        """Return slices of the typed adjacency lists, without nodes that may not be walked to."""
+        """Return slices of the typed adjacency lists, without nodes that may not be visited."""
         found = []
         for _, request in asked:
             adjacency = typed_adjacency(self.graph, "relation" if request.type is None else "type")
@@ -335,7 +335,7 @@ class Memory:
         return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
 
     def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
-        """Return a graph with the contents of all nodes that candidates name, and these with its rows: here, the whole."""
+        """Return a graph with the contents of all nodes in the candidates (here, the whole graph), and these with its rows."""
         return self.graph, found
 
     def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -376,7 +376,7 @@ class Memory:
         return self._split(torch.cat(found).double(), asked)
 
     def instead(self, asked: Sequence[tuple[int, Instead]]) -> Sequence[Any]:
-        """Return answers as if questions were other texts; what is computed for these is kept."""
+        """Return answers as if questions were other texts; the results for these are kept."""
         first, pairs = asked[0][1], tuple(dict.fromkeys((b, request.text) for b, request in asked))
         key = ("instead", pairs, first.exclude_types, first.returned)
         other = self.queries.cache.get(key, lambda: Memory(self._asked(pairs, first)))
@@ -460,7 +460,7 @@ def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
     latents : Tensor, shape [n, d]
         The H of the paper.
     mix : ndarray, shape [n, n], float32, or None
-        The P of the paper; a zero row marks a node without neighbours, which keeps its latent, where the paper divides by zero.
+        The P of the paper; a zero row marks a node without neighbours, which keeps its latent (the paper divides by zero there).
     alpha : float
         In [0, 1].
     """

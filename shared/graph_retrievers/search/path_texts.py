@@ -1,4 +1,4 @@
-"""What a relevance model reads of a node and of the way to it."""
+"""The text of a node, and of the path to it, for a relevance model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ __all__ = ["PathTexts", "path_texts", "texts_read"]
 
 
 def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
-    r"""Return the text of each candidate with that of the node it was reached from.
+    r"""Return the text of each candidate with that of the node from which it was reached.
 
-    The candidate's text comes first, so that a model that reads so many tokens cuts the other one; then the last step of the
-    candidate's trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text.
-    Where a name led to the candidate, it stands for the relation. A node that a search found, without a step, has its own text
-    alone, and so has one that neither an edge nor a name joins. Those with a step are a
-    :class:`~graph_retrievers.signals.relevance.PathText`.
+    The candidate's text comes first, so that a model with a token limit cuts the other one; then the last step of the candidate's
+    trail, as ``parent -[relation]-> candidate``, and the text of its edge, if it has one; then the parent's text. If a name led
+    to the candidate, it replaces the relation. A node found by a search, without a step, has only its own text, as does a node
+    that neither an edge nor a name joins. Texts with a step are a :class:`~graph_retrievers.signals.relevance.PathText`.
 
     Examples
     --------
@@ -63,15 +62,15 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
 def texts_read(
     question: Question, found: Candidates, paths: bool = False, model: RelevanceModel | None = None
 ) -> Search[list[str] | None]:
-    """Return what a relevance model reads of candidates: their texts with the way to each, or None for their own texts alone.
+    """Return the texts of candidates for a relevance model: with the path to each, or None for only their own texts.
 
     Parameters
     ----------
     question, found
         As an operator has them.
     paths : bool, default False
-        Whether to show the way to a model that does not ask for it (``RelevanceModel.paths``). The similarity of vectors belongs to
-        the nodes' own texts, and never gets it.
+        Whether to give the path to a model that does not ask for it (``RelevanceModel.paths``). The similarity of vectors belongs
+        to the nodes' own texts, and never gets the path.
     model : RelevanceModel, optional
         By default that of the index.
     """
@@ -83,14 +82,14 @@ def texts_read(
 
 @dataclass(frozen=True, eq=False)
 class PathTexts(Request):
-    """What a relevance model reads of candidates and of the way to each (see :func:`path_texts`): list of str."""
+    """The texts of candidates and of the path to each for a relevance model (see :func:`path_texts`): list of str."""
 
     reads = "graph"
     found: Candidates
 
     @property
     def size(self) -> int:
-        """How many candidates they are."""
+        """Number of candidates."""
         return len(self.found)
 
     @classmethod

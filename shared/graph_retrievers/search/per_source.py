@@ -1,4 +1,4 @@
-"""At most so many candidates of one document."""
+"""Limit the number of candidates from one document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEEPER = 4
 
 
 def per_source(question: Question, found: Candidates, most: int, field: str | None = None) -> Search[Candidates]:
-    """Return candidates without those that `most` others of the same document come before.
+    """Return the candidates, with only the first `most` of each document.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def per_source(question: Question, found: Candidates, most: int, field: str | No
     most : int
         1 or more.
     field : str, optional
-        Metadata field that names the document; a node without it is a document of its own. By default what
-        :func:`~graph_retrievers.graph.addresses.node_source` finds.
+        Metadata field that names the document; a node without it is its own document. By default the result of
+        :func:`~graph_retrievers.graph.addresses.node_source`.
     """
     sources: list[Any] = []
     if field is None:
@@ -54,17 +54,17 @@ def per_source(question: Question, found: Candidates, most: int, field: str | No
 
 
 def by_search(question: Question, found: Candidates) -> Search[Candidates]:
-    """Return candidates with no more of one document in front than search has among its first k.
+    """Return the candidates, with at most as many of one document among the first as search has among its first k.
 
-    A document that is not among these has one place in front. So the first k are from as many documents as those of search, or from
-    more. What is left comes behind, in its order; the n-th candidate gets the n-th score.
+    A document that is not in the first k of search gets one place. So the first k are from at least as many documents as those of
+    search. The remaining candidates follow in their order; the n-th candidate gets the n-th score.
 
     Parameters
     ----------
     question : Question
         Its k is that of the search.
     found : Candidates
-        Of :class:`~graph_retrievers.operators.ReciprocalRankFusion`, whose first list is the search.
+        Result of :class:`~graph_retrievers.operators.ReciprocalRankFusion`, whose first list is the search.
     """
     ranks = found.beside.get("ranks")
     if ranks is None or len(found) <= 1:

@@ -1,4 +1,4 @@
-"""What a search finds in each of its steps, kept for those who want to see it."""
+"""Record what a search finds in each of its steps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Found(NamedTuple):
     Attributes
     ----------
     asked : Asked
-        The call, as the trace has it (:class:`graph_retrievers.search.driver.Asked`).
+        The call, as in the trace (:class:`graph_retrievers.search.driver.Asked`).
     nodes : ndarray, shape [n], int64
-        Node rows, in the order of the answer; none where the answer is not about nodes. Nodes that a search has beside those of the
+        Node rows, in the order of the answer; empty if the answer is not about nodes. Nodes that a search has beside those of the
         corpus are left out.
     scores : ndarray, shape [n], or None
         Their scores.
@@ -45,7 +45,7 @@ _NONE = np.zeros(0, np.int64)
 
 @contextmanager
 def recorded() -> Iterator[list[Found]]:
-    """Give a list to which the searches within, in this thread, add what each of their calls finds.
+    """Yield a list to which the searches inside, in this thread, add the results of each call.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Requests: what an algorithm asks for one question. Arrays go in, arrays come out."""
+"""Requests: what an algorithm asks for one question. Their inputs and answers are arrays."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ AMONG = ("start", "name", "walk", "return")
 
 
 class Request:
-    """Something that an algorithm asks for its question: the base of all requests.
+    """A request of an algorithm for its question: the base class of all requests.
 
-    Requests of the same :meth:`key`, of all questions that wait, are one call. By default the call is the backend's method
-    `verb`; a request of a new kind that needs no more than the index overrides :meth:`together`.
+    All waiting requests with the same :meth:`key`, of all questions, are answered by one call. By default this is the backend's
+    method `verb`; a new kind of request that needs only the index overrides :meth:`together`.
 
     Attributes
     ----------
     verb : str
-        Name of the method of the backend that answers.
+        Name of the backend's method that answers it.
     shared : tuple of str
-        Attributes that requests answered together have in common.
+        Attributes that are equal in all requests answered together.
     reads : str
-        What the answer comes from, "signals", "graph" or "model", which says what kind of operator asks
-        (:func:`graph_retrievers.search.operator.kind_of`); "" for neither, such as texts.
+        Source of the answer, "signals", "graph" or "model", from which the kind of the operator follows
+        (:func:`graph_retrievers.search.operator.kind_of`); "" for others, such as texts.
     costly : bool
-        Whether a call costs as much as one of a model: it waits until all questions of a batch ask for something costly.
+        Whether a call costs as much as a call of a model. It then waits until all questions of a batch request something costly.
     tells : str
-        What the answer says of nodes, for those who watch a search (:mod:`graph_retrievers.search.recording`): "ranked",
+        What the answer says about nodes, for recording a search (:mod:`graph_retrievers.search.recording`): "ranked",
         ``(nodes, scores)``; "scores" of the request's `nodes`; "neighbors" of these, a :class:`Near`; "edges" at these, ``(owner,
         edges, neighbors)``; "names", rows by name; "" for nothing.
     """
@@ -73,15 +73,15 @@ class Request:
     tells: ClassVar[str] = ""
 
     def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError; where an attribute of the answer is read, ``yield`` was forgotten."""
+        """Raise AttributeError; if an attribute of the answer is read, ``yield`` is missing."""
         raise AttributeError(f"{type(self).__name__} has no {name!r}: it is a request; `yield` it, which gives the answer.")
 
     def __iter__(self) -> Iterator[Any]:
-        """Raise TypeError, as ``yield`` was forgotten where an answer is taken apart."""
+        """Raise TypeError; if an answer is unpacked, ``yield`` is missing."""
         raise TypeError(f"{type(self).__name__} has no parts: it is a request; `yield` it, which gives the answer.")
 
     def key(self) -> Hashable:
-        """Return what requests that are answered together have in common: also whether they are for texts of their own."""
+        """Return what requests that are answered together have in common, including whether they have their own texts."""
         return type(self), self.__dict__.get("text") is None, *(getattr(self, name) for name in self.shared)
 
     @classmethod
@@ -93,12 +93,12 @@ class Request:
 
     @property
     def size(self) -> int:
-        """How many nodes it asks about, or for."""
+        """Number of nodes in the request, or of requested nodes."""
         return len(getattr(self, "nodes", ()))
 
     @property
     def asked(self) -> type[Request]:
-        """What the trace has of it."""
+        """Its type in the trace."""
         return type(self)
 
 
@@ -108,9 +108,9 @@ class Near(NamedTuple):
     Attributes
     ----------
     owner : ndarray, shape [T], int64
-        For each neighbour, the place of the node that it is a neighbour of; ascending.
+        For each neighbour, the place of the node to which it belongs; ascending.
     node : ndarray, shape [T], int64
-        Its row.
+        The row of each neighbour.
     """
 
     owner: np.ndarray
@@ -131,14 +131,14 @@ class Nearest(Request):
     k : int
     signal : str, default "dense"
     returned : bool, default False
-        Whether nodes that may start a traversal are found only if they may be returned, too.
+        Whether nodes that may start a traversal are found only if they may also be returned.
     text : str, optional
-        Is searched for in place of the question: its words, or its vector, which the embedding model makes.
+        Searched instead of the question: its words, or its vector, which the embedding model computes.
     types : tuple of str, default ()
-        The node types that are searched; all by default.
+        The node types to search; all by default.
     among : one of AMONG, default "start"
-        The nodes that may be found: those that may start a traversal; that `seed_filter` lets start, whatever may be returned, as
-        the question names them; that may be walked to; that may be returned.
+        The nodes that may be found: those that may start a traversal; those that pass `seed_filter`, even if they may not be
+        returned, because the question names them; those that may be visited; those that may be returned.
     """
 
     verb = "nearest"
@@ -160,10 +160,10 @@ class Nearest(Request):
 
 @dataclass(frozen=True)
 class Closest(Request):
-    """The `k` nodes of the largest cosine with the question: ``(nodes [n], cosines [n])``, best first.
+    """The `k` nodes with the largest cosine with the question: ``(nodes [n], cosines [n])``, best first.
 
-    They may start a traversal, have a vector, and none of the types `exclude_types`. With a `text`, its vector takes the place of
-    that of the question.
+    They may start a traversal, have a vector, and none of the types `exclude_types`. With a `text`, its vector replaces that of
+    the question.
     """
 
     verb = "closest"
@@ -182,9 +182,9 @@ class Closest(Request):
 
 @dataclass(frozen=True)
 class Titled(Request):
-    """The rows of the nodes of each of n names, ascending: n lists. The name of a node is its title, or its id if that is empty.
+    """The rows of the nodes with each of n names, ascending: n lists. The name of a node is its title, or its id if that is empty.
 
-    With `fold`, upper and lower case are alike (:class:`graph_retrievers.graph.names.NameTable`).
+    `fold` ignores case (:class:`graph_retrievers.graph.names.NameTable`).
     """
 
     verb = "titled"
@@ -194,9 +194,9 @@ class Titled(Request):
 
 @dataclass(frozen=True)
 class Mentions(Request):
-    """The names of nodes in the question: list of (name as it is spelled there, rows), in order.
+    """The names of nodes in the question: list of (name as spelled there, rows), in order.
 
-    See :meth:`graph_retrievers.graph.names.NameTable.find`; with `fold`, upper and lower case are alike.
+    See :meth:`graph_retrievers.graph.names.NameTable.find`; `fold` ignores case.
     """
 
     verb = "mentions"
@@ -220,7 +220,7 @@ class Similarity(Request):
 class Scores(Request):
     """A signal's scores of nodes, shape [n], such as dot products with the question: float32, shape [n].
 
-    With `text`, those of another text in place of the question.
+    With `text`, the scores for this text instead of the question.
     """
 
     verb = "scores"
@@ -236,7 +236,8 @@ class Scores(Request):
 class TermScores(Request):
     """A signal's scores of nodes, shape [n], by the T terms of the question: float32, shape [n, T]; their sums are the scores.
 
-    A signal that tells no terms apart has one. Nodes that are read together, as one text, have the largest score of each term.
+    A signal that does not distinguish terms has one. Nodes that are read together, as one text, have the largest score of each
+    term.
     """
 
     verb = "term_scores"
@@ -256,7 +257,7 @@ class Texts(Request):
 
 @dataclass(frozen=True, eq=False)
 class Vectors(Request):
-    """Vectors of nodes, shape [n], at unit length: float64, shape [n, d]; zeros where a node has none."""
+    """Vectors of nodes, shape [n], scaled to unit length: float64, shape [n, d]; zeros for a node without a vector."""
 
     verb = "vectors"
     reads = "signals"
@@ -271,14 +272,14 @@ class Relevance(Request):
     ----------
     nodes : ndarray, shape [n]
     mix : ndarray, shape [n, n], float32, optional
-        Rows that sum to 1, or zero: the latents H that are scored become (1 - alpha) H + alpha mix H where a row is not zero.
+        Rows that sum to 1, or zero: the scored latents H become (1 - alpha) H + alpha mix H where a row is not zero.
     alpha : float, default 0.0
     texts : list of str, length n, optional
         What the model reads of each node; by default its title and text.
     model : RelevanceModel, optional
-        In place of that of the index.
+        Replaces that of the index.
     notes : list of str, optional
-        What the model has to tell of its scores is added to it, such as that it failed; give the notes of the question.
+        The model adds notes on its scores, such as that it failed; pass the notes of the question.
     """
 
     verb = "relevance"
@@ -293,13 +294,13 @@ class Relevance(Request):
     notes: list[str] | None = None
 
     def key(self) -> Hashable:
-        """Return the model, and whether the nodes have texts of their own."""
+        """Return the model, and whether the nodes have their own texts."""
         return Relevance, self.texts is None, id(self.model)
 
 
 @dataclass(frozen=True, eq=False)
 class Contents(Request):
-    """The nodes of rows, shape [n], with their texts: list of :class:`~graph_retrievers.graph.corpus_graph.Node`."""
+    """The nodes at rows, shape [n], with their texts: list of :class:`~graph_retrievers.graph.corpus_graph.Node`."""
 
     verb = "contents"
     nodes: np.ndarray
@@ -307,11 +308,11 @@ class Contents(Request):
 
 @dataclass(frozen=True, eq=False)
 class Neighbors(Request):
-    """The neighbours of nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node.
+    """The neighbours of nodes, shape [n], that may be visited: :class:`Near`, ascending for each node.
 
-    A neighbour of two of the nodes is there twice, once for each owner; a node asked for may be among them. For each owner a
-    neighbour counts once, and a node is never its own neighbour. With `parallel`, a neighbour counts once for each edge that joins
-    the two, and a node is its own for each edge from it to itself.
+    A neighbour of two of the nodes occurs twice, once for each owner; the given nodes may be among them. For each owner a
+    neighbour counts once, and a node is never its own neighbour. With `parallel`, a neighbour counts once for each edge between
+    the two, and a node is its own neighbour for each edge from it to itself.
     """
 
     verb = "neighbors"
@@ -324,10 +325,10 @@ class Neighbors(Request):
 
 @dataclass(frozen=True, eq=False)
 class Steps(Request):
-    """The neighbours of nodes, shape [n], of one type and by one relation, that may be walked to: ``(Near, whole)``.
+    """The neighbours of nodes, shape [n], of one type and by one relation, that may be visited: ``(Near, whole)``.
 
-    Relations are walked in either direction; a neighbour counts once for each edge, and a node is its own for an edge from it to
-    itself.
+    Relations are followed in either direction; a neighbour counts once for each edge, and a node is its own neighbour for an edge
+    from it to itself.
 
     Attributes
     ----------
@@ -335,7 +336,7 @@ class Steps(Request):
     type, relation : str or None
         None for any; not for both.
     most : int
-        Edges to read. Nodes whose edges would go beyond it, in the order given, are left out, and `whole` is False.
+        Maximum number of edges to read. Nodes whose edges would exceed it, in the given order, are left out, and `whole` is False.
     """
 
     verb = "steps"
@@ -349,7 +350,7 @@ class Steps(Request):
 
 @dataclass(frozen=True)
 class ByTitle(Request):
-    """The nodes of a type with one of some titles, upper and lower case alike, that may start where they are named.
+    """The nodes of a type with one of the given titles, ignoring case, that may start where they are named.
 
     The answer is their rows, ascending: int64, shape [n].
     """
@@ -363,7 +364,7 @@ class ByTitle(Request):
 class Degree(Request):
     """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`.
 
-    They are those of :class:`Neighbors`, whether they may be walked to or not: edges from a node to itself count with `parallel`.
+    They are those of :class:`Neighbors`, even if they may not be visited; edges from a node to itself count with `parallel`.
     """
 
     verb = "degree"
@@ -375,10 +376,10 @@ class Degree(Request):
 
 @dataclass(frozen=True, eq=False)
 class Weights(Request):
-    """Weights of the edges among distinct nodes, shape [n], that the algorithm holds: ``(W [n, n], D [n])``, float32.
+    """Weights of the edges among distinct nodes, shape [n], that the algorithm has: ``(W [n, n], D [n])``, float32.
 
-    W is symmetric and 0 where two nodes are not linked; of parallel edges the largest weight counts. D are the sums of weights
-    in the whole graph. As for :class:`Links`, it does not matter whether a node may be walked to.
+    W is symmetric and 0 where two nodes are not linked; of parallel edges the largest weight counts. D are the sums of weights in
+    the whole graph. As for :class:`Links`, it does not matter whether a node may be visited.
     """
 
     verb = "weights"
@@ -388,10 +389,10 @@ class Weights(Request):
 
 @dataclass(frozen=True, eq=False)
 class Links(Request):
-    """The edges among distinct nodes, shape [n], that the algorithm holds, whether they may be walked to or not.
+    """The edges among distinct nodes, shape [n], that the algorithm has, even if they may not be visited.
 
-    The answer is :class:`Near` with places in `nodes` at both ends, each edge from either end; once for each edge that joins the
-    two with `parallel`. Edges from a node to itself are left out, with `parallel` too.
+    The answer is :class:`Near` with places in `nodes` at both ends, each edge from both ends; with `parallel`, once for each edge
+    between the two. Edges from a node to itself are always left out.
     """
 
     verb = "links"
@@ -402,9 +403,9 @@ class Links(Request):
 
 @dataclass(frozen=True, eq=False)
 class Pairs(Request):
-    """What a function of ``(queries, query of each entry [n], node row of each entry [n])`` gives for nodes: float64, shape [n].
+    """The values of a function of ``(queries, query of each entry [n], node row of each entry [n])`` for nodes: float64, shape [n].
 
-    Rows of edges do as well, if the function reads such.
+    The rows may also be those of edges, if the function reads these.
     """
 
     verb = "pairs"
@@ -416,10 +417,10 @@ class Pairs(Request):
 
 @dataclass(frozen=True, eq=False)
 class Instead(Request):
-    """A request as if the question were another text: what `request` is answered with.
+    """The answer to `request` as if the question were another text.
 
-    Nodes of `exclude_types` do not start a traversal then, nor do edges at them. Without `returned`, the filter of the result does
-    not hold; without a filter for the start, it holds for that as ever.
+    Nodes of `exclude_types`, and edges at them, then do not start a traversal. Without `returned`, the filter of the result does
+    not apply; without a filter for the start, it applies to the start as usual.
     """
 
     verb = "instead"
@@ -430,7 +431,7 @@ class Instead(Request):
 
     @property
     def size(self) -> int:
-        """How many nodes the request asks about, or for."""
+        """Number of nodes in the request, or of requested nodes."""
         return int(self.request.size)
 
     @property
@@ -439,13 +440,13 @@ class Instead(Request):
         return self.request.asked  # type: ignore[no-any-return]
 
     def key(self) -> Hashable:
-        """Return that of the request, and what else is asked together."""
+        """Return the key of the request, and what else requests answered together have in common."""
         return Instead, self.request.key(), self.exclude_types, self.returned
 
 
 @dataclass(frozen=True, eq=False)
 class Completion(Request):
-    """The JSON value that a language model answers a prompt with, or the LanguageModelError why it gave none.
+    """The JSON value with which a language model answers a prompt, or the LanguageModelError if there is none.
 
     Attributes
     ----------
@@ -466,7 +467,7 @@ class Completion(Request):
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
-        """Return the answers to all prompts, several of which are asked at the same time."""
+        """Return the answers to all prompts, several of which are sent at the same time."""
         prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
         found = dict(complete_many(asked[0][1].model, prompts, schemas))
         return [found[place] for place in range(len(asked))]

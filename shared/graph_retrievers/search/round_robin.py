@@ -1,4 +1,4 @@
-"""Several rankings as one, taken in turns."""
+"""Combine several rankings by taking their nodes in turns."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class RoundRobin(Composite):
     Parameters
     ----------
     *operators : Operator
-        Each is called with the ranking from before. What they find comes first, then what is in that ranking.
+        Each gets the previous ranking. Their results come first, then the rest of that ranking.
 
     Notes
     -----
-    A node that several lists hold has its first place, and the operator and the trail of the first list. Facts are merged in the
-    same way. The n-th node scores 1 / n.
+    A node in several lists has its first place, and the operator and the trail of the first list. Facts are merged in the same
+    way. The n-th node scores 1 / n.
 
     References
     ----------
-    LightRAG (``operate.py``) merges the entities, the relations and the chunks of its searches so.
+    LightRAG (``operate.py``) merges the entities, the relations and the chunks of its searches in this way.
 
     Examples
     --------
@@ -70,10 +70,10 @@ def _merged(lists: Sequence[Candidates], before: Candidates) -> Candidates:
 
 
 def turns(lists: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
-    """Return the places, in the lists behind each other, of their distinct entries, where they stand first.
+    """Return the first places, in the concatenated lists, of their distinct entries.
 
-    They come in turns: the n-th entries of all lists after the n-1-th, and among each other by `order`, which has a number below
-    that of the lists for each, or a large one for a list whose entries come last.
+    They alternate: the n-th entries of all lists come after the n-1-th, ordered among each other by `order`, which has a number
+    below the number of lists for each list, or a large one for a list whose entries come last.
 
     >>> turns([np.array([4, 2]), np.array([7, 4])], [1, 0])
     array([2, 0, 1])

@@ -17,21 +17,21 @@ __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 
 
 class VectorSearch(Operator):
-    """The k nodes with the largest dot product of node and query vector.
+    """The k nodes with the largest dot product of node vector and query vector.
 
     Parameters
     ----------
     k : int, optional
-        Nodes to find; by default the number of hits requested.
+        Nodes to find; by default the number of requested hits.
     returned : bool, default True
-        Whether the return filter applies: True where the nodes are the result, False where they are seeds of a traversal,
-        which may pass through nodes that are not returned.
+        Whether the return filter applies: True if the nodes are the result, False if they are seeds of a traversal, which may
+        pass through nodes that are not returned.
     signal : str, default "dense"
-        Name of the signal that is searched.
+        Name of the signal to search.
 
     Notes
     -----
-    Exact. Ties go to the lower node row. For unit vectors the dot product is the cosine.
+    The search is exact. Ties go to the lower node row. For unit vectors the dot product is the cosine.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class VectorSearch(Operator):
         self.returned, self.signal = returned, signal
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the k best nodes; what came before is not read."""
+        """Return the k best nodes; earlier results are not read."""
         nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned)
         return Candidates.seeds(nodes, scores, self.name)
 
@@ -77,10 +77,10 @@ class BM25Search(VectorSearch):
 class HybridSearch(Operator):
     r"""Dense and lexical search fused.
 
-    With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) a node scores
-    :math:`\sum_s w_s / (c + r_s)` over the searches s that find it among their `depth` best, at rank r_s >= 1.
-    With ``fusion="weighted"`` it scores :math:`\sum_s w_s \hat{x}_s`, where each search's scores are brought to [0, 1] by
-    min-max over its `depth` best; a node that a search does not find has 0 there.
+    With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) the score of a node is
+    :math:`\sum_s w_s / (c + r_s)` over the searches s that find it among their `depth` best, at rank r_s >= 1. With
+    ``fusion="weighted"`` it is :math:`\sum_s w_s \hat{x}_s`, where each search's scores are scaled to [0, 1] by min-max over its
+    `depth` best; a node that a search does not find has 0 there.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class HybridSearch(Operator):
         As for :class:`VectorSearch`.
     fusion : {"rrf", "weighted"}, default "rrf"
     weights : sequence of two floats, default (1.0, 1.0)
-        Of dense search and BM25. A search of weight 0 is left out.
+        Weights of dense search and BM25. A search with weight 0 is left out.
     depth : int, default 100
         Nodes taken from each search (k if that is larger).
     constant : int, default 60
@@ -125,7 +125,7 @@ class HybridSearch(Operator):
         return self.weights[0] > 0
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return nodes by fused score; what came before is not read."""
+        """Return nodes by fused score; earlier results are not read."""
         k = self.k or question.k
         used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
         answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in used)

@@ -42,10 +42,10 @@ class BM25(TermSignal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
-    terms count repeatedly. Documents without a score above zero do not match. Words keep their accents and vowel signs, but for
-    the points of Arabic and Hebrew, which most texts leave out; of scripts without spaces between words, such as Chinese, pairs of
-    neighbouring letters are the terms. Sources: Robertson and Zaragoza, "The Probabilistic
-    Relevance Framework: BM25 and Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
+    terms count repeatedly. Documents without a score above zero do not match. Words keep their accents and vowel signs, except
+    the points of Arabic and Hebrew, which most texts leave out; in scripts without spaces between words, such as Chinese, the
+    terms are pairs of neighbouring letters. Sources: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
+    Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ class BM25(TermSignal):
     def shares(self, mean: float | None = None) -> np.ndarray:
         """Return the weights of all entries without the idf of their words, f / (f + norm): float32, shape [nnz].
 
-        An engine that knows the idf itself, as Qdrant does, holds them. f is how often the word occurs in the text, and norm
-        k1 (1 - b + b L / mean L) with the number L of its words; `mean` takes the place of :attr:`mean_length`.
+        They are for an engine that applies the idf itself, such as Qdrant. f is how often the word occurs in the text, and norm
+        is k1 (1 - b + b L / mean L) with the number L of its words; `mean` replaces :attr:`mean_length`.
         """
         return (self._counts / (self._norms(mean)[self.rows.cpu().numpy()] + self._counts)).astype(np.float32)
 
@@ -140,7 +140,7 @@ class BM25(TermSignal):
         return f"BM25({len(self)} {self.covers}, words={words}, k1={self.k1}, b={self.b})"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the CSC arrays, what :meth:`updated` reads besides, and the vocabulary with the settings.
+        """Return the CSC arrays, the other arrays for :meth:`updated`, and the vocabulary with the settings.
 
         The arrays are ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz]; ``counts`` [nnz], how often a word occurs in a text,
         and ``lengths`` [N], words of each text.
@@ -175,7 +175,7 @@ class BM25(TermSignal):
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> BM25:
         """Return BM25 of a changed corpus; only new contents are split into words. See :meth:`Signal.updated`.
 
-        All scores are computed again from the counts of the words, as the weight of a word depends on the whole corpus.
+        All scores are computed again from the counts of the words, because the weight of a word depends on the whole corpus.
         """
         made = copy(self)
         once = first_of_each(kept.cpu().numpy())
@@ -198,10 +198,10 @@ class BM25(TermSignal):
         return made
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> BM25:
-        """Return BM25 of some rows, built again: frequencies of words and lengths of texts are those of these rows alone.
+        """Return BM25 of some rows, built again: frequencies of words and lengths of texts are those of only these rows.
 
-        Without contents it is made of the counts of words that this signal keeps. Raises InvalidArgumentError if this signal was
-        not made of these contents.
+        Without contents it is built from the counts of words that this signal keeps. Raises InvalidArgumentError if this signal
+        was not built from these contents.
         """
         if contents is None:
             return self.updated([""] * rows.numel(), rows, lambda texts: torch.zeros(0))
@@ -220,7 +220,7 @@ class BM25(TermSignal):
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
         """Return the words of each text in normal form C: lower case, at least two characters, without stop words.
 
-        Of scripts without spaces between words, the terms are pairs of neighbouring letters.
+        In scripts without spaces between words, the terms are pairs of neighbouring letters.
         """
         options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
         words: list[list[str]] = []
@@ -242,7 +242,7 @@ class BM25(TermSignal):
         return words
 
     def prepare(self) -> None:
-        """Sort the entries by term and row, and import what splits texts into words."""
+        """Sort the entries by term and row, and import the tokenizer."""
         self.tokenize(["a"])
         super().prepare()
 

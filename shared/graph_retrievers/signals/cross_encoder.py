@@ -31,8 +31,9 @@ class CrossEncoder(RelevanceModel):
     """A cross-encoder in two parts: an encoder that computes latents, and a head that scores them.
 
     The latent is the representation just before the classification head (for BERT the last hidden state of [CLS], not the pooled
-    output), as GRanker needs it (FastInsight, section 4.1). ``score(encode(queries, texts))`` equals ``model(...).logits[:, 0]``;
-    this is checked on two short pairs when the model is loaded. ``pairs_encoded`` is the number of pairs encoded so far.
+    output), as needed by GRanker (FastInsight, section 4.1). ``score(encode(queries, texts))`` equals
+    ``model(...).logits[:, 0]``; this is checked on two short pairs when the model is loaded. ``pairs_encoded`` is the number of
+    pairs encoded so far.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class CrossEncoder(RelevanceModel):
         Name on a hub, a folder, or a loaded sequence-classification model with its tokenizer. A name or folder is loaded
         at first use; call :meth:`load` to see errors earlier.
     max_length : int, default 512
-        Tokens read of a pair, special tokens included; the longer of query and text is truncated first. Reduced to what
-        the model accepts.
+        Maximum number of tokens of a pair, including special tokens; the longer of query and text is truncated first. Reduced to
+        what the model accepts.
     batch_tokens : int, optional
         Tokens per forward pass; by default 2048 on a CPU, because of its caches, and 65536 elsewhere.
     device : str or torch.device, optional
@@ -101,7 +102,7 @@ class CrossEncoder(RelevanceModel):
         return {name: value for name, value in self.__dict__.items() if name not in ("_parts", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the settings of another encoder."""
+        """Restore the settings of another encoder."""
         self.__dict__.update(state, _parts=None, _lock=threading.Lock())
 
     def load(self) -> CrossEncoder:
@@ -110,7 +111,7 @@ class CrossEncoder(RelevanceModel):
         return self
 
     def trainable(self) -> CrossEncoder:
-        """Return a cross-encoder with a copy of the model in float32, whose weights may be trained (see :meth:`logits`)."""
+        """Return a cross-encoder with a copy of the model in float32, whose weights can be trained (see :meth:`logits`)."""
         options: dict[str, Any] = {"max_length": self.max_length, "device": self.device, "dtype": "float32"}
         source = self._source if isinstance(self._source, tuple) else CrossEncoder(self._source, **options)._read()
         model = copy.deepcopy(source[0]).to(device=self.device, dtype=torch.float32).requires_grad_(True)
@@ -129,7 +130,7 @@ class CrossEncoder(RelevanceModel):
         return self.load()
 
     def logits(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Return the logit of each pair: Tensor, shape [n], float32, as :meth:`score` does, but with gradients."""
+        """Return the logit of each pair: Tensor, shape [n], float32, as :meth:`score`, but with gradients."""
         check_pairs(queries, texts)
         parts = self._loaded()
         if not texts:
@@ -140,9 +141,9 @@ class CrossEncoder(RelevanceModel):
         return parts.model(**inputs).logits[:, 0].float()  # type: ignore[no-any-return]
 
     def save(self, folder: str | Path) -> None:
-        """Write model (safetensors) and tokenizer to a folder, from which the constructor and transformers read them.
+        """Write model (safetensors) and tokenizer to a folder that the constructor and transformers can read.
 
-        The folder is made if it does not exist. Raises InvalidArgumentError if it cannot be written.
+        The folder is created if it does not exist. Raises InvalidArgumentError if it cannot be written.
         """
         parts, root = self._loaded(), as_path("folder", folder)
         try:

@@ -40,16 +40,17 @@ class DenseIndex(VectorSignal):
     device : torch.device, optional
         The CPU by default.
     backend : {"exact", "faiss", "hnsw"}, default "exact"
-        ``"exact"`` multiplies in tiles on the device. The others need the extra ``faiss`` and serve searches without a filter or
-        scope: ``"faiss"`` uses an ``IndexFlatIP``, with the same scores; ``"hnsw"`` walks a graph of near vectors, which takes
-        long to build, is saved, and now and then misses one of the k best (:attr:`recall`). It is for cosines: of vectors whose
-        lengths or mean are far from those of unit vectors around zero, it may miss half of the k largest dot products.
+        ``"exact"`` multiplies in tiles on the device. The others need the extra ``faiss`` and are used for searches without a
+        filter or scope: ``"faiss"`` uses an ``IndexFlatIP``, with the same scores; ``"hnsw"`` searches a graph of near vectors,
+        which takes long to build, is saved, and sometimes misses one of the k best (:attr:`recall`). It is for cosines: for
+        vectors whose lengths or mean differ much from those of unit vectors around zero, it may miss half of the k largest dot
+        products.
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
-        ``"cosine"`` scales vectors to unit length, here and, through :meth:`prepared`, those of queries.
+        ``"cosine"`` scales these vectors and, in :meth:`prepared`, those of queries to unit length.
     precision : {"float32", "bfloat16", "int8"}, default "float32"
-        How vectors are kept: in half or, with a scale for each row, in a quarter of the memory. Scores are those of the rounded
-        vectors. See ``benchmarks/results/scale`` for what that costs.
+        How vectors are stored: "bfloat16" needs half and "int8", with a scale for each row, a quarter of the memory. Scores are
+        those of the rounded vectors. See ``benchmarks/results/scale`` for the loss.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class DenseIndex(VectorSignal):
 
     @property
     def recall(self) -> float | None:
-        """The share of the ten nearest vectors that a search without a filter finds, from a sample; None where search is exact."""
+        """The share of the ten nearest vectors that a search without a filter finds, from a sample; None if search is exact."""
         return None if self._hnsw is None else self._hnsw.recall
 
     @property
@@ -106,7 +107,7 @@ class DenseIndex(VectorSignal):
 
     @property
     def vectors(self) -> Tensor:
-        """All vectors: Tensor, shape [N, d], float32; made at each call where they are kept in another precision."""
+        """All vectors: Tensor, shape [N, d], float32; converted at each access if they are stored in another precision."""
         return self.taken(slice(None))
 
     def taken(self, rows: Tensor | slice) -> Tensor:
@@ -148,7 +149,7 @@ class DenseIndex(VectorSignal):
         return torch.cat([torch.linalg.vector_norm(tile, dim=1) for _, tile in self._tiles()] or [self._kept.new_zeros(0).float()])
 
     def prepared(self, vectors: Tensor) -> Tensor:
-        """Return vectors as they are compared: of unit length for cosines, otherwise as they are. Zeros stay zeros."""
+        """Return vectors as they are compared: of unit length for cosines, otherwise unchanged. Zeros stay zeros."""
         if self.metric == "dot":
             return vectors
         lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
@@ -166,7 +167,7 @@ class DenseIndex(VectorSignal):
         return self.cleared(self.products(queries), queries)
 
     def products(self, queries: Tensor) -> Tensor:
-        """Return dot products with every row as they come, rounding and all: Tensor, shape [B, N]; for :meth:`best_of`."""
+        """Return the raw dot products with every row, including rounding errors: Tensor, shape [B, N]; for :meth:`best_of`."""
         return self._dots(queries, slice(0, len(self)))
 
     def _dots(self, queries: Tensor, rows: slice) -> Tensor:
@@ -185,7 +186,7 @@ class DenseIndex(VectorSignal):
         return found if self._scales is None else found.mul_(self._scales[rows])
 
     def cleared(self, products: Tensor, queries: Tensor) -> Tensor:
-        """Return :meth:`products` with exact zeros where they are rounding: Tensor, shape [B, N]."""
+        """Return :meth:`products` with exact zeros in place of rounding errors: Tensor, shape [B, N]."""
         return zeroed(products, self._slack(queries))
 
     def _slack(self, queries: Tensor) -> Tensor:
@@ -200,7 +201,7 @@ class DenseIndex(VectorSignal):
         return zeroed(products, self._slack(queries)[batch, 0])
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k rows of largest dot product; see :meth:`Signal.search`. Scores that differ by rounding only are ties."""
+        """Return the k rows with the largest dot products; see :meth:`Signal.search`. Scores equal up to rounding are ties."""
         k = min(k, len(self))
         if self._faiss is not None and allowed is None and k and (found := self._search_faiss(queries, k)) is not None:
             return found
@@ -209,11 +210,11 @@ class DenseIndex(VectorSignal):
         return self._search_exact(queries, k, allowed)
 
     def exact(self, allowed: Tensor | None) -> bool:
-        """Return whether a search with this mask looks at all rows."""
+        """Return whether a search with this mask reads all rows."""
         return (self._faiss is None and self._hnsw is None) or allowed is not None
 
     def best_of(self, products: Tensor, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return what an exact :meth:`search` does, from the :meth:`products` of the queries."""
+        """Return the result of an exact :meth:`search` from the :meth:`products` of the queries."""
         slack = self._slack(queries)
         scores = products if allowed is None else products.masked_fill(~allowed, float("-inf"))
         return _ranked(*_grouped_top_k(scores, min(k, len(self)), slack), slack)
@@ -348,7 +349,7 @@ class DenseIndex(VectorSignal):
 
 
 def zeroed(products: Tensor, slack: Tensor) -> Tensor:
-    """Return dot products with 0 for those that differ from 0 by rounding only, which a batch of another size would change."""
+    """Return dot products with 0 for those that differ from 0 only by rounding, which depends on the size of a batch."""
     return products.masked_fill(products.abs() <= slack, 0.0)
 
 

@@ -86,7 +86,7 @@ class _LlamaIndexModel:
 
 
 def as_embedding(model: Any) -> Embedding:
-    """Return `model` as an :class:`Embedding`; InvalidArgumentError if it is none of the kinds below.
+    """Return `model` as an :class:`Embedding`; InvalidArgumentError if it is of none of the kinds below.
 
     It is a LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, a sentence-transformers model, a :class:`SentenceEncoder`, or
     a callable from a list of n texts to an array of shape [n, d]. A name or folder is loaded with :func:`load_embedding`.
@@ -116,8 +116,8 @@ def as_embedding(model: Any) -> Embedding:
 def check_vectors(vectors: Any, count: int | None = None, width: int | None = None, name: str = "vectors") -> Tensor:
     """Return `vectors` as a finite float32 tensor of shape [n, d], with `count` rows and `width` columns if these are given.
 
-    Raises DimensionMismatchError if the shape is different, and InvalidVectorError, which names the first row, if an entry is NaN,
-    infinite or so large that dot products overflow (beyond 1e15). `name` is for the messages.
+    Raises DimensionMismatchError if the shape is different, and InvalidVectorError, which names the first such row, if an entry
+    is NaN, infinite or so large that dot products overflow (above 1e15). `name` is for the messages.
     """
     if vectors is None:
         raise DimensionMismatchError(f"{name} are None; expected a table of numbers, a row for each text.")
@@ -180,7 +180,7 @@ def _no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
 
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
-    """Return checked vectors of texts: Tensor, shape [n, d], float32, with a progress bar if wanted."""
+    """Return checked vectors of texts: Tensor, shape [n, d], float32, optionally with a progress bar."""
     rows: list[int] = []
     parts: list[Tensor] = []
     for batch, vectors in embedded_batches(model, texts, show_progress):
@@ -195,9 +195,9 @@ def embedded_batches(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
 
-    Batches are small, so that the progress bar moves every few seconds: at most 32 texts, and for a :class:`SentenceEncoder` those
-    of :meth:`SentenceEncoder.batches`. `done` is the number of others that were embedded before. One log line says how
-    many texts there are.
+    Batches are small, so that the progress bar moves every few seconds: at most 32 texts, and for a :class:`SentenceEncoder`
+    those of :meth:`SentenceEncoder.batches`. `done` is the number of texts that were embedded before. The number of texts is
+    logged once.
     """
     if not isinstance(model, CachedEmbedding):
         logger.info("Embedding %d texts with %s.", len(texts), getattr(model, "name", type(model).__name__))
@@ -218,7 +218,7 @@ def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int]
 
 
 class CachedEmbedding:
-    """An embedding model that embeds each document once: its vectors are kept by the text, the last 100,000 of them."""
+    """An embedding model that embeds each document once: it keeps the vectors of the last 100,000 texts."""
 
     def __init__(self, model: Any, limit: int = 100_000) -> None:
         self.model, self.limit = as_embedding(model), positive("limit", limit)

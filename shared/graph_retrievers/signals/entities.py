@@ -1,4 +1,4 @@
-"""Entity extractors: what finds the named entities of texts, by capitals, with spaCy or with GLiNER."""
+"""Entity extractors: find the named entities of texts by capitals, with spaCy or with GLiNER."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class EntityExtractor(Protocol):
 
 @dataclass(frozen=True)
 class CapitalizedNames:
-    """The names that capitals tell: runs of capitalised words.
+    """Names recognised by their capitals: runs of capitalised words.
 
-    They are those of :func:`~graph_retrievers.graph.names.capitalized_names`, without words such as "In", "The" or "Did" that open
-    a sentence. Made for English and languages that write names in the same way; German nouns are all names for it, and scripts
-    without capitals have none.
+    They are those of :func:`~graph_retrievers.graph.names.capitalized_names`, without words such as "In", "The" or "Did" that
+    begin a sentence. Made for English and languages that write names in the same way; all German nouns count as names, and
+    scripts without capitals have none.
 
     >>> CapitalizedNames().names(["In Lund, Ada Holm met Otto Veld and The Looms."])
     [['Lund', 'Ada Holm', 'Otto Veld', 'Looms']]
@@ -68,7 +68,7 @@ class SpacyEntities:
     pipeline : spacy.language.Language
         With a component that sets ``doc.ents``.
     leave_out : sequence of str
-        Labels of entities that join texts by chance: by default dates, times and numbers of OntoNotes.
+        Labels of entities to ignore because they join texts by chance: by default dates, times and numbers of OntoNotes.
     batch_size : int, default 64
         Texts that the pipeline reads at a time.
 
@@ -100,7 +100,7 @@ class SpacyEntities:
 
 
 class GLiNEREntities:
-    """The entities that a GLiNER model finds for labels of your own (``pip install 'graph-retrievers[gliner]'``).
+    """The entities that a GLiNER model finds for your own labels (``pip install 'graph-retrievers[gliner]'``).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class GLiNEREntities:
     labels : sequence of str
         Kinds of entities, in plain words.
     threshold : float, default 0.5
-        Least score of an entity.
+        Minimum score of an entity.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class _Called:
 
 
 def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
-    """Return an extractor: what is given, a spaCy pipeline or GLiNER model with its defaults, or a function from a text to names.
+    """Return an extractor of a given extractor, spaCy pipeline, GLiNER model, or function from a text to names.
 
     None is :class:`CapitalizedNames`. Raises InvalidArgumentError for anything else.
     """
@@ -173,13 +173,13 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
 
 
 def entity_key(name: str) -> str:
-    """Return what two spellings of one entity have in common: words and marks in small letters, without an article before them."""
+    """Return what two spellings of one entity have in common: words and marks in lower case, without a leading article."""
     words = name_words(name, fold=True)
     return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
 def without_opening(name: str) -> str:
-    """Return a run of capitalised words without those at its beginning that do not belong to a name."""
+    """Return a run of capitalised words without leading words that do not belong to a name."""
     words = name.split()
     while len(words) > 1 and words[0].lower() in _OPENING:
         del words[0]

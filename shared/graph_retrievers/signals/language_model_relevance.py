@@ -37,9 +37,10 @@ _LONGEST_QUESTION, _LONGEST_WAY, _KEPT = 2000, 300, 10_000
 class LanguageModelRelevance(RelevanceModel):
     """A language model that grades the candidates of a question from 0 to 10, all in one call.
 
-    It reads the question, and each candidate with the passage that it was reached from: a second passage often does not mention
-    what the question asks about, and is only seen to answer it beside the first. Give it to an index as ``relevance=``, or to one
-    operator (``PathRerank(model=...)``); `path-reranking`, `re2`, `gar`, `fastinsight` and G-RAG's compressors then score with it.
+    It reads the question, and each candidate with the passage from which it was reached: a second passage often does not mention
+    the subject of the question, and answers it only together with the first. Pass it to an index as ``relevance=``, or to one
+    operator (``PathRerank(model=...)``); `path-reranking`, `re2`, `gar`, `fastinsight` and G-RAG's compressors then score with
+    it.
 
     Parameters
     ----------
@@ -47,38 +48,38 @@ class LanguageModelRelevance(RelevanceModel):
         A chat model of LangChain or LlamaIndex, or a callable from a prompt to a text: see
         :func:`~graph_retrievers.signals.language.as_language_model`.
     depth : int, default 30
-        Candidates that are graded at a time. Those behind them are not read, and stay behind them in their order.
+        Candidates graded in one call. Later candidates are not read, and follow in their order.
     characters : int, default 600
-        Characters read of a passage; what is longer is cut.
+        Characters read of a passage; longer passages are cut.
     attempts : int, default 2
-        How often to ask for one answer. An answer that is not JSON, or grades an id twice, not at all or beyond 0 to 10, is sent
-        back with what is wrong with it.
+        Maximum number of calls for one answer. An answer that is not JSON, or grades an id twice, not at all or outside 0 to 10,
+        is sent back with its errors.
     workers : int, default 4
-        Questions of a batch that are asked about at the same time; 1 for models that are not thread-safe.
+        Questions of a batch that are sent at the same time; 1 for models that are not thread-safe.
 
     Attributes
     ----------
     calls, characters_read : int
-        Calls of the language model so far, further attempts included, and characters of their prompts.
+        Calls of the language model so far, including repeated attempts, and characters of their prompts.
 
     Notes
     -----
-    What it costs: a call for each time that an operator scores candidates. That is one for a question of `path-reranking` and
-    `re2`, and one for each round of `gar` and `fastinsight`, whose `budget` and `nodes_per_round` say how many there are. A call
-    reads up to `depth` times `characters`, and a passage that others were reached from once more at most.
-    ``benchmarks/language_model_relevance.py`` prints calls and tokens of each retriever. The last 10,000 lists are remembered, so
-    that the same question costs nothing again.
+    Cost: one call each time that an operator scores candidates. That is one per question for `path-reranking` and `re2`, and one
+    per round for `gar` and `fastinsight`, whose `budget` and `nodes_per_round` determine the number of rounds. A call reads up to
+    `depth` times `characters`, and at most once more each passage from which others were reached.
+    ``benchmarks/language_model_relevance.py`` prints calls and tokens of each retriever. The last 10,000 lists are cached, so
+    that repeating a question costs nothing.
 
-    Where no answer can be used, all candidates get the grade 0, so that they keep the order they came in, a note of the hits says
-    why, and the first time a warning too. Passages are quoted as JSON, a line each, so that no text can pose as another passage,
-    and grades lie in 0 to 10; so a text that gives the model orders can at most raise or lower grades. Grades belong to one list:
-    other searches do not get them.
+    If no answer can be used, all candidates get the grade 0, so that they keep their order; a note of the hits says why, and the
+    first time also a warning. Passages are quoted as JSON, one per line, so that no text can imitate another passage, and grades
+    lie in 0 to 10; so a text with instructions to the model can at most raise or lower grades. Grades belong to one list and are
+    not used in other searches.
 
     References
     ----------
-    A judge of question, bridge and candidate is the idea of Bacellar, "BridgeRAG: Training-Free Bridge-Conditioned Retrieval for
-    Multi-Hop Question Answering", 2026. There one bridge is read with all candidates; here each candidate has its own, the passage
-    before it on its path.
+    Judging question, bridge and candidate together is the idea of Bacellar, "BridgeRAG: Training-Free Bridge-Conditioned
+    Retrieval for Multi-Hop Question Answering", 2026. There one bridge is read with all candidates; here each candidate has its
+    own, the passage before it on its path.
 
     Examples
     --------
@@ -104,11 +105,11 @@ class LanguageModelRelevance(RelevanceModel):
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings for a copy or a pickle, which remembers no answers."""
+        """Return the settings for a copy or a pickle, without cached answers."""
         return self.__dict__ | {"_kept": {}, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the settings of another model."""
+        """Restore the settings of another model."""
         self.__dict__.update(state, _lock=Lock())
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:

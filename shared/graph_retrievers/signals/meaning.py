@@ -19,7 +19,7 @@ class MeaningGraph:
     Attributes
     ----------
     concepts : tuple of str
-        Label of each node. Labels may repeat. A graph without concepts stands for a text that could not be parsed.
+        Label of each node. Labels may repeat. A graph without concepts represents a text that could not be parsed.
     relations : tuple of (int, str, int)
         Source node, role and target node of each directed edge.
 
@@ -35,7 +35,7 @@ class MeaningGraph:
 
     @classmethod
     def of(cls, concepts: Iterable[Any], relations: Iterable[Sequence[Any]]) -> MeaningGraph:
-        """Return a graph of lists; relations of nodes that do not exist are left out, as in graphs that were cut short."""
+        """Return a graph from lists; relations of missing nodes, as in truncated graphs, are left out."""
         for name, given in (("concepts", concepts), ("relations", relations)):
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise InvalidArgumentError(f"{name} must be a list, got {shown(given)}.")
@@ -54,7 +54,7 @@ class MeaningGraph:
         return cls(labels, tuple(found))
 
     def check(self) -> None:
-        """Raise InvalidArgumentError if a concept is not a string, or a relation is one of nodes that do not exist."""
+        """Raise InvalidArgumentError if a concept is not a string, or a relation has a missing node."""
         rows = range(len(self.concepts))
         try:
             sound = isinstance(self.concepts, tuple) and all(isinstance(concept, str) for concept in self.concepts)
@@ -66,7 +66,7 @@ class MeaningGraph:
             raise InvalidArgumentError(f"{shown(self, 200)} is not sound; make graphs with MeaningGraph.of(concepts, relations).")
 
     def labelled_relations(self) -> tuple[tuple[str, str, str], ...]:
-        """Return the relations with the concepts of source and target in place of their numbers."""
+        """Return the relations with the concepts of source and target instead of their numbers."""
         return tuple((self.concepts[source], role, self.concepts[target]) for source, role, target in self.relations)
 
 
@@ -87,7 +87,7 @@ class MeaningParser(Protocol):
 
     @property
     def name(self) -> str:
-        """Name that tells parsers apart whose graphs differ."""
+        """Name that distinguishes parsers with different graphs."""
 
     def parse(self, texts: Sequence[str]) -> list[MeaningGraph]:
         """Return the graph of each text; an empty graph for a text that cannot be parsed."""

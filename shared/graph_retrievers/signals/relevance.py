@@ -20,9 +20,9 @@ __all__ = ["BiEncoder", "PairScorer", "PathText", "RelevanceModel", "check_pairs
 
 
 class PathText(str):
-    """The text of a node, the step that led to it, and the text of the node it was reached from, as one string.
+    """The text of a node, the step that led to it, and the text of the node from which it was reached, as one string.
 
-    Models that read it so find a string; others find its parts: `node`, `way` and `parent`.
+    Models can read it as a string, or its parts: `node`, `way` and `parent`.
     """
 
     node: str
@@ -30,7 +30,7 @@ class PathText(str):
     parent: str
 
     def __new__(cls, node: str, way: str, parent: str) -> PathText:
-        """Return the parts, a line each; the node comes first, so that a model that reads so many tokens cuts the parent."""
+        """Return the parts, one per line; the node comes first, so that a model with a token limit cuts the parent."""
         text = super().__new__(cls, "\n".join(filter(None, (node, way, parent))))
         text.node, text.way, text.parent = node, way, parent
         return text
@@ -48,9 +48,9 @@ class RelevanceModel(ABC):
     name : str
         For tables and traces.
     paths : bool, default False
-        Whether operators show it each text with the way to it (:class:`PathText`), whatever they do otherwise.
+        Whether operators always give it each text with the path to it (:class:`PathText`).
     listwise : bool, default False
-        Whether the score of a text depends on those that are judged with it, so that scores are not kept for other searches.
+        Whether the score of a text depends on the texts judged with it, so that scores are not kept for other searches.
     """
 
     name: str = ""
@@ -66,9 +66,9 @@ class RelevanceModel(ABC):
         """Return the score of each latent: Tensor, shape [n], float32, from shape [n, d]."""
 
     def encode_lists(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[Tensor, str]]:
-        """Return the latents of the texts of each query, shape [n, d], and a note for the reader of its hits, "" for none.
+        """Return the latents of the texts of each query, shape [n, d], and a note for its hits, "" for none.
 
-        `lists` has each query of a batch with its texts, at least one. By default they are pairs that do not know of each other.
+        `lists` has each query of a batch with its texts, at least one. By default each pair is judged independently.
         """
         pairs = [(query, text) for query, texts in lists for text in texts]
         found = self.encode([query for query, _ in pairs], [text for _, text in pairs])

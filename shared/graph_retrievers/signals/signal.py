@@ -1,4 +1,4 @@
-"""The contract of signals: scores of queries with the nodes, or the edges, of a graph."""
+"""The contract of signals: scores of the nodes, or the edges, of a graph for queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Signal", "VectorSignal"]
 
 
 class Signal(ABC):
-    """Scores of queries with the rows of a graph, which are its nodes or its edges: an abstract class.
+    """Scores of the rows of a graph, its nodes or its edges, for queries: an abstract class.
 
-    An index holds any number of signals by name. A subclass sets `kind` and `reads` and defines the abstract methods. A signal in
+    An index has any number of signals by name. A subclass sets `kind` and `reads` and defines the abstract methods. A signal in
     an external store needs :meth:`search` and :meth:`scores`, and its address as the state. :class:`BM25` and :class:`DenseIndex`
     are the signals of this package.
 
@@ -30,7 +30,7 @@ class Signal(ABC):
     covers : {"nodes", "edges"}
         Whether row i is node i or edge i of the graph.
     tabled : bool
-        Whether scores may be read from a :meth:`table` of all rows. False for a signal in a store, whose rows are many and far.
+        Whether scores may be read from a :meth:`table` of all rows. False for a signal in a store, which would have to send them.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class Signal(ABC):
         """Return the number of rows covered."""
 
     def prepare(self) -> None:
-        """Make what the first search would make, so that it takes no longer than others; nothing by default."""
+        """Compute in advance what the first search needs, so that it takes no longer than others; nothing by default."""
         return
 
     @abstractmethod
     def search(self, queries: Any, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the k rows of largest score for each query; ties go to the lower row.
+        """Return the k rows with the largest scores for each query; ties go to the lower row.
 
         Parameters
         ----------
@@ -79,8 +79,8 @@ class Signal(ABC):
     def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
         """Return the scores of pairs by the terms of their queries: Tensor, shape [n, T], float32; their sums are :meth:`scores`.
 
-        T is that of the query with the most terms; the others have 0 there. By default T is 1. Rows that are read together, as
-        one text, have the largest score of each term.
+        T is the number of terms of the longest query; shorter queries are padded with 0. By default T is 1. Rows that are read
+        together, as one text, have the largest score of each term.
         """
         return self.scores(queries, batch, rows).unsqueeze(1)
 
@@ -107,18 +107,19 @@ class Signal(ABC):
     def updated(self, contents: Sequence[str], kept: Tensor, embed: Callable[[list[str]], Tensor]) -> Self:
         """Return the signal of a changed corpus; by default InvalidArgumentError says to build the index again.
 
-        `contents` are those of the N' rows of the new corpus. `kept`, shape [N'], int64, is the present row of each new row, -1 if
-        the content is new; a present row may be repeated. `embed` returns the vectors, shape [n, d], of a list of n contents; it
-        is called at most once, with the new contents in row order. The answers are those of a signal built of the new corpus.
+        `contents` are those of the N' rows of the new corpus. `kept`, shape [N'], int64, is the current row of each new row, -1
+        if the content is new; a current row may be repeated. `embed` returns the vectors, shape [n, d], of a list of n contents;
+        it is called at most once, with the new contents in row order. The answers are those of a signal built from the new
+        corpus.
         """
         raise InvalidArgumentError(f"{type(self).__name__} cannot follow a change of its corpus; build the index again.")
 
     def restricted(self, rows: Tensor, contents: Sequence[str] | None) -> Signal:
-        """Return the signal of some rows alone, as a scope reads it (see :meth:`graph_retrievers.index.GraphIndex.within`).
+        """Return the signal of only some rows, for a scope (see :meth:`graph_retrievers.index.GraphIndex.within`).
 
-        `rows`, shape [n], int64, are ascending, and `contents` are theirs, None where they lie in a database. By default this
-        signal is asked with a mask of these rows, and its scores stay as they are. A signal whose scores depend on other rows, as
-        word statistics do, makes one anew.
+        `rows`, shape [n], int64, are ascending, and `contents` are theirs, or None if they are in a database. By default this
+        signal is used with a mask of these rows, and its scores do not change. A signal whose scores depend on other rows, such
+        as word statistics, builds a new one.
         """
         return (_RestrictedVectors if isinstance(self, VectorSignal) else _Restricted)(self, rows)
 
@@ -135,7 +136,7 @@ class VectorSignal(Signal):
         return torch.ones(len(self))
 
     def prepared(self, vectors: Tensor) -> Tensor:
-        """Return the vectors of queries, shape [B, d], as this signal compares them; by default as they are."""
+        """Return the vectors of queries, shape [B, d], as this signal compares them; by default unchanged."""
         return vectors
 
 

@@ -315,7 +315,7 @@ class SparseIndex(TermSignal):
         return f"SparseIndex({len(self)} {self.covers}, terms={self.indptr.numel() - 1}, encoder={self.encoder_name!r})"
 
     def query_terms(self, queries: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the terms of queries as the encoder weighs them."""
+        """Return the terms of queries with the encoder's weights."""
         if self.encoder is None:
             raise MissingSignalError(
                 f"This signal was loaded without its encoder {self.encoder_name!r}; pass signals={{name: signal.with_encoder(e)}}."

@@ -43,21 +43,21 @@ def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None =
 
 
 class VectorCache:
-    """The vectors that an embedding model gave texts, in an SQLite file of its own.
+    """The vectors of texts by one embedding model, in their own SQLite file.
 
-    Vectors are kept by the digest of the text as they are computed: after an interruption, only what is missing is embedded. Any
-    number of processes may use a folder. Each vector has a checksum, and one that is damaged is computed again, as is a file that
-    cannot be read. Texts themselves are not kept. The folder may be deleted at any time.
+    Vectors are stored by the digest of the text as they are computed: after an interruption, only missing vectors are embedded.
+    Any number of processes may use a folder. Each vector has a checksum; a damaged vector or an unreadable file is computed
+    again. Texts themselves are not stored. The folder may be deleted at any time.
 
     Parameters
     ----------
     embedding : object
         Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is identified by its name, by its
-        `max_length`, `pooling` and `precision` where it has them, and by its vectors of two fixed texts, which are embedded first.
+        `max_length`, `pooling` and `precision`, if it has them, and by its vectors of two fixed texts, which are embedded first.
     folder : Path, optional
-        :func:`cache_folder` by default; a file for each model. InvalidArgumentError if it cannot be written to.
+        :func:`cache_folder` by default, with one file per model. InvalidArgumentError if it is not writable.
     limit : int, default 4 GiB
-        Bytes of vectors in a file; the oldest are dropped beyond.
+        Maximum bytes of vectors in a file; the oldest are dropped.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class VectorCache:
                 break
 
     def vectors(self, texts: Sequence[str], show_progress: bool = False) -> Tensor:
-        """Return the vectors of n texts: Tensor, shape [n, d], float32; those that are missing are embedded and kept by batches."""
+        """Return the vectors of n texts: Tensor, shape [n, d], float32; missing ones are embedded and stored in batches."""
         keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         rows = {key: row for row, key in enumerate(by_key)}

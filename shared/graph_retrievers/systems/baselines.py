@@ -1,4 +1,4 @@
-"""What other retrievers are compared with: vector search, BM25, both fused, and retrieve and rerank."""
+"""Baselines for comparison: vector search, BM25, both fused, and retrieve-then-rerank."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Rerank(Operator):
 
     Notes
     -----
-    The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their present order.
-    A (query, node) pair is encoded once, also across operators. A model that wants them is shown the ways to the nodes, too
+    The scores are the model's own outputs (raw logits of a cross-encoder). Equal scores keep their order. A (query, node) pair is
+    encoded once, also across operators. A model that asks for them also gets the paths to the nodes
     (:func:`~graph_retrievers.search.path_texts.texts_read`).
 
     Examples
@@ -54,7 +54,7 @@ class Rerank(Operator):
 
 
 class Vector(Retriever):
-    """Vector search: nodes by dot product with the query.
+    """Vector search: rank nodes by dot product with the query.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Vector(Retriever):
 
 
 class BM25(Retriever):
-    """BM25: nodes by the words they share with the query.
+    """BM25: rank nodes by the words that they share with the query.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class Hybrid(Retriever):
     ----------
     index : GraphIndex
     fusion : {"rrf", "weighted"}, default "rrf"
-        Reciprocal ranks, or a weighted sum of scores brought to [0, 1].
+        Reciprocal ranks, or a weighted sum of scores scaled to [0, 1].
     weights : sequence of two floats, default (1.0, 1.0)
-        Of vector search and BM25.
+        Weights of vector search and BM25.
     **options
         Keywords of :class:`Retriever`.
 
@@ -125,7 +125,7 @@ class Hybrid(Retriever):
 
 
 class Re2(Retriever):
-    """Retrieve-then-rerank: the best of a first search, reordered by the relevance model.
+    """Retrieve-then-rerank: the relevance model reorders the best results of a first search.
 
     Parameters
     ----------

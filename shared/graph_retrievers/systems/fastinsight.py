@@ -28,9 +28,9 @@ __all__ = ["FastInsight", "GRanker", "STeX", "propagation_matrix"]
 class STeX(Operator):
     r"""Expand ranked nodes to their neighbours, by structure and similarity: O_vgs.
 
-    A candidate n is a neighbour of the ranked nodes that is not among them. With A(n) the ranked nodes it is linked
-    to, :math:`r_{best}` the best rank among them (1 is first), R the number of ranked nodes and
-    :math:`C = \min(\deg(n), R)`, it scores
+    A candidate n is a neighbour of the ranked nodes that is not ranked itself. With A(n) the ranked nodes to which it is linked,
+    :math:`r_{best}` the best rank among them (1 is first), R the number of ranked nodes and :math:`C = \min(\deg(n), R)`, its
+    score is
 
     .. math:: S_n = v_q \cdot v_n + \beta \left(1 - \frac{r_{best} - 1}{R - 1} + \frac{|A(n)| - 1}{C - 1}\right),
 
@@ -41,16 +41,16 @@ class STeX(Operator):
     Parameters
     ----------
     beta : float, default 1.0
-        Score ratio; 0 for similarity alone, ``math.inf`` for structure alone.
+        Score ratio; 0 for only similarity, ``math.inf`` for only structure.
     nodes_per_round : int, default 10
-        Candidates added a round.
+        Candidates added per round.
     budget : int, optional
-        Nodes a list may reach (hard cap, lines 5 and 6 of Algorithm 1).
+        Maximum length of a list (hard cap, lines 5 and 6 of Algorithm 1).
 
     Notes
     -----
-    Equal scores go to the lower node row. Scores of different rounds are not comparable, since R grows, nor with those of the
-    search: where the result is that of STeX, a hit that scores more than the one above it has the score of that one.
+    Ties go to the lower node row. Scores of different rounds are not comparable with each other, because R grows, nor with those
+    of the search: in a result of STeX, a hit that scores higher than the one above it gets the score of that one.
 
     References
     ----------
@@ -77,11 +77,11 @@ class STeX(Operator):
         self.budget = None if budget is None else positive("budget", budget)
 
     def compares_vectors(self, index: GraphIndex) -> bool:
-        """Return whether it does, as always."""
+        """Return True."""
         return True
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the ranked nodes with the best candidates behind them."""
+        """Return the ranked nodes, followed by the best candidates."""
         new = yield from self.candidates(question, found)
         return concatenated([found, new]).top(self.budget)
 
@@ -107,8 +107,8 @@ def propagation_matrix(weights: np.ndarray, degree: np.ndarray) -> np.ndarray:
     r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5): float32, shape [n, n].
 
     `weights`, shape [n, n], are those of the edges among the retrieved nodes, the A of the paper: symmetric, no self loops.
-    `degree`, shape [n], is the sum of the weights of each node: a neighbour counts inversely to its own degree. Rows sum to 1; the
-    row of a node without neighbours is zero.
+    `degree`, shape [n], is the sum of the weights of each node, by which a neighbour's weight is divided. Rows sum to 1; the row
+    of a node without neighbours is zero.
 
     >>> propagation_matrix([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [2, 1, 3])
     array([[0.  , 0.75, 0.25],
@@ -133,18 +133,18 @@ class GRanker(Operator):
     alpha : float, default 0.2
         Smoothing factor; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
-        Degree in D. The paper's text says the subgraph's, its line 3 the whole graph's, which STeX uses too.
+        Degree in D. The paper's text uses that of the subgraph; its line 3 uses that of the whole graph, as does STeX.
     paths : bool, default False
-        Whether the model reads each node together with the node that it was reached from (see
-        :func:`~graph_retrievers.search.path_texts.path_texts`); the paper's reads it alone. A model that asks for paths, as a
-        language model does, gets them either way.
+        Whether the model reads each node together with the node from which it was reached (see
+        :func:`~graph_retrievers.search.path_texts.path_texts`); the paper's model reads only the node. A model that asks for
+        paths, such as a language model, always gets them.
     k : int, optional
         Nodes to keep; all by default.
 
     Notes
     -----
-    Edge weights replace the ones of the paper's binary A, and D holds their sums; of parallel edges the largest weight counts.
-    The latent of a (query, node) pair is computed once and kept with the queries. Equal scores keep their present order.
+    Edge weights replace the ones in the paper's binary A, and D contains their sums; of parallel edges the largest weight counts.
+    The latent of a (query, node) pair is computed once and kept with the queries. Equal scores keep their order.
 
     References
     ----------
@@ -179,18 +179,18 @@ class GRanker(Operator):
 
 
 class FastInsight(Retriever):
-    r"""Vector search, then expansion and graph reranking in turns until the budget is met (Algorithm 1).
+    r"""Vector search, then alternating expansion and graph reranking until the budget is reached (Algorithm 1).
 
     .. math:: O_{vs} \to O_{gm} \to (O_{vgs} \to O_{gm})^*
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors; its relevance model is a cross-encoder, or the bi-encoder fallback.
+        Needs vectors; its relevance model is a cross-encoder, or the bi-encoder fallback.
     budget : int, default 100
         Nodes to retrieve and score, the paper's b_max.
     nodes_per_round : int, default 10
-        Nodes of the first search and nodes added a round, the paper's BATCH.
+        Nodes of the first search and nodes added per round, the paper's BATCH.
     alpha : float, default 0.2
         Smoothing factor of GRanker.
     beta : float, default 1.0
@@ -198,23 +198,23 @@ class FastInsight(Retriever):
     first : Operator, optional
         First search; vector search by default, ``HybridSearch(10, returned=False)`` for vector search and BM25 fused.
     degree : {"graph", "subgraph"}, default "graph"
-        Degree that GRanker divides by.
+        Degree by which GRanker divides.
     paths : bool, default False
-        Whether the model reads each node together with the node that it was reached from (see
-        :class:`~graph_retrievers.systems.fastinsight.GRanker`); the paper's reads it alone.
+        Whether the model reads each node together with the node from which it was reached (see
+        :class:`~graph_retrievers.systems.fastinsight.GRanker`); the paper's model reads only the node.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
-        over passages where names do not lead, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`),
-        or few edges join documents, if there is BM25. By default only there; the paper does not. It helps where the relevance
-        model is weak on the documents at hand, such as sections of a manual that are longer than it reads. With False, the ranking
-        is that of the paper everywhere.
+        Whether to fuse the ranking with a search by reciprocal ranks, c = 5: with hybrid search, if there is BM25, over passages
+        whose names do not lead to others, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`), or
+        with few edges between documents; otherwise with vector search. By default only in the first case; the paper does not
+        fuse. It helps if the relevance model is weak on the documents, such as sections of a manual that are longer than its
+        input limit. With False, the ranking is always that of the paper.
     **options
         Keywords of :class:`Retriever`.
 
     Notes
     -----
-    Departures from the printed algorithm, so that it ends: the loop stops when a round finds no new node, and the first search
-    returns at most `budget` nodes. Vector search fills the result up to k, marked as such (``backfill``).
+    Departures from the published algorithm, so that it ends: the loop stops when a round finds no new node, and the first search
+    returns at most `budget` nodes. Vector search fills the result up to k with marked hits (``backfill``).
 
     References
     ----------

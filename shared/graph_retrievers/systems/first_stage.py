@@ -19,9 +19,9 @@ _UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searc
 
 
 def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any], depth: int) -> Operator:
-    """Return the operator `first`, or that of the retriever of this name with these settings, as a search for `depth` nodes.
+    """Return the operator `first`, or that of the retriever with this name and settings, as a search for `depth` nodes.
 
-    Raises InvalidArgumentError if that retriever is of a checkpoint which names itself as its first search, or another that does.
+    Raises InvalidArgumentError if the retriever's checkpoint names itself as its first search, directly or indirectly.
     """
     if isinstance(first, Operator):
         return FirstStage(first, depth)
@@ -40,5 +40,5 @@ def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str,
 
 
 def reranked(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: Any) -> Operator:
-    """Return :func:`first_stage` with an operator behind it, which says by `depth` how many nodes it reads."""
+    """Return :func:`first_stage` followed by an operator, whose `depth` is the number of nodes that it reads."""
     return Pipeline(first_stage(index, first, settings, reranker.depth), reranker)

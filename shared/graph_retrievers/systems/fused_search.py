@@ -1,4 +1,4 @@
-"""A walk beside a search, where walks alone find less than search does."""
+"""Fuse a walk with a search, where a walk alone finds less than the search."""
 
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.fusion import ReciprocalRankFusion
@@ -13,8 +13,8 @@ __all__ = ["fused_with_search"]
 def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, *, led: bool = True) -> Operator:
     """Return an operator fused with vector search, or with hybrid search over passages where names do not lead along edges.
 
-    With None for `fuse`, it is fused only there. With False for `led`, it finds less than a search where names lead too: it is
-    fused with hybrid search over any passages, which counts twice unless names lead or join them.
+    With None for `fuse`, it is fused only in the second case. False for `led` is for operators that find less than a search even
+    where names lead: they are fused with hybrid search over any passages, which counts twice unless names lead or join them.
     """
     if fuse is False:
         return operator

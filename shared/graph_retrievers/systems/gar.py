@@ -23,22 +23,22 @@ __all__ = ["AdaptiveReranking", "GAR"]
 
 
 class AdaptiveReranking(Operator):
-    """Score batches taken in turn from the first ranking and from the neighbours of high-scoring nodes.
+    """Score batches taken alternately from the first ranking and from the neighbours of high-scoring nodes.
 
     Even rounds take the best `nodes_per_round` of the first ranking, odd rounds the best of the frontier; an empty pool is
-    skipped. A neighbour's priority in the frontier is the highest score of the nodes it was reached from.
+    skipped. A neighbour's priority in the frontier is the highest score of the nodes from which it was reached.
 
     Parameters
     ----------
     budget : int, default 100
         Nodes to score.
     nodes_per_round : int, default 10
-        Nodes scored a round.
+        Nodes scored per round.
 
     Notes
     -----
-    What the paper leaves open follows the published code: within a pool, ties go to the node that entered first; a batch
-    expands in descending order of (score, node id as text); a node expands only while the frontier holds fewer nodes than
+    Where the paper is silent, the published code is followed: within a pool, ties go to the node that entered first; a batch
+    expands in descending order of (score, node id as text); a node expands only while the frontier contains fewer nodes than
     the budget leaves, or if its score is at least the lowest score that ever added a node; the result is ordered by
     (score, round), descending; in both orders, scores that differ only by rounding are equal. Nodes that were never scored
     are left out: the published code fills up to the budget with those of the first ranking, but none is left below the budget.
@@ -116,7 +116,7 @@ def _stepped(nodes: np.ndarray, parents: np.ndarray) -> Candidates:
 
 
 class GAR(Retriever):
-    """Vector search, then batches in turn from its ranking and from the graph, all scored by one model.
+    """Vector search, then batches alternately from its ranking and from the graph, all scored by one model.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class GAR(Retriever):
     budget : int, default 100
         Nodes to score.
     nodes_per_round : int, default 10
-        Nodes scored a round.
+        Nodes scored per round.
     first : Operator, optional
         First search; the `budget` best of vector search by default.
     **options

@@ -36,13 +36,13 @@ _LEFT_OUT = "the subgraph was searched among the {:,} nodes nearest to the nodes
 
 
 def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
-    """Return the prizes of edges by their similarity to the question (-inf: none), as G-Retriever gives them: float64, shape [m].
+    """Return the prizes of edges by their similarity to the question (-inf: none), as in G-Retriever: float64, shape [m].
 
     With K the smaller of `count`, 0 or more, and the number of distinct similarities, the edges of the largest similarity share a
-    prize of K, those of the next share K - 1 and so on: m equally similar edges have an m-th each. Prizes fall strictly: none is
-    above 0.99 times that of the more similar ones. Values that differ by a millionth only are equal. The published code tests
-    similarities for equality in the array that it writes prizes to, so that a similarity of 0, or one that equals a prize, may be
-    prized twice. Here the two are apart.
+    prize of K, those of the next share K - 1 and so on; m equally similar edges get an m-th each. Prizes decrease strictly: each
+    is at most 0.99 times that of the more similar ones. Values that differ by only a millionth are equal. The published code
+    compares similarities in the same array to which it writes prizes, so that a similarity of 0, or one that equals a prize, may
+    get two prizes. Here the two are separate.
 
     >>> edge_prizes(np.array([0.5, 0.5, 0.5, 0.1, 0.1, 0.3]), 3).tolist()
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.99]
@@ -61,26 +61,26 @@ def edge_prizes(similarities: np.ndarray, count: int) -> np.ndarray:
 
 
 class SteinerTreeSearch(Operator):
-    r"""The subgraph that joins the nodes found before and the edges nearest to the question: a prize-collecting Steiner tree.
+    r"""The subgraph that connects the nodes found before and the edges nearest to the question: a prize-collecting Steiner tree.
 
     .. math:: S^* = \arg\max_{S \text{ connected}} \sum_{n \in S} p(n) + \sum_{e \in S} p(e) - c \, |E_S|
 
-    The i-th of K nodes found before has the prize K - i + 1, and other nodes have none; for edges see :func:`edge_prizes`. An edge
-    with a prize above the cost c becomes a node of prize p - c with an edge of cost 0 to either end; others cost c - p. Where edges
-    have prizes, c is at most 0.995 times the highest one, so that the most similar edges are worth more than they cost.
+    The i-th of K nodes found before has the prize K - i + 1, and other nodes have none; for edges see :func:`edge_prizes`. An
+    edge with a prize above the cost c becomes a node of prize p - c with an edge of cost 0 to both ends; others cost c - p. If
+    edges have prizes, c is at most 0.995 times the highest one, so that the most similar edges are worth more than they cost.
 
     Parameters
     ----------
     seed_edges : int, default 3
-        Distinct similarities of edges that have prizes; the published code takes 5 for WebQSP. With 0, edges have no prizes.
+        Number of distinct edge similarities that have prizes; the published code uses 5 for WebQSP. With 0, edges have no prizes.
     cost : float, default 0.5
-        The c of the equation, above 0, where no prize of an edge is as small.
+        The c of the equation, above 0; it is lower if the prizes of edges are as small.
     signal : str, default "edge_dense"
         Signal over the edges that gives their similarity.
     candidates : int, default 1000
-        The most nodes that the tree is searched among.
+        Maximum number of nodes among which the tree is searched.
     facts : bool, default False
-        Whether the edges of the subgraph are results too: they are then hits of their own behind the k nodes, by prize, then row.
+        Whether the edges of the subgraph are results too: additional hits after the k nodes, by prize, then row.
     k : int, optional
         Nodes to keep; the whole subgraph by default.
 
@@ -91,27 +91,27 @@ class SteinerTreeSearch(Operator):
 
     Notes
     -----
-    Nodes are ranked by the sum of their prize and their similarity to the question, and each path leads along the tree from its
-    best node that was searched for.
+    Nodes are ranked by the sum of their prize and their similarity to the question, and each path follows the tree from its best
+    seed.
 
-    Each question of the published data brings a small graph. Here its place is taken by the neighbourhood of the nodes and edges
-    that match: all nodes within one edge, two and so on, until there are `candidates`. Of the ring that does not fit, nodes with
-    two neighbours inside come first, then those most similar to the question; a note says so. Of more than 20 edges a candidate,
-    the most similar are read. Prizes of equally similar edges are split among the edges of the candidates: edges elsewhere in the
-    graph, in parts that no match lies in too, have no share, however similar. The search takes O(n) steps over the edges of n
-    candidates at most, in practice some milliseconds.
+    In the published data, each question has a small graph. Here it is replaced by the neighbourhood of the nodes and edges that
+    match: all nodes within one edge, two and so on, up to `candidates`. If the last ring does not fit, nodes with two neighbours
+    inside come first, then those most similar to the question; a note says so. If there are more than 20 edges per candidate,
+    only the most similar are read. Prizes of equally similar edges are split among the edges of the candidates: edges in other
+    parts of the graph have no share, however similar. The search takes at most O(n) steps over the edges of n candidates, in
+    practice some milliseconds.
 
-    The limit of c is that of the published code since 22 May 2024. Before, c was the `cost` everywhere, and where many edges are
-    equally similar and share a prize, as edges of one relation do, the result could be a node without edges.
+    The limit of c is that of the published code since 22 May 2024. Before, c was always the `cost`, and if many edges are equally
+    similar and share a prize, such as edges of one relation, the result could be a node without edges.
 
-    The published code embeds the relation of an edge alone. Here the vector of an edge is that of its text, and of "source
-    relation target" where it has none, so that fewer edges tie; edges whose text is the relation (``Edge(a, b, relation,
-    text=relation)``) are read as there.
+    The published code embeds only the relation of an edge. Here the vector of an edge is that of its text, or of "source relation
+    target" if it has none, so that fewer edges tie; edges whose text is the relation (``Edge(a, b, relation, text=relation)``)
+    are read as published.
 
-    Departures: growth is followed by strong pruning, where the published code prunes less (``"gw"``); see
+    Departures: growth is followed by strong pruning; the published code prunes less (``"gw"``), see
     :func:`~graph_retrievers.graph.steiner_tree.prize_collecting_steiner_tree`. Edges at nodes that the traversal filter excludes
-    are not used, and edges with an end that may not start a traversal have no prize. In an index without the signal no edge has a
-    prize, and a note says so.
+    are not used, and edges with an end that may not start a traversal have no prize. Without the signal, no edge has a prize, and
+    a note says so.
 
     References
     ----------
@@ -252,19 +252,19 @@ def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndar
 
 
 class GRetriever(Retriever):
-    r"""The nodes and edges that match the question, joined to one subgraph.
+    r"""The nodes and edges that match the question, connected to one subgraph.
 
     .. math:: O_{vs} \to O_{gs}
 
     The nodes and the edges most similar to the question have prizes, and the subgraph is a tree that collects prizes and pays for
-    its edges. Its nodes are the hits, by prize and similarity, each with its path in the tree. Where they are fewer than k,
-    vector search fills up behind them (``fuse=False, backfill=False`` returns the subgraph alone); of more, the first k are
+    its edges. Its nodes are the hits, by prize and similarity, each with its path in the tree. If there are fewer than k, vector
+    search adds more after them (``fuse=False, backfill=False`` returns only the subgraph); if there are more, the first k are
     returned.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors, and with ``edge_signals=True`` for prizes on edges.
+        Needs vectors, and ``edge_signals=True`` for prizes on edges.
     seeds : int, default 3
         Nodes that have prizes.
     seed_edges : int, default 3
@@ -272,21 +272,21 @@ class GRetriever(Retriever):
     signal : str, default "edge_dense"
     candidates : int, default 1000
     facts : bool, default False
-        Edges that have prizes, the cost of an edge, the signal of edges, the nodes that are looked at, and whether edges of the
-        subgraph are hits of their own: see :class:`~graph_retrievers.systems.gretriever.SteinerTreeSearch`, which says
-        too where it departs from the published code.
+        Edges that have prizes, the cost of an edge, the signal of edges, the nodes that are considered, and whether edges of the
+        subgraph are hits too: see :class:`~graph_retrievers.systems.gretriever.SteinerTreeSearch`, which also describes the
+        departures from the published code.
     first : Operator, optional
         Finds the nodes that have prizes; vector search by default.
     fuse : bool, optional
-        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: over passages, by default, the nodes of the subgraph
-        are fused with what hybrid search finds. False ranks the subgraph alone.
+        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: over passages, by default, the nodes of the
+        subgraph are fused with the results of hybrid search. False ranks only the subgraph.
     **options
         Keywords of :class:`Retriever`.
 
     Notes
     -----
-    ``hits.subgraph()`` is the subgraph: with ``facts=True`` and a k that holds all of it, exactly, else without the edges that no
-    path follows. ``hits.subgraph().to_csv()`` writes it as published, ``hits.to_context()`` as paths, facts and texts.
+    ``hits.subgraph()`` is exactly the subgraph with ``facts=True`` and a sufficient k; otherwise it lacks the edges that no path
+    follows. ``hits.subgraph().to_csv()`` writes it as published, ``hits.to_context()`` as paths, facts and texts.
 
     References
     ----------

@@ -53,9 +53,9 @@ _NEAR = 1e-3
 class TransitionGraph:
     """Undirected weighted adjacency for random walks, as CSR: weights of parallel rows are added, self loops dropped.
 
-    Nodes that `walk_allowed`, bool, shape [N], leaves out can be left but not entered; by default all can. Entry (v, u) of
+    Nodes outside `walk_allowed`, bool, shape [N], can be left but not entered; by default all can be entered. Entry (v, u) of
     `values`, float64, is w(u, v) / (root(u) root(v)): w sums the weights of the relationship rows between the two nodes, and
-    `root`, float64, shape [N], is the square root of the sum of those of the edges that leave a node, 1 where none does.
+    `root`, float64, shape [N], is the square root of the sum of the weights of the edges that leave a node, 1 if there are none.
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
@@ -65,7 +65,7 @@ class TransitionGraph:
     def of_edges(
         cls, size: int, sources: Tensor, targets: Tensor, weights: Tensor, walk_allowed: Tensor | None = None
     ) -> TransitionGraph:
-        """Return the graph of `size` nodes and of edges that are given, each as a tensor of shape [E]."""
+        """Return the graph of `size` nodes and the given edges, each as a tensor of shape [E]."""
         keys, order = torch.sort(torch.cat([sources * size + targets, targets * size + sources]), stable=True)
         keys, summed = _joined(size, keys, weights.repeat(2)[order])
         indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
@@ -141,11 +141,11 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     ----------
     graph : TransitionGraph
     restart : Tensor, shape [B, N]
-        Restart weights, not negative; each row is brought to sum 1.
+        Restart weights, not negative; each row is scaled to sum 1.
     damping : float, default 0.5
         Probability d of following an edge; FastInsight's alpha is 1 - d.
     tolerance : float, default 1e-9
-        Bound on the L1 error of each row, its rounding included.
+        Bound on the L1 error of each row, including rounding.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def check_damping(damping: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Walk(Request):
-    """The nodes where a random walk is most often that restarts at weighted nodes: ``(nodes [n], shares [n])``, all above 0.
+    """The nodes that a random walk with restarts at weighted nodes visits most: ``(nodes [n], shares [n])``, all above 0.
 
     All questions share one product with the matrix of the graph in each step.
 
@@ -257,12 +257,12 @@ class Walk(Request):
     nodes, weights : ndarray, shape [S]
         Where it restarts, in proportion to the weights.
     spread : float
-        Weight of what `elsewhere` gives.
+        Weight of `elsewhere`.
     elsewhere : callable
-        Further restart weights, Tensor, shape [B, N], of :class:`~graph_retrievers.queries.Queries`; not asked where no question
-        has a `spread`.
+        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.queries.Queries`; not called if no
+        question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
-        Nodes that are asked for, None for all, and how many: best first, those of each pair behind those of the one before.
+        Requested nodes, None for all, and their number: best first, those of each pair after those of the previous one.
     damping : float, default 0.5
         Probability of following an edge.
     """
@@ -280,7 +280,7 @@ class Walk(Request):
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the nodes of all questions, whose walks go on side by side."""
+        """Return the nodes of all questions, whose walks run side by side."""
         first, device = asked[0][1], backend.queries.index.device
         batch = np.repeat(np.arange(len(asked)), [len(request.nodes) for _, request in asked])
         nodes, weights = (np.concatenate([getattr(request, name) for _, request in asked]) for name in ("nodes", "weights"))
@@ -301,9 +301,9 @@ class Walk(Request):
 
 
 def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """Return for each node, shape [K], the one ranked before it that sends it most of the walk's mass: [K]; -1 for `seeds`.
+    """Return for each node, shape [K], the higher ranked node that sends it most of the walk's mass: [K]; -1 for `seeds`.
 
-    Parents are ranked before, so they lead back to a seed, or to a node reached from nodes that were not kept.
+    Parents are ranked higher, so they lead back to a seed, or to a node reached from nodes that were not kept.
     """
     indptr, neighbors, values, root = graph.lists
     at = np.full(graph.size, len(nodes))
@@ -324,28 +324,28 @@ class PersonalizedPageRank(Operator):
     """Rank all nodes by a random walk that restarts at the nodes found so far: O_gs.
 
     The seeds of a query share a restart weight of 1 in proportion to their positive scores, or equally if none is positive; all
-    nodes together share `passage_weight` in proportion to their vector similarity to the query, brought to [0, 1] by min-max.
+    nodes together share `passage_weight` in proportion to their vector similarity to the query, scaled to [0, 1] by min-max.
 
     Parameters
     ----------
     k : int, optional
-        Nodes to keep; by default as many as the hits requested, at least 100.
+        Nodes to keep; by default the number of requested hits, at least 100.
     damping : float, default 0.5
         Probability of following an edge.
     passage_weight : float, default 0.05
-        Restart weight of all nodes together, next to the seeds' 1. With 0 the walk restarts at the seeds alone.
+        Restart weight of all nodes together, compared to the seeds' 1. With 0 the walk restarts only at the seeds.
 
     Notes
     -----
-    A hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass.
+    A hit's path follows, node by node, the higher ranked neighbour that sends it most of the walk's mass.
 
     Weights of parallel relationship rows are added, direction is ignored, and a node without edges sends its mass to the restart
-    distribution. A query without seeds restarts by similarity alone; without similarities it finds nothing. Nodes
-    that the seed filter excludes have no restart weight by similarity either. The min-max is over all nodes, those that it
-    excludes too, so that the weights of two nodes have the same proportion with and without the filter.
+    distribution. A query without seeds restarts only by similarity; without similarities it finds nothing. Nodes that the seed
+    filter excludes have no restart weight by similarity either. The min-max includes the excluded nodes, so that the weights of
+    two nodes have the same proportion with and without the filter.
 
-    HippoRAG 2 gives *each* passage 0.05 of its similarity. There passages are leaves attached to phrases; in a corpus graph
-    passages link to each other, and thousands of such weights would outweigh the seeds. Hence one weight for all together.
+    HippoRAG 2 gives *each* passage 0.05 of its similarity. There, passages are leaves attached to phrases. In a corpus graph,
+    passages link to each other, and thousands of such weights would outweigh the seeds; hence one weight for all together.
 
     References
     ----------
@@ -373,7 +373,7 @@ class PersonalizedPageRank(Operator):
         self.damping, self.passage_weight = float(damping), float(passage_weight)
 
     def prepare(self, index: GraphIndex) -> None:
-        """Make the graph that questions without a filter walk on."""
+        """Make the graph for the walks of questions without a filter."""
         graph = _kept(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
         _ = graph.product, graph.lists
 
@@ -408,9 +408,9 @@ def similarities(queries: Queries) -> Tensor:
 
 
 def walk_graph(queries: Queries, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]) -> TransitionGraph:
-    """Return the graph that questions walk on, from the filter of the walk: one for the corpus, and one for each filter.
+    """Return the graph of the walks for a traversal filter: one for the corpus, and one for each filter.
 
-    `key` tells it from others of the corpus.
+    `key` distinguishes it from other graphs of the corpus.
     """
     walk = queries.walk_allowed
     cache = (queries.index.graph if walk is None else queries).cache
@@ -432,20 +432,21 @@ class PPR(Retriever):
     damping : float, default 0.5
         Probability of following an edge, in [0, 1).
     passage_weight : float, default 0.05
-        Restart weight of all nodes together, by vector similarity, next to the seeds' 1.
+        Restart weight of all nodes together, by vector similarity, compared to the seeds' 1.
     first : Operator, optional
-        Search for seeds; vector search by default, entity linking to restart at the names in the question.
+        Search for seeds; vector search by default. Use entity linking to restart at the names in the question.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: with vector search, or with hybrid search
-        over passages where names do not lead, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`),
-        or few edges join documents, if there is BM25. By default only there, where the walk alone finds less than its seeds
-        promise.
+        Whether to fuse the ranking with a search by reciprocal ranks, c = 5: with hybrid search, if there is BM25, over passages
+        whose names do not lead to others, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`), or
+        with few edges between documents; otherwise with vector search. By default only in the first case, where the walk alone
+        finds less than a search.
     **options
         Keywords of :class:`Retriever`.
 
     Notes
     -----
-    HippoRAG 2 links phrases of extracted facts. A corpus graph has none, so seeds are nodes, as in FastInsight, section 4.1.
+    HippoRAG 2 links phrases of extracted facts. A corpus graph has no such phrases, so seeds are nodes, as in FastInsight,
+    section 4.1.
 
     References
     ----------

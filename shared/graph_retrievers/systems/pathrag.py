@@ -43,7 +43,7 @@ class _Paths(NamedTuple):
 class FlowPruning(Operator):
     r"""The most reliable paths of up to three steps between any two of the ranked nodes.
 
-    For a start s and an end t among the ranked nodes, all simple paths of one to three steps from s to t make a graph, in which
+    For a start s and an end t among the ranked nodes, all simple paths of one to three steps from s to t form a graph, in which
     :math:`F(u)` are the nodes that follow u on some path. A resource of 1 flows from s:
 
     .. math::
@@ -51,7 +51,7 @@ class FlowPruning(Operator):
         r_2(b, c) = \frac{\alpha\, r_1(s, b)}{|F(b)|} \;\text{ if } r_1(s, b) > \theta,\; b \ne t, \qquad
         r_3(c, d) = \sum_{b:\, r_2(b, c) > \theta} \frac{\alpha\, r_2(b, c)}{|F(c)|} \;\text{ if } c \ne t,
 
-    each over the nodes that follow. The resource of an edge is the sum over the three levels, and the reliability of a path the
+    each over the following nodes. The resource of an edge is the sum over the three levels, and the reliability of a path is the
     mean of the resources of its edges, 0 for an edge that no resource reaches.
 
     Parameters
@@ -61,23 +61,23 @@ class FlowPruning(Operator):
     alpha : float in [0, 1], default 0.8
         Decay of the resource from one step to the next.
     theta : float in [0, 1], default 0.3
-        A resource up to this does not flow on.
+        A resource of at most this value does not flow on.
     exclude_types : sequence of str, default ()
-        Node types that no path enters; one may start there.
+        Node types that no path enters; a path may start there.
     chains : {"path", "hits"}, default "path"
-        Whether a path is only that of its nodes, or also a result of its own (``Ranking.chains``).
+        Whether a path is only the trail of its nodes, or also a separate result (``Ranking.chains``).
 
     Notes
     -----
-    The result has the ranked nodes and the nodes of the paths in turns, a ranked one first: best path first, in the order of the
-    path. A node's trail is the first path that has it, up to there. The n-th node scores 1 / n. Of equally reliable paths that
-    comes first whose start, then whose end, stands higher in the ranking, then the shorter, then that of lower node rows.
+    The result alternates between the ranked nodes and the nodes of the paths, starting with a ranked one: best path first, in the
+    order of the path. A node's trail is the first path that contains it, up to the node. The n-th node scores 1 / n. Equally
+    reliable paths are ordered by the rank of their start, then of their end, then by length, then by node rows.
 
-    Departures from the published code. There, resources are added up while sets are walked, so that they depend on the order of a
-    set; here, level by level. There, the number of paths is also at most half of all paths that there are, which never binds in an
-    undirected graph, where each path is found from both of its ends. There, all paths are enumerated by depth-first search. Here,
-    the work for a question is bounded: middle nodes of few neighbours come first, paths of two steps end at 262,144, those of three
-    at 262,144 and at 1,048,576 edges that are read between neighbours of ranked nodes; where a bound cuts paths off, a note says
+    Departures from the published code. It adds resources up while iterating over sets, so that they depend on the order of a set;
+    here they are added level by level. It also limits the paths to half of all existing paths, which has no effect in an
+    undirected graph, where each path is found from both ends. It enumerates all paths by depth-first search. Here, the work for a
+    question is limited: middle nodes with few neighbours come first, and the search reads at most 262,144 paths of two steps,
+    262,144 paths of three steps, and 1,048,576 edges between neighbours of ranked nodes; if a limit cuts paths off, a note says
     so.
 
     References
@@ -105,7 +105,7 @@ class FlowPruning(Operator):
         self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, ("path", "hits"))
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the ranked nodes and those of the best paths in turns."""
+        """Return the ranked nodes and those of the best paths alternately."""
         paths = yield from self._between(question, found.nodes)
         scores = self._reliability(paths, found.nodes, question.size)
         kept = self._kept(paths, scores)
@@ -228,28 +228,28 @@ class PathRAG(Retriever):
 
     .. math:: O_{vs} \to O_{gs}
 
-    A hit's path is the most reliable path that has it, up to it. :meth:`~graph_retrievers.hits.Hits.to_context` lists paths with
-    the most reliable last, as published, since language models overlook the middle of a prompt.
+    A hit's path is the most reliable path that contains it, up to the hit. :meth:`~graph_retrievers.hits.Hits.to_context` lists
+    the most reliable path last, as published, because language models overlook the middle of a prompt.
 
     Parameters
     ----------
     index : GraphIndex
         With vectors.
     top_k : int, default 40
-        Entities that are searched.
+        Number of entities to search.
     paths : int, default 15
     alpha : float, default 0.8
     theta : float, default 0.3
-        The pruning: see :class:`~graph_retrievers.systems.pathrag.FlowPruning`, which also says where it departs from the
-        published code and how its work is bounded.
+        The pruning: see :class:`~graph_retrievers.systems.pathrag.FlowPruning`, which also describes the departures from the
+        published code and the limits of its work.
     chains : {"path", "hits"}, default "path"
-        ``"hits"``: the paths are also hits of their own, of kind "chain" and scored by their reliability, behind the k nodes.
+        ``"hits"``: the paths are also hits, of kind "chain" and scored by their reliability, after the k nodes.
     language_model : object, optional
         Finds the keywords of a question, see :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
     threshold : float, default 0.2
         Cosine that entities must exceed.
     passage_type : str, default "passage"
-        Node type of chunks: see there. No path leads through chunks; those of the entities are ranked first.
+        Node type of chunks, as for LightRAG. No path leads through chunks; those of the entities are ranked first.
     fuse : bool, optional
         As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
     **options
@@ -257,11 +257,12 @@ class PathRAG(Retriever):
 
     Notes
     -----
-    The published system gives a model a list of entities and a list of paths; the one ranking has the entities, in order of
-    similarity, and the nodes of the paths in turns. Where chunks are nodes of their own, the chunks of all these come first: of n
-    with chunks, the ``5 * n // 2`` most similar to the question. ``retrieve`` takes ``keywords={"low_level_keywords": [...]}``;
-    without them and without a language model, the question is searched itself. The published system also shows the model the
-    relations that high-level keywords find, which are those of ``LightRAG(index, mode="global", facts=True)``.
+    The published system gives a model a list of entities and a list of paths; the single ranking here alternates between the
+    entities, in order of similarity, and the nodes of the paths. If chunks are separate nodes, the chunks of all these come
+    first: of n with chunks, the ``5 * n // 2`` most similar to the question. ``retrieve`` takes
+    ``keywords={"low_level_keywords": [...]}``; without them and without a language model, the question itself is searched. The
+    published system also shows the model the relations found by high-level keywords, which are those of
+    ``LightRAG(index, mode="global", facts=True)``.
 
     References
     ----------

@@ -59,11 +59,11 @@ def retriever_names() -> list[str]:
 
 
 def default_retriever(index: GraphIndex) -> str:
-    """Return the name of the retriever that measured best on indexes with the signals of this one.
+    """Return the name of the retriever with the best results on indexes with the same signals.
 
-    WalkFusion on an index with vectors and BM25; spreading activation fused with vector search without BM25; BM25
-    on an index without vectors. For a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`), spreading
-    activation, unless there are BM25, an embedding model and two relations or more, which WalkFusion follows.
+    WalkFusion on an index with vectors and BM25; spreading activation fused with vector search if there is no BM25; BM25 if there
+    are no vectors. For a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`), spreading activation,
+    unless there are BM25, an embedding model and at least two relations, which WalkFusion follows.
     """
     if not index.has_dense:
         return "bm25"
@@ -82,7 +82,7 @@ def _without_vectors(index: GraphIndex) -> str:
 
 
 def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
-    """Return the class of a short name and the keywords that the name stands for; InvalidArgumentError if it is unknown."""
+    """Return the class of a short name and the keywords that the name implies; InvalidArgumentError if it is unknown."""
     kind, keywords = _RETRIEVERS[choice("retriever", name, _RETRIEVERS)]
     # The package imports this module, and then the classes.
     return getattr(import_module("graph_retrievers.systems"), kind), dict(keywords)
@@ -90,25 +90,25 @@ def retriever_class(name: str) -> tuple[type[Retriever], dict[str, Any]]:
 
 @typed
 def build_retriever(name: str | None, index: GraphIndex, /, *, published: bool = False, **options: Any) -> Retriever:
-    """Return the retriever of a short name on an index.
+    """Return the retriever with a short name on an index.
 
     Parameters
     ----------
     name : str or None
-        One of :func:`retriever_names`; None for :func:`default_retriever`, with k = 10 whatever the class has. A warning says if
-        the index has a relevance model that the default does not use.
+        One of :func:`retriever_names`; None for :func:`default_retriever`, always with k = 10. It warns if the index has a
+        relevance model that the default does not use.
     index : GraphIndex
     published : bool, default False
-        Whether it is configured as its paper or its published code does it: see
-        :meth:`~graph_retrievers.retrievers.retriever.Retriever.published`. Options take precedence, and what the name stands for,
-        such as ``gate="uniform"``.
+        Whether to configure it as in its paper or its published code, see
+        :meth:`~graph_retrievers.retrievers.retriever.Retriever.published`. Options, and keywords that the name implies, such as
+        ``gate="uniform"``, take precedence.
     **options
         Keywords of the retriever's class (``checkpoint`` for those that train).
 
     Raises
     ------
     InvalidArgumentError
-        If the name is unknown, the class does not take an option, or nobody has published it.
+        If the name is unknown, the class does not take an option, or it has not been published.
 
     Examples
     --------

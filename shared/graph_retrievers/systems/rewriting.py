@@ -1,4 +1,4 @@
-"""HyDE, decomposition and IRCoT: searches that a language model rewrites the question for."""
+"""HyDE, decomposition and IRCoT: searches for which a language model rewrites the question."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class _Rewriting(Composite):
 
 @dataclass(frozen=True, eq=False)
 class SubQuestion(Request):
-    """What an operator finds for a question, or for `text` in its place: ``(Candidates, notes)``.
+    """What an operator finds for a question, or for `text` instead: ``(Candidates, notes)``.
 
-    It starts from `found`, and `k` nodes are asked for. The vector is that of the text then; `vector`, shape [d], takes the place
-    of either.
+    It starts from `found` and requests `k` nodes. With `text`, the vector is that of the text; `vector`, shape [d], replaces
+    either.
     """
 
     shared = ("operator", "k")
@@ -104,7 +104,7 @@ class SubQuestion(Request):
     vector: Tensor | None = None
 
     def key(self) -> Hashable:
-        """Return the operator, and what takes the place of the question."""
+        """Return the operator, and what replaces the question."""
         return super().key(), self.vector is None
 
     @classmethod
@@ -140,22 +140,22 @@ class HypotheticalDocuments(_Rewriting):
     Parameters
     ----------
     operator : Operator
-        What searches, such as ``VectorSearch()`` or the operator of any retriever. Its words and relevance model read the
-        question as it is.
+        The search, such as ``VectorSearch()`` or the operator of any retriever. Its words and relevance model read the original
+        question.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`.
     documents : int, default 1
-        Passages to write, the N of the equation (8 in the published code, sampled one by one; here one answer holds all).
+        Passages to write, the N of the equation (8 in the published code, sampled one by one; here one answer contains all).
 
     Raises
     ------
     MissingSignalError
-        When passages are to be embedded and the index has no embedding model.
+        If passages must be embedded and the index has no embedding model.
 
     Notes
     -----
-    Without a language model, and where it fails or writes nothing, the operator runs on the question, and a note says so. Of more
-    passages than asked for, the first are taken.
+    Without a language model, or if it fails or writes nothing, the operator runs on the question, and a note says so. If there
+    are more passages than requested, the first are used.
 
     References
     ----------
@@ -207,25 +207,25 @@ class MeanVector(Request):
 
 
 class QueryDecomposition(_Rewriting):
-    r"""Run an operator for the question and for the simpler questions that a language model breaks it into, fused by rank.
+    r"""Run an operator for the question and for simpler questions into which a language model breaks it, fused by rank.
 
     A node scores :math:`\sum_s 1 / (c + r_s)` over the question and its parts s that find it, at rank :math:`r_s \ge 1`.
 
     Parameters
     ----------
     operator : Operator
-        What searches.
+        The search.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`.
     questions : int, default 4
-        Most parts of a question; of more, the first are taken.
+        Maximum number of parts of a question; if there are more, the first are used.
     constant : int, default 60
         The c of the sum.
 
     Notes
     -----
-    Without a language model, and where it fails or leaves a question whole, the operator runs on the question; a note says so
-    in the first two cases. The parts are made before anything is searched, so a part cannot use the answer of another; see
+    Without a language model, or if it fails or does not split the question, the operator runs on the question; a note says so in
+    the first two cases. The parts are written before any search, so a part cannot use the answer of another; see
     :class:`InterleavedReasoning` for that. A node that a search finds and a filter hides keeps its rank there, as in
     :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`.
 
@@ -261,27 +261,27 @@ class QueryDecomposition(_Rewriting):
 
 
 class InterleavedReasoning(_Rewriting):
-    """IRCoT: search by the question, then by each sentence that a language model reasons from what was found.
+    """IRCoT: search by the question, then by each sentence of a language model's reasoning from the results.
 
     Parameters
     ----------
     operator : Operator
-        What searches.
+        The search.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`.
     passages : int, default 4
-        Nodes kept of each search, the paper's K (2 to 8, chosen for each dataset).
+        Nodes kept from each search, the paper's K (2 to 8, chosen for each dataset).
     budget : int, default 15
-        Most nodes of a question; the first found are kept.
+        Maximum number of nodes for a question; the first found are kept.
     steps : int, default 8
-        Most sentences. A sentence with the words "answer is" is the last, and is not searched.
+        Maximum number of sentences. A sentence with the words "answer is" is the last, and is not searched.
 
     Notes
     -----
-    Nodes stand in the order in which they were found, the score of the r-th is 1 / r. Only nodes that may be returned are kept and
-    shown to the model, which reads the first 2,000 characters of each. The paper shows it some 20 questions with their reasoning;
-    here the prompt says what to do. Without a language model, and where its first sentence fails or is blank, the result is that of
-    the operator, with a note; where a later one does, what was found until then.
+    Nodes are in the order in which they were found; the score of the r-th is 1 / r. Only nodes that may be returned are kept and
+    shown to the model, which reads the first 2,000 characters of each. The paper's prompt has some 20 questions with their
+    reasoning; here the prompt has instructions. Without a language model, or if its first sentence fails or is blank, the result
+    is that of the operator, with a note; if a later sentence fails, the result is what was found until then.
 
     References
     ----------
@@ -312,7 +312,7 @@ class InterleavedReasoning(_Rewriting):
         )
 
     def formula(self) -> str:
-        """Return that of the operator, repeated, with the name of this one."""
+        """Return the formula of the operator, repeated, with the name of this one."""
         return f"{self.name}(({self.operators[0].formula()})*)"
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
@@ -361,14 +361,14 @@ class _Around(Retriever):
 
 
 class HyDE(_Around):
-    """A search by the vector of a passage that a language model writes to answer the question.
+    """Search by the vector of a passage that a language model writes to answer the question.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors and an embedding model.
+        Needs vectors and an embedding model.
     search : str or Operator, default "vector"
-        What searches: the short name of any retriever, or an operator.
+        The search: the short name of any retriever, or an operator.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the result is that of the search, with a note.
     documents : int, default 1
@@ -403,7 +403,7 @@ class HyDE(_Around):
 
 
 class Decomposition(_Around):
-    """A search by the question and by the simpler questions that a language model breaks it into, fused by rank.
+    """Search by the question and by simpler questions into which a language model breaks it, fused by rank.
 
     Parameters
     ----------
@@ -441,7 +441,7 @@ class Decomposition(_Around):
 
 
 class IRCoT(_Around):
-    """A search by the question, then by each sentence of the reasoning that a language model writes from what was found.
+    """Search by the question, then by each sentence of the reasoning that a language model writes from the results.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The questions of a dataset that a retriever learns from."""
+"""The questions of a dataset from which a retriever learns."""
 
 from __future__ import annotations
 

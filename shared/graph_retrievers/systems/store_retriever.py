@@ -1,4 +1,4 @@
-"""StoreRetriever: a retriever on the present index of a store."""
+"""StoreRetriever: a retriever on the current index of a store."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ EMPTY_STORE = "the store holds no documents"
 
 
 class StoreRetriever(BaseRetriever):
-    """A retriever that asks the index which a store holds at the moment of the call.
+    """A retriever on the index that a store has at the time of the call.
 
-    A call is answered by one index, whatever is written meanwhile. A store without documents gives no hits, and a note. Filters are
-    mappings or functions: a mask, which says by row which nodes it selects, raises InvalidArgumentError, since rows hold other
-    nodes after a change.
+    Each call uses one index, even if the store changes meanwhile. A store without documents returns no hits, and a note. Filters
+    are mappings or functions; a mask, which selects nodes by row, raises InvalidArgumentError, because rows change with the
+    index.
 
     Parameters
     ----------
     store : IndexStore
     system : str or Operator, optional
-        As for :func:`~graph_retrievers.systems.registry.build_retriever`, or operators of your own; by default what measured
-        best on indexes with the signals of the present one.
+        As for :func:`~graph_retrievers.systems.registry.build_retriever`, or your own operators; by default the system with the
+        best results on indexes with the same signals.
     k : int, default 10
     **options
         Keywords of the retriever's class.
@@ -71,7 +71,7 @@ class StoreRetriever(BaseRetriever):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Further per-query arguments that the retriever of the present index reads."""
+        """Other per-query arguments that the retriever of the current index reads."""
         return self._present().inputs if len(self.store) else ()
 
     def search(self, call: Call) -> list[Hits]:

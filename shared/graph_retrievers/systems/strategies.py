@@ -119,30 +119,30 @@ class _Traversal(Operator):
 
 
 class EagerTraversal(_Traversal):
-    """Visit all that is found, layer by layer (breadth first), until enough nodes are selected.
+    """Visit all nodes found, layer by layer (breadth first), until enough nodes are selected.
 
     Parameters
     ----------
     select_k : int, optional
         Nodes to return; by default the number of hits requested.
     adjacent_k : int, default 10
-        Neighbours that a round adds to what is found: those of all nodes visited in the round before, by cosine with the query.
+        Neighbours found in each round: the best, by cosine with the query, of all nodes visited in the previous round.
     max_depth : int, optional
-        Edges between a start node and a node whose neighbours are read, less one: 0 reads none. Without it there is no limit.
+        Number of edges between a start node and a node whose neighbours are read, minus one: 0 reads none. No limit by default.
 
     Notes
     -----
-    The nodes of the ranking before are the start (``VectorSearch(4, returned=False)``, the original's `start_k`). A neighbour
-    counts among the `adjacent_k` once: if it is not one of the best then, it is not found by another edge later; a start node
-    takes a place though it was found before. All this is as in the package graph-retriever 0.8.0, with links as edges.
+    The traversal starts at the nodes of the previous ranking (``VectorSearch(4, returned=False)``, the original's `start_k`). A
+    neighbour is considered for the `adjacent_k` only once: if it is not one of the best then, no later edge finds it. A start
+    node takes a place although it was found before. All this is as in the package graph-retriever 0.8.0, with links as edges.
 
-    Departures: edges are followed both ways; ties go to the lower node row; the depth of a node is that by its own edges, where
-    the package gives all nodes of a round that of the first; an edge from a node to itself leads nowhere, where in the package a
-    start node that links to itself takes a place among its own neighbours; `max_traverse`, which the package declares and does
-    not read, is left out. Nodes that a filter does not allow may be walked through; ten times as many nodes as are asked for are
-    visited at most, and a note says if that ended the search.
+    Departures: edges are followed both ways; ties go to the lower node row; the depth of a node is given by its own edges, while
+    the package gives all nodes of a round the depth of the first; an edge from a node to itself is ignored, while in the package
+    a start node that links to itself takes a place among its own neighbours; `max_traverse`, which the package declares but does
+    not read, is left out. The traversal may pass through nodes that a filter does not allow; it visits at most ten times as many
+    nodes as requested, and a note says if that ended the search.
 
-    The score is the cosine, less 2 for each edge from the start, so that it falls along the layers.
+    The score is the cosine minus 2 for each edge from the start, so that it decreases with the layers.
 
     References
     ----------
@@ -170,17 +170,16 @@ class EagerTraversal(_Traversal):
 
 
 class ScoredTraversal(_Traversal):
-    """Visit the nodes with the best scores of all that is found, as many a round as are still to be selected.
+    """Visit the nodes with the best scores among all found, in each round as many as are still to be selected.
 
     Parameters
     ----------
     select_k, adjacent_k, max_depth
         As for :class:`EagerTraversal`, as are the notes.
     scorer : callable, optional
-        From a node, its cosine with the query and its depth to a number; called once for each node that is found. By default
-        the cosine.
+        Maps a node, its cosine with the query and its depth to a number; called once for each node found. By default the cosine.
     per_iteration_limit : int, optional
-        Nodes to visit in a round at most; fewer look further into the graph.
+        Maximum number of nodes to visit in a round; a lower number leads further into the graph.
 
     References
     ----------
@@ -245,9 +244,9 @@ class ScoredTraversal(_Traversal):
 
 
 class MMRTraversal(_Traversal):
-    r"""Visit one node at a time: the one most like the query and least like those visited before (maximal marginal relevance).
+    r"""Visit one node at a time: the one most similar to the query and least to those already visited (maximal marginal relevance).
 
-    A node n that is found and not visited scores, with V the visited nodes,
+    With V the visited nodes, the score of a node n that is found but not visited is
 
     .. math:: \lambda \cos(q, n) - (1 - \lambda) \max_{v \in V} \cos(n, v).
 
@@ -256,14 +255,14 @@ class MMRTraversal(_Traversal):
     select_k, adjacent_k, max_depth
         As for :class:`EagerTraversal`, as are the notes.
     lambda_mult : float in [0, 1], default 0.5
-        The lambda of the equation: 1 for similarity alone, 0 for diversity alone.
+        The lambda of the equation: 1 for only similarity, 0 for only diversity.
     min_mmr_score : float, default -inf
         The traversal ends when the best score is below this.
 
     Notes
     -----
-    As in the package, the maximum is 0 where nothing was visited, and is not below 0 for the start nodes. The score of a hit is
-    the lowest with which it or one before it was visited.
+    As in the package, the maximum is 0 if nothing was visited, and at least 0 for the start nodes. The score of a hit is the
+    lowest with which it or an earlier node was visited.
 
     References
     ----------
@@ -334,17 +333,17 @@ class Eager(Retriever):
     Parameters
     ----------
     index : GraphIndex
-        With vectors.
+        Needs vectors.
     start_k : int, default 4
-        Nodes of vector search that the traversal starts from.
+        Nodes of vector search at which the traversal starts.
     adjacent_k : int, default 10
     max_depth : int, optional
         See :class:`~graph_retrievers.systems.strategies.EagerTraversal`, which also states the departures.
     fuse : bool, optional
         As for :class:`~graph_retrievers.systems.pagerank.PPR`.
     **options
-        Keywords of :class:`Retriever`. `k` is the original's `select_k` (default there: 5); where the traversal finds fewer,
-        vector search fills up unless ``backfill=False``.
+        Keywords of :class:`Retriever`. `k` is the original's `select_k` (default there: 5); if the traversal finds fewer, vector
+        search adds more unless ``backfill=False``.
 
     References
     ----------
@@ -373,19 +372,19 @@ class Eager(Retriever):
 
 
 class MMR(Retriever):
-    """Vector search, then neighbour by neighbour what is like the question and unlike what was visited before.
+    """Vector search, then one neighbour at a time that is similar to the question but not to the nodes already visited.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors in memory.
+        Needs vectors in memory.
     start_k, adjacent_k, max_depth
         As for :class:`Eager`.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, by reciprocal ranks, c = 5: with hybrid search over passages, if there
-        is BM25, else with vector search. The search counts twice, but once where names lead from passage to passage or join them
-        (:func:`~graph_retrievers.systems.traits.names_lead`, :func:`~graph_retrievers.systems.traits.names_join`). By default over
-        such passages, where what is unlike the nodes visited is often off the point.
+        Whether to fuse the ranking with a search, by reciprocal ranks, c = 5: with hybrid search over passages, if there is BM25,
+        else with vector search. The search counts twice, or once if names lead from passage to passage or join them
+        (:func:`~graph_retrievers.systems.traits.names_lead`, :func:`~graph_retrievers.systems.traits.names_join`). By default
+        only over passages with BM25, where nodes that differ from those visited are often irrelevant.
     lambda_mult : float in [0, 1], default 0.5
     min_mmr_score : float, default -inf
         See :class:`~graph_retrievers.systems.strategies.MMRTraversal`.
@@ -421,12 +420,12 @@ class MMR(Retriever):
 
 
 class Scored(Retriever):
-    """Vector search, then what scores best among all that is found, with neighbours of what was visited.
+    """Vector search, then the nodes with the best scores among all found, which include the neighbours of visited nodes.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors.
+        Needs vectors.
     start_k, adjacent_k, max_depth, fuse
         As for :class:`Eager`.
     scorer : callable, optional

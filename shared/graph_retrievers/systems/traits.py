@@ -1,4 +1,4 @@
-"""What kind of nodes an index holds: entities or passages, with names or with headings."""
+"""The kind of nodes in an index: entities or passages, with names or with headings."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ LINKED = 0.1
 def holds_passages(graph: CorpusGraph) -> bool:
     """Return whether the nodes are passages: whether most have a text of at least 20 words. Those of a knowledge graph are not.
 
-    Nodes that stand for names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count. Texts of one
-    type in which such names were found are passages, however short.
+    Nodes that represent names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count. Texts of
+    one type in which such names were found are passages, however short.
     """
 
     def make() -> bool:
@@ -63,17 +63,18 @@ def holds_passages(graph: CorpusGraph) -> bool:
 
 
 def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
-    """Return the type of passages if some nodes are of it and some are not; else an empty tuple."""
+    """Return the type of passages if only some of the nodes have it; else an empty tuple."""
     return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
 
 
 def holds_pieces(graph: CorpusGraph) -> bool:
     """Return whether the nodes are pieces of documents, cut without regard to sections.
 
-    Most have no title of their own in their document: none at all, as the chunks of LangChain's ``RecursiveCharacterTextSplitter``
-    and of LlamaIndex' ``SentenceSplitter``, or one that others of the document have too, as the parts of a long section.
-    The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds. Nodes that know their ``anchors``,
-    as those of :func:`~graph_retrievers.construction.folder.read_folder`, are not pieces: links lead to their very section.
+    Most have no title of their own within their document: none at all, such as chunks of LangChain's
+    ``RecursiveCharacterTextSplitter`` and LlamaIndex' ``SentenceSplitter``, or one that other nodes of the document share, such
+    as parts of a long section. The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`.
+    Nodes with ``anchors``, such as those of :func:`~graph_retrievers.construction.folder.read_folder`, are not pieces, because
+    links lead to their exact section.
     """
 
     def make() -> bool:
@@ -93,10 +94,10 @@ def names_identify(index: GraphIndex) -> bool:
     """Return whether the names of nodes are names, rather than words that many texts contain.
 
     The name of a node is its title. It identifies the node if its rarest word is in at most 0.3 % of the texts, or in at most 10.
-    The titles of an encyclopedia do, whose articles are about one thing each; the headings of a manual do not ("Tables", "Notes"),
-    nor does a title that a hundred chunks share. Where texts use titles as names (:func:`names_mentioned` of 0.15 or more), those
-    of several words identify too: both words of "Ada Holm" may be common. Nodes with a text and without a title have no name. The
-    answer is that of most nodes; it is True for an index without BM25, which counts the words.
+    The titles of an encyclopedia, whose articles are about one thing each, identify nodes; the headings of a manual ("Tables",
+    "Notes") and a title that a hundred chunks share do not. If texts use titles as names (:func:`names_mentioned` of 0.15 or
+    more), titles of several words identify too: both words of "Ada Holm" may be common. Nodes with a text but no title have no
+    name. The answer is that of most nodes; it is True for an index without BM25, which counts the words.
 
     Examples
     --------
@@ -126,14 +127,14 @@ def names_identify(index: GraphIndex) -> bool:
 
 
 def names_mentioned(graph: CorpusGraph) -> float:
-    """Return the share of texts that hold names of nodes as an encyclopedia does, from 0 to 1.
+    """Return the share of texts that contain names of nodes as in an encyclopedia, from 0 to 1.
 
-    Such a text opens with its own title, spelled as a name (:func:`~graph_retrievers.graph.names.opening_name`,
-    :func:`~graph_retrievers.graph.names.is_proper_name`), or it holds the name of another node, of two words or more with capitals,
-    that few texts hold. Headings of manuals, identifiers and titles of papers are not used like that: the share is at most 0.05
-    there, and 0.5 or more of an encyclopedia, whatever its size. Texts in lower case or in capitals throughout tell it by titles of
-    several words with which they open; where most titles are in capitals, names of several words may be too. Read from 2,000 nodes
-    drawn with a fixed seed.
+    Such a text begins with its own title, spelled as a name (:func:`~graph_retrievers.graph.names.opening_name`,
+    :func:`~graph_retrievers.graph.names.is_proper_name`), or it contains the name of another node, of two or more capitalised
+    words, that few texts contain. Headings of manuals, identifiers and titles of papers are not used like that: the share is at
+    most 0.05 there, and 0.5 or more in an encyclopedia of any size. Texts entirely in lower case or in capitals count by titles
+    of several words with which they begin; if most titles are in capitals, names of several words may be in capitals too. The
+    share is computed from 2,000 nodes drawn with a fixed seed.
 
     Examples
     --------
@@ -173,7 +174,7 @@ def names_mentioned(graph: CorpusGraph) -> float:
 
 
 def names_lead(index: GraphIndex) -> bool:
-    """Return whether names lead from text to text: whether they identify nodes, and 0.15 of the texts or more hold them.
+    """Return whether names lead from text to text: whether they identify nodes, and at least 0.15 of the texts contain them.
 
     See :func:`names_identify` and :func:`names_mentioned`.
 
@@ -186,7 +187,7 @@ def names_lead(index: GraphIndex) -> bool:
 
 
 def names_join(index: GraphIndex) -> bool:
-    """Return whether names in the texts are what joins nodes: few documents are linked, most texts hold names, and BM25 finds them.
+    """Return whether names in the texts join nodes: few documents are linked, most texts contain names, and BM25 finds them.
 
     See :func:`documents_linked` and :func:`names_held`.
     """
@@ -194,10 +195,11 @@ def names_join(index: GraphIndex) -> bool:
 
 
 def names_held(graph: CorpusGraph) -> float:
-    """Return the share of texts that hold a name of two words or more, told by its capitals.
+    """Return the share of texts that contain a name of two or more words, recognised by its capitals.
 
-    Of an encyclopedia 0.86 or more do, in pieces and whatever their number, of notes 0.4 to 0.9, of manuals and abstracts 0.2 to
-    0.7. Texts in lower case, and in scripts without capitals, have no such names. Read from 2,000 nodes drawn with a fixed seed.
+    It is 0.86 or more for an encyclopedia, also in pieces and for any number of them, 0.4 to 0.9 for notes, and 0.2 to 0.7 for
+    manuals and abstracts. Texts in lower case, and in scripts without capitals, have no such names. The share is computed from
+    2,000 nodes drawn with a fixed seed.
 
     >>> names_held(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
     0.5
@@ -214,8 +216,8 @@ def names_held(graph: CorpusGraph) -> float:
 def documents_linked(graph: CorpusGraph) -> float:
     """Return the share of nodes with an edge to or from a node of another document.
 
-    The document of a node is what :func:`~graph_retrievers.graph.addresses.node_source` finds; edges within one, such as those of
-    its structure, do not count.
+    The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`; edges within a document, such
+    as those of its structure, do not count.
 
     >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
     >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "next"), ("2", "3", "links to")]))
@@ -243,10 +245,10 @@ def titles_told(graph: CorpusGraph) -> bool:
 
 
 def traits_of(index: GraphIndex) -> dict[str, Any]:
-    """Return what retrievers choose their form by, as values that JSON holds.
+    """Return the properties by which retrievers choose their form, as values for JSON.
 
-    Stores of a graph beyond memory keep it, as it follows from all nodes: a
-    :class:`~graph_retrievers.stores.remote.RemoteIndex` tells it to retrievers, which so take the form that they take in memory.
+    They depend on all nodes, so stores of a graph outside memory keep them: a
+    :class:`~graph_retrievers.stores.remote.RemoteIndex` passes them to retrievers, which then choose the same form as in memory.
 
     Examples
     --------
@@ -277,7 +279,7 @@ _TRAITS: dict[str, Callable[[GraphIndex], Any]] = {
 
 
 def without_names(index: GraphIndex) -> GraphIndex:
-    """Return the index without the nodes that stand for names in the texts of others, and what joins them.
+    """Return the index without the nodes that represent names in the texts of others, and without their edges.
 
     See :func:`~graph_retrievers.graph.names.name_types`.
     """

@@ -1,4 +1,4 @@
-"""Retrievers as ``graph-retrievers tune`` chose them."""
+"""Retrievers chosen by ``graph-retrievers tune``."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def load_retriever(index: GraphIndex, folder: str | Path, **options: Any) -> Ret
     Parameters
     ----------
     index : GraphIndex
-        With the same kinds of signals as the one that was tuned on.
+        With the same kinds of signals as the index used for tuning.
     folder : str or Path
-        What ``graph-retrievers tune --out`` wrote (:func:`graph_retrievers.evaluation.tuning.tune`).
+        Written by ``graph-retrievers tune --out`` (:func:`graph_retrievers.evaluation.tuning.tune`).
     **options
         Keywords of :class:`~graph_retrievers.retrievers.retriever.Retriever`.
 
@@ -58,10 +58,10 @@ def write_choice(
     reranked: bool = False,
     report: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write which retriever with which settings was chosen, and why, for :func:`load_retriever`.
+    """Write the chosen retriever, its settings and the reason, for :func:`load_retriever`.
 
-    `retriever` is a short name, `settings` its keywords and `report` figures to keep, both for JSON. `reranked` says whether the
-    folder, made if it does not exist, also holds a checkpoint of G-RAG, which names the retriever and its settings too.
+    `retriever` is a short name, `settings` are its keywords and `report` has figures to keep, both for JSON. `reranked` says
+    whether the folder, created if necessary, also contains a checkpoint of G-RAG, which names the retriever and its settings too.
     """
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)

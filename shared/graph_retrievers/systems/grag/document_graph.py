@@ -1,4 +1,4 @@
-"""Document graphs: what the meaning graphs of a question's documents share (G-RAG, sections 3.1 and 3.2)."""
+"""Document graphs: the concepts that the meaning graphs of a question's documents share (G-RAG, sections 3.1 and 3.2)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NORMALIZATIONS = ("row-column", "doubly-stochastic")
 def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
     """Return one graph of a question and a document; a concept that both have is one node.
 
-    The paper parses ``question:<question><document>`` as one text, so that its parser joins them. Parsed apart, a document is
-    parsed once for all questions.
+    The paper parses ``question:<question><document>`` as one text, so that its parser joins them. Parsed separately, a document
+    is parsed only once for all questions.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
 
 
 def maximal_paths(graph: MeaningGraph, root: str = ROOT) -> list[list[int]]:
-    """Return the shortest paths from a concept that are not part of another: the nodes of each path, from the root on.
+    """Return the shortest paths from a concept that are not part of another: the nodes of each path, starting with the root.
 
     G-RAG, section 3.2.1, "Path Identification". Relations are followed from source to target. If several nodes have the label
     `root`, the first is the root; without such a concept, no path is returned. Of several shortest paths to a node, the one with
@@ -86,9 +86,9 @@ def _parents(graph: MeaningGraph, root: str) -> dict[int, int]:
 
 
 def membership(sets: Sequence[Iterable[Hashable]], columns: dict[Hashable, int] | None = None) -> Tensor:
-    """Return which of all elements each set holds: Tensor, shape [n, V], float32, 1 or 0.
+    """Return which elements each set contains: Tensor, shape [n, V], float32, 1 or 0.
 
-    `columns` has the column of each element; others are passed over. By default there is one for each element of any set.
+    `columns` has the column of each element; others are ignored. By default there is one for each element of any set.
 
     >>> membership([["loom", "card"], ["card"]])
     tensor([[1., 1.],
@@ -107,7 +107,7 @@ def edge_features(graphs: Sequence[MeaningGraph]) -> Tensor:
     r"""Return how many concepts and relations each two documents share, :math:`\hat E` of equation 3: [n, n, 2], float32.
 
     The diagonal is 0. `graphs` are those of each document together with the question. Concepts are compared by their labels,
-    relations by the labels of both ends and the role; each counts once, however often a document has it.
+    relations by the labels of both ends and the role; each counts once per document.
 
     >>> graphs = [MeaningGraph.of(["loom", "card"], [(0, "read", 1)]), MeaningGraph.of(["card", "loom"], [(1, "read", 0)])]
     >>> edge_features(graphs)[0, 1]
@@ -128,9 +128,9 @@ def normalized(edges: Tensor, normalization: str = "row-column") -> Tensor:
         E_{ij} = \tilde E_{ij} / \sum_v \tilde E_{vj} \quad\text{(row-column)} \quad\text{or}\quad
         E_{ij} = \sum_k \tilde E_{ik} \tilde E_{jk} / \sum_v \tilde E_{vk} \quad\text{(doubly-stochastic)}
 
-    "row-column" is what G-RAG's text says (section 3.2.2), "normalized on the first and second dimension, respectively".
-    "doubly-stochastic" is that of the paper it cites (Gong and Cheng, EGNN, 2019), whose rows and columns both sum to 1; it gives
-    nodes weights on themselves. The result is zero where a row or column is zero.
+    "row-column" follows G-RAG's text (section 3.2.2), "normalized on the first and second dimension, respectively".
+    "doubly-stochastic" follows the paper that it cites (Gong and Cheng, EGNN, 2019), whose rows and columns both sum to 1; it
+    gives nodes weights on themselves. The result is zero where a row or column is zero.
 
     >>> edges = torch.tensor([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]]).unsqueeze(-1)
     >>> normalized(edges)[0].flatten()

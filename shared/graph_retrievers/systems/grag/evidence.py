@@ -1,4 +1,4 @@
-"""What a network of G-RAG reads of a question and its documents, made of their meaning graphs."""
+"""Inputs of G-RAG's networks for a question and its documents, computed from their meaning graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAD = 4
 
 
 def mean_ranks(scores: Tensor) -> Tensor:
-    """Return the rank of each score, shape [n], from 1 for the highest; scores equal but for rounding share their mean rank.
+    """Return the rank of each score, shape [n], from 1 for the highest; scores that differ only by rounding share their mean rank.
 
     >>> mean_ranks(torch.tensor([0.5, 0.9, 0.5]))
     tensor([2.5000, 1.0000, 2.5000])
@@ -41,9 +41,9 @@ def mean_ranks(scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class DocumentSet:
-    """A question and its n documents as meaning graphs (an empty one where a document could not be parsed), and what they share.
+    """A question and its n documents as meaning graphs (empty for a document that could not be parsed), and what they share.
 
-    With `together`, the graphs of the documents are those of the question and the document parsed as one text, as published.
+    With `together`, each graph is that of the question and the document parsed as one text, as published.
 
     >>> loom, card = (MeaningGraph.of(words.split(), []) for words in ("loom weaver", "card loom"))
     >>> DocumentSet(MeaningGraph.of(["question", "weaver"], []), (loom, card)).coverage.tolist()
@@ -56,7 +56,7 @@ class DocumentSet:
 
     @cached_property
     def graphs(self) -> list[MeaningGraph]:
-        """Graph of each document together with the question; an empty one where the document has none."""
+        """Graph of each document together with the question; empty if the document has none."""
         if self.together:
             return list(self.documents)
         return [joined(self.question, document) if document.concepts else document for document in self.documents]
@@ -121,9 +121,9 @@ class DocumentSet:
 
     @cached_property
     def reached(self) -> Tensor:
-        """As :attr:`mentions`, of concepts on u's paths from the question alone.
+        """As :attr:`mentions`, only of concepts on u's paths from the question.
 
-        A concept counts half as much for each further one on its path that is not of the question.
+        A concept counts half as much for each other concept on its path that is not in the question.
         """
         table, asked = torch.zeros_like(self._held), self._asked.tolist()
         for row, graph in enumerate(self.graphs):
@@ -137,7 +137,7 @@ class DocumentSet:
         return (self._leads @ table.T).fill_diagonal_(0)
 
     def node_evidence(self, names: Sequence[str], similarity: Tensor, ranks: Tensor) -> Tensor:
-        """Return what is known of each document: Tensor, shape [n, len(names)].
+        """Return the evidence on each document: Tensor, shape [n, len(names)].
 
         `names` are those of :data:`~graph_retrievers.systems.grag.model.EVIDENCE`; `similarity`, shape [n], has the cosines of
         question and document, `ranks`, shape [n], those by the scores of the retriever.
@@ -152,12 +152,11 @@ class DocumentSet:
         return torch.stack([made[name]().float().cpu() for name in names], -1)
 
     def pair_evidence(self, names: Sequence[str], links: Tensor | None = None) -> Tensor:
-        """Return what is known of each two documents: Tensor, shape [n, n, len(names)], the receiver of a message first.
+        """Return the evidence on each two documents: Tensor, shape [n, n, len(names)], the receiver of a message first.
 
-        `links`, shape [n, n], bool, says which documents an edge joins; by default none.
-        ``concepts`` and ``relations`` are normalised by row, then by column. Of leads and paths squares are taken, so that a
-        document that has all of a subject counts more than many that have a word of it. Each row of these and of the links is
-        divided by its sum.
+        `links`, shape [n, n], bool, says which documents an edge joins; by default none. ``concepts`` and ``relations`` are
+        normalised by row, then by column. Leads and paths are squared, so that a document with all concepts of a subject counts
+        more than many documents with one word of it. Each row of these and of the links is divided by its sum.
         """
         made = {
             "concepts": lambda: normalized(self.shared)[..., 0],

@@ -41,27 +41,27 @@ class DocumentGraphNetwork(nn.Module):
     dimension : int
         Width d of the vectors of documents and questions.
     layer : {"gcn", "gat", "sage", "gin", "none"}, default "gcn"
-        The equation above, or a layer of the paper's appendix B in its place, with :math:`\sum_m e_{uv}(m)` as a factor of each
+        The equation above, or instead a layer of the paper's appendix B, with :math:`\sum_m e_{uv}(m)` as a factor of each
         message. ``"none"`` reads no graph: the paper's MLP.
     hidden : int, default 8
         Width between the layers.
     layers : int, default 2
     heads : int, default 8
-        Of "gat".
+        For "gat".
     dropout : float, default 0.1
     normalization : {"row-column", "doubly-stochastic"}, default "row-column"
         See :func:`~graph_retrievers.systems.grag.document_graph.normalized`.
     paths : bool, default True
         Whether the vector of a document is that of its text and of :math:`a_i`, the concepts on the paths from the question; else
-        that of its text alone (the paper's "GCN").
+        only that of its text (the paper's "GCN").
 
     Notes
     -----
-    The paper does not say what g is, nor that of the edges, which it calls g too: both are linear layers here, with the ReLU of a
-    usual two-layer GCN. Of the normalised features, which are not symmetric, :math:`e_{uv}` is the entry in the row of the receiver
-    v; in equation 6, :math:`e_{vw}` is that in the row of v. Neighbours are those of the document graph in all layers. The last
-    layer has neither ReLU nor dropout, as its result is compared with the question. GraphSAGE aggregates by the mean, where the
-    paper's LSTM would make the score depend on the order of the documents.
+    The paper defines neither g nor the g of the edges: both are linear layers here, with the ReLU of a usual two-layer GCN. The
+    normalised features are not symmetric: :math:`e_{uv}` is the entry in the row of the receiver v; in equation 6, :math:`e_{vw}`
+    is that in the row of v. Neighbours are those of the document graph in all layers. The last layer has neither ReLU nor
+    dropout, because its result is compared with the question. GraphSAGE aggregates by the mean, because with the paper's LSTM the
+    score would depend on the order of the documents.
 
     References
     ----------
@@ -155,32 +155,32 @@ class DocumentGraphNetwork(nn.Module):
 
 
 class EvidenceNetwork(nn.Module):
-    r"""A graph neural network over what is known of each document, and of each pair, for a question.
+    r"""A graph neural network over the evidence on each document, and on each pair, for a question.
 
     .. math::
         h_v = \mathrm{ReLU}\Big(W x_v + \sum_m \sum_u e_{vu}(m)\, U_m x_u + b\Big), \qquad
         s_v = w \cdot h_v + \sum_m \sum_u e_{vu}(m)\, u_m \cdot h_u + c \cdot x_v
 
     It differs from :class:`DocumentGraphNetwork` in four ways. A document is described by a few numbers that already compare it
-    with the question, in place of a vector that is compared at the end: there are far fewer weights to learn, and none depends
-    on the embedding model. Each kind of edge has weights of its own, as in the paper that G-RAG takes its edge features from.
-    Edge features are the same in both layers. And the scores of the retriever take part.
+    with the question, instead of a vector that is compared at the end: there are far fewer weights to learn, and none depends on
+    the embedding model. Each kind of edge has its own weights, as in the paper from which G-RAG takes its edge features. Edge
+    features are the same in both layers. Finally, the scores of the retriever are used.
 
     Parameters
     ----------
     hidden : int, default 32
     dropout : float, default 0.1
     graph : bool, default True
-        False leaves all edges out: an MLP.
+        False ignores all edges: an MLP.
     evidence : sequence of str, default all of ``EVIDENCE``
-        What is known of a document:
+        The evidence on a document:
 
         - ``similarity``: three times the cosine of the vectors of question and document;
         - ``rank``: minus the logarithm of its rank by the retriever's scores;
         - ``coverage``: the share of the question's concepts that it has;
         - ``lead``: the share of its first concepts, usually its subject, that the question has.
     channels : sequence of str, default ("concepts", "relations", "leads-in", "leads-out")
-        What is known of two documents (see :meth:`~graph_retrievers.systems.grag.evidence.DocumentSet.pair_evidence`):
+        The evidence on two documents (see :meth:`~graph_retrievers.systems.grag.evidence.DocumentSet.pair_evidence`):
 
         - ``concepts``, ``relations``: how many both have, as published;
         - ``leads-in``: the share of the receiver's first concepts that the sender has, so that a document hears those that mention
@@ -194,7 +194,7 @@ class EvidenceNetwork(nn.Module):
     Before training it scores by the sum of its evidence, without the graph.
 
     On multi-hop Wikipedia the paths from the question (``paths-in``, ``paths-out``), G-RAG's :math:`a_i` as edges, add nothing to
-    the leads, so that they are left out by default.
+    the leads, so they are left out by default.
 
     Examples
     --------
@@ -267,7 +267,7 @@ class _Mixing(nn.Module):
 
 
 def network_of_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> DocumentGraphNetwork | EvidenceNetwork:
-    """Return the network of a ``config()`` and its weights; InvalidArgumentError if they do not fit together."""
+    """Return the network of a ``config()`` and its weights; InvalidArgumentError if they do not match."""
     kinds: dict[Any, Any] = {"published": DocumentGraphNetwork, "evidence": EvidenceNetwork}
 
     def make() -> DocumentGraphNetwork | EvidenceNetwork:

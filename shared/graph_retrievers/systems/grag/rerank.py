@@ -1,4 +1,4 @@
-"""Reranking over a document graph, O_gm: a graph neural network scores what a question's documents share."""
+"""Reranking over a document graph, O_gm: a graph neural network over the concepts that a question's documents share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["DocumentGraphRerank", "NetworkInputs"]
 
 @dataclass(frozen=True)
 class NetworkInputs:
-    """What a network reads of one question: the arguments of its ``forward``.
+    """A network's inputs for one question: the arguments of its ``forward``.
 
     `connected`, bool, shape [n], says which documents, together with the question, share anything with another one; `unparsed`
     counts documents without a meaning graph.
@@ -40,21 +40,21 @@ class NetworkInputs:
 
 
 class DocumentGraphRerank(Operator):
-    """G-RAG: rerank documents by a graph neural network over the graph of what their meaning graphs share.
+    """G-RAG: rerank documents by a graph neural network over the concepts and relations that their meaning graphs share.
 
     Parameters
     ----------
     network : EvidenceNetwork or DocumentGraphNetwork, optional
-        Trained by ``graph-retrievers fit g-rag``. By default an untrained :class:`EvidenceNetwork`, which adds up what is known of
+        Trained by ``graph-retrievers fit g-rag``. By default an untrained :class:`EvidenceNetwork`, which adds up the evidence on
         each document and uses no edges.
     parser : MeaningParser, MeaningCache, callable or None
         Finds the meaning graphs of questions and documents; a new
         :class:`~graph_retrievers.signals.concept_parser.ConceptParser` by default. Each text is parsed once.
     depth : int, default 100
-        Nodes to rerank; those behind them keep their places.
+        Nodes to rerank; later nodes keep their places.
     together : bool, default False
-        Parse question and document as one text, ``question:<question><document>``, as the paper does: every document is parsed
-        anew for every question. Only for a :class:`DocumentGraphNetwork`.
+        Whether to parse question and document as one text, ``question:<question><document>``, as in the paper: every document is
+        parsed again for every question. Only for a :class:`DocumentGraphNetwork`.
     k : int, optional
         Nodes to keep; all by default.
 
@@ -63,22 +63,22 @@ class DocumentGraphRerank(Operator):
     InvalidArgumentError
         If `together` is set with an :class:`EvidenceNetwork`, or the network is something else.
     MissingSignalError
-        If the network reads vectors and there are none, and no embedding model.
+        If the network reads vectors, and there are neither vectors nor an embedding model.
     DimensionMismatchError
-        If the vectors have another width than the network.
+        If the width of the vectors differs from that of the network.
     InvalidVectorError
-        If the network gives NaN or infinity.
+        If the network returns NaN or infinity.
 
     Notes
     -----
-    By default the question, as ``question: <question>``, and the documents are parsed apart and joined where they have a concept
-    in common, so that a document is parsed once for all questions.
+    By default the question, as ``question: <question>``, and the documents are parsed separately and joined at common concepts,
+    so that a document is parsed once for all questions.
 
     A document keeps its place if its graph, together with the question's, shares nothing with any other: if it could not be
-    parsed or is alone, or has no words in common with others where the question could not be parsed. The paper removes such
-    documents, and then cannot rank them. It gets the score of the document above it, so that scores do not rise; where no document
-    may move, all keep the scores they came with. How documents are ordered before counts only by their scores, if the network
-    reads ranks: the same documents in another order get the same scores.
+    parsed, or is the only one, or has no words in common with others and the question could not be parsed. The paper removes such
+    documents, and then cannot rank them. Here it gets the score of the document above it, so that scores do not rise; if no
+    document can move, all keep their earlier scores. The earlier order counts only by its scores, if the network reads ranks: the
+    same documents in another order get the same scores.
 
     References
     ----------
@@ -138,7 +138,7 @@ class DocumentGraphRerank(Operator):
         return replaced(found, places, scores[places]) if len(places) else found
 
     def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Search[NetworkInputs]:
-        """Return what the network reads of a question and its documents."""
+        """Return the network's inputs for a question and its documents."""
         if np.isnan(head.scores).any():
             raise InvalidArgumentError("A document was found with the score NaN; expected numbers.")
         network, nodes = self.network, head.nodes
@@ -235,7 +235,7 @@ class NetworkScores(Request):
     @classmethod
     @torch.inference_mode()
     def together(cls, backend: Any, asked: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
-        """Return scores, a document graph at a time."""
+        """Return scores, one document graph at a time."""
         # A network that was trained in the meantime would drop values at random.
         network, scores = asked[0][1].operator.network.to(backend.queries.index.device).eval(), []
         for b, request in asked:

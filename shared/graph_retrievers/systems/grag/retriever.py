@@ -55,13 +55,13 @@ Network = EvidenceNetwork | DocumentGraphNetwork
 
 
 class GRAG(Retriever):
-    r"""A first search, then reranking by a graph neural network over the graph of what the found documents share.
+    r"""A first search, then reranking by a graph neural network over the graph of the concepts that the documents share.
 
     .. math:: O_{vs} \to O_{gm}
 
-    Documents and question become meaning graphs, and concepts and relations in common join the documents. Which of them answer is
-    learnt from questions with known answers (``graph-retrievers fit g-rag``). Without a checkpoint no edge is used: documents are
-    scored by rank, similarity and the concepts they share with the question.
+    Documents and question are parsed into meaning graphs, and common concepts and relations join the documents. The network is
+    trained on questions with known answers (``graph-retrievers fit g-rag``). Without a checkpoint no edge is used: documents are
+    scored by rank, similarity and the concepts that they share with the question.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ class GRAG(Retriever):
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``.
     network : EvidenceNetwork, DocumentGraphNetwork or mapping, optional
-        In place of a checkpoint. A mapping has keywords of a
-        :class:`~graph_retrievers.systems.grag.model.DocumentGraphNetwork`, which is untrained then; with a checkpoint, they have
-        to be those that it was trained with.
+        Used instead of a checkpoint. A mapping has keywords of an untrained
+        :class:`~graph_retrievers.systems.grag.model.DocumentGraphNetwork`; with a checkpoint, they must be those with which it
+        was trained.
     first : str or Operator, optional
-        First search: a name of :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default the one
-        that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
+        First search: a name from :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default that of
+        the checkpoint's training, ``"walk-fusion"`` without a checkpoint.
     depth : int, optional
-        Nodes to find first and to rerank. By default as many as the checkpoint was trained with, 100 without a checkpoint.
+        Nodes to find and to rerank. By default the number that the checkpoint was trained with, or 100 without a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
         See :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     **options
@@ -85,12 +85,12 @@ class GRAG(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If both a checkpoint and a network are given, or the checkpoint was trained with another parser, embedding model or network,
-        or behind an operator that is not given.
+        If both a checkpoint and a network are given, or the checkpoint was trained with another parser, embedding model or
+        network, or with a first operator that is not given.
 
     Notes
     -----
-    Documents are parsed when they are first found. To parse a corpus ahead, or to keep its graphs on disk, pass a
+    Documents are parsed when first found. To parse a corpus in advance, or to keep its graphs on disk, pass a
     :class:`~graph_retrievers.signals.meaning_cache.MeaningCache` and call its
     ``parse(index.graph.contents(), show_progress=True)``.
 
@@ -160,8 +160,8 @@ def grag_reranker(
 ) -> DocumentGraphRerank:
     """Return the operator of a checkpoint or a network; an untrained one if neither is given.
 
-    `embedding` is the name of the model that made the vectors, if it is known. Raises InvalidArgumentError if both a checkpoint and
-    a network are given, the checkpoint does not fit the parser or the embedding model, or it is not one of G-RAG.
+    `embedding` is the name of the model of the vectors, if known. Raises InvalidArgumentError if both a checkpoint and a network
+    are given, the checkpoint does not match the parser or the embedding model, or it is not one of G-RAG.
     """
     if checkpoint is None:
         return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
@@ -204,22 +204,22 @@ def fit_grag(
     training: dict[str, Any] | None = None,
     published: bool = False,
 ) -> dict[str, Any]:
-    """Train G-RAG on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
+    """Train G-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
     dataset, index, folder, seed, show_progress
-        As of :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
+        As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
     first, depth, parser, together
         See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
     first_settings : mapping, optional
-        Keywords of the first search where it is named; the checkpoint keeps them.
+        Keywords of the first search if it is given by name; the checkpoint keeps them.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         Trained in place; by default a new EvidenceNetwork.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.grag.training.fit_document_graph`.
     published : bool, default False
-        Whether the settings of :attr:`GRAG.PUBLISHED` take the place of `first` and `depth`, and of a network that is not given.
+        Whether the settings of :attr:`GRAG.PUBLISHED` replace `first` and `depth`, and a network that is not given.
     """
     of_paper = published_settings(GRAG)
     if published:

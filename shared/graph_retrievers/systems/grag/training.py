@@ -1,4 +1,4 @@
-"""Training G-RAG's networks: which documents answer, learnt from questions with relevant nodes (G-RAG, section 3.2.4)."""
+"""Training of G-RAG's networks on questions with relevant nodes (G-RAG, section 3.2.4)."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def fit_document_graph(
 ) -> History:
     """Train the network of a reranker in place; at the end it has the weights that rank best on `dev` (G-RAG, section 3.2.4).
 
-    `first` finds the documents that are reranked, as it will for the trained network. `loss` is "hinge" or "cross-entropy"; a step
-    has `batch_size` questions (the paper: 5). The measure on `dev` is the mean of MRR and MHits@k, both over the relevant nodes
-    that `first` finds. `resume` and `options` are those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate
-    is 1.5e-3, the weight decay 0.01, and training stops after 20 epochs without a better result, after 150 at most.
+    `first` finds the documents to rerank, also later for the trained network. `loss` is "hinge" or "cross-entropy"; a step has
+    `batch_size` questions (the paper: 5). The metric on `dev` is the mean of MRR and MHits@k, both over the relevant nodes that
+    `first` finds. `resume` and `options` are those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is
+    1.5e-3, the weight decay 0.01, and training stops after 20 epochs without a better result, or after 150 epochs.
 
-    Vectors of documents and questions are not trained. Questions without a relevant node that is found are left out; on `dev` they
-    count 0, as in the paper's code base. The paper warms the learning rate up over 1,000 steps and trains for 50,000; the networks
-    here are smaller and stop early instead.
+    Vectors of documents and questions are not trained. Questions for which no relevant node is found are left out; on `dev` they
+    count 0, as in the paper's code base. The paper warms the learning rate up over 1,000 steps and trains for 50,000; the
+    networks here are smaller and stop early instead.
     """
     measure = LOSSES[choice("loss", loss, LOSSES)]
     for name, value in (("k", k), ("batch_size", batch_size)):

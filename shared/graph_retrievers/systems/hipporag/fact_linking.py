@@ -34,11 +34,11 @@ _PROMPT = (
 
 @dataclass(frozen=True)
 class PhraseGraph:
-    """The nodes of a graph as HippoRAG 2 sees them: phrases, and passages that mention them; :func:`phrase_graph` makes it.
+    """The nodes of a graph in HippoRAG 2's terms: phrases, and passages that mention them; created by :func:`phrase_graph`.
 
-    `phrases` and `passages`, shape [N], bool, are nodes, `facts`, shape [R], bool, relationship rows between two phrases. With
-    `doubled`, every node is both: its title is a phrase, its text a passage. `mentioned`, shape [N], int64, counts the passages
-    that mention each phrase.
+    `phrases` and `passages`, shape [N], bool, are nodes, and `facts`, shape [R], bool, relationship rows between two phrases.
+    With `doubled`, every node is both: its title is a phrase, its text a passage. `mentioned`, shape [N], int64, counts the
+    passages that mention each phrase.
     """
 
     phrases: Tensor
@@ -49,11 +49,11 @@ class PhraseGraph:
 
 
 def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
-    """Return which nodes are phrases and passages; made once for a graph.
+    """Return which nodes are phrases and passages; computed once for a graph.
 
-    Nodes of the type are passages and mention the phrases they are linked to. In a graph without nodes of the type, and in one with
-    no others, every node is both. Its text then mentions its own title and those that its edges lead to, as the text of a page has
-    its links; so its edges are facts.
+    Nodes of the type are passages and mention the phrases to which they are linked. If no node or every node has the type, every
+    node is both. Its text then mentions its own title and the titles to which its edges lead, as the text of a page contains its
+    links; so its edges are facts.
 
     >>> found = phrase_graph(CorpusGraph(["ada", "loom"], ["", ""], edges=[("ada", "loom", "wrote of")]), "passage")
     >>> found.doubled, found.facts.tolist(), found.mentioned.tolist()
@@ -79,38 +79,38 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
 
 
 class FactLinking(Operator):
-    r"""The nodes of the facts that match the question, weighted as HippoRAG 2 weighs its phrases.
+    r"""The nodes of the facts that match the question, with HippoRAG 2's weights of phrases.
 
-    A fact is an edge between two phrases, not one that joins a passage to what it mentions. With :math:`s_f` the similarity of
-    question and fact, brought to [0, 1] over all facts by min-max, F the facts that are kept and :math:`n_v` the passages that
-    mention v,
+    A fact is an edge between two phrases, not one between a passage and a phrase that it mentions. With :math:`s_f` the
+    similarity of question and fact, scaled to [0, 1] over all facts by min-max, F the facts that are kept and :math:`n_v` the
+    number of passages that mention v,
 
     .. math:: w_v = \frac{1}{n_v \, |F_v|} \sum_{f \in F_v} s_f, \qquad F_v = \{f \in F : v \in f\}.
 
     Parameters
     ----------
     limit : int, default 5
-        Facts that are kept, and nodes at most.
+        Facts to keep, and maximum number of nodes.
     signal : str, default "edge_dense"
         Signal over the edges: ``"edge_dense"`` or ``"edge_bm25"`` (``GraphIndex.from_graph(..., edge_signals=True)``).
     language_model : object, optional
-        Says which of these facts help (see :func:`graph_retrievers.signals.language.as_language_model`), one prompt a question.
+        Selects the helpful facts (see :func:`graph_retrievers.signals.language.as_language_model`), with one prompt per question.
     passage_type : str, default "passage"
         Node type of passages; see :func:`phrase_graph` for graphs without it.
     facts : bool, default False
-        Whether the kept facts are results too: hits of their own behind the k nodes.
+        Whether the kept facts are results too: additional hits after the k nodes.
 
     Notes
     -----
-    If all facts are equally similar, each has :math:`s_f = 1`. A node that no passage mentions has :math:`n_v = 1`. A node
-    of the worst fact of all has weight 0 and stays; the published code stops with an error there. Edges with an end that may not
-    start a traversal are not facts.
+    If all facts are equally similar, each has :math:`s_f = 1`. A node that no passage mentions has :math:`n_v = 1`. A node of the
+    worst fact has weight 0 and is kept; the published code raises an error there. Edges with an end that may not start a
+    traversal are not facts.
 
-    The model is shown, and so may keep, only facts between nodes that pass ``filter`` and ``traversal_filter``. A phrase passes
-    ``filter`` too if a passage that passes it mentions it.
+    The model sees, and can keep, only facts between nodes that pass ``filter`` and ``traversal_filter``. A phrase also passes
+    ``filter`` if it is mentioned by a passage that passes it.
 
-    The model answers with the numbers of facts, where the published code maps texts back to facts, with repeats. If it fails,
-    all are kept and a note says so. Without the signal, no fact is found, and a note says so.
+    The model answers with the numbers of facts; the published code maps texts back to facts, with repeats. If it fails, all are
+    kept and a note says so. Without the signal, no fact is found, and a note says so.
 
     References
     ----------
@@ -143,7 +143,7 @@ class FactLinking(Operator):
         self.passage_type, self.facts = passage_type, facts
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the weighted nodes of the kept facts; what came before is not read."""
+        """Return the weighted nodes of the kept facts; earlier results are not read."""
         index, graph = question.queries.index, question.queries.index.graph
         if self.signal not in index.signals:
             if graph.num_edges:

@@ -38,7 +38,7 @@ Edges = tuple[Tensor, Tensor, Tensor]
 def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> Edges:
     """Return which names are similar: near, far, shape [E], int64, and their cosines, float32, of at least the threshold.
 
-    Each name has the 101 most similar others at most, and none if it has two letters and digits or fewer; others may still have it.
+    Each name has at most the 101 most similar others, and none if it has at most two letters and digits; others may still have it.
     """
     signal, spelled = DenseIndex(vectors, metric="cosine"), torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
     parts = []
@@ -56,41 +56,41 @@ def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> E
 
 
 class PassageWalk(Operator):
-    r"""Rank passages by a walk that restarts at weighted phrases, and a little at every passage.
+    r"""Rank passages by a walk that restarts at weighted phrases, and with a small weight at every passage.
 
-    The restart weight of a node is its score in the ranking before it; a passage adds `passage_weight` times its similarity to the
-    question, brought to [0, 1] over all passages by min-max, 1 for each if they are equal up to rounding. Where the ranking is
-    empty, passages are ranked by similarity alone.
+    The restart weight of a node is its score in the previous ranking; a passage adds `passage_weight` times its similarity to the
+    question, scaled to [0, 1] over all passages by min-max, or 1 for each if they are equal up to rounding. If the previous
+    ranking is empty, passages are ranked only by similarity.
 
     Parameters
     ----------
     k : int, optional
-        Passages to keep; by default as many as the hits requested, at least 100.
+        Passages to keep; by default the number of requested hits, at least 100.
     damping : float, default 0.5
         Probability of following an edge.
     passage_weight : float, default 0.05
         Restart weight of the passage most similar to the question.
     synonyms : float or None, default 0.8
-        Least cosine of the names of two phrases that an edge joins; None for no such edges.
+        Minimum cosine of the names of two phrases for an edge between them; None for no such edges.
     passage_type : str, default "passage"
         Node type of passages; see :func:`~graph_retrievers.systems.hipporag.fact_linking.phrase_graph` for graphs without it.
 
     Notes
     -----
-    The published code counts a fact in both directions and keeps both as edges, so a fact weighs twice its weight, and an edge at a
-    passage once. A synonym edge takes the place of the facts in its direction and weighs the cosine; found from both ends, it
-    weighs twice that. Rows between the same nodes are added; self loops are dropped. Where every node is both, the walk has two
-    nodes for each, and the passage's edges are those to its own phrase, of weight 1, and to the phrases that its rows lead to. A
-    hit's path follows, node by node, the neighbour ranked before it that sends it most of the walk's mass, from the last synonym
-    edge on.
+    The published code counts a fact in both directions and keeps both as edges, so a fact counts with twice its weight, and an
+    edge at a passage once. A synonym edge replaces the facts in its direction, with the cosine as its weight; found from both
+    ends, it has twice that weight. Rows between the same nodes are added; self loops are dropped. If every node is both phrase
+    and passage, the walk has two nodes for each, and the passage's edges lead to its own phrase, with weight 1, and to the
+    phrases to which its rows lead. A hit's path follows, node by node, the higher ranked neighbour that sends it most of the
+    walk's mass, starting after the last synonym edge.
 
-    Names are titles, or ids of nodes without a title. They are embedded and compared when the walk is first made, and the edges are
-    kept with the graph: for 40,000 phrases that takes a minute or two on two cores. Without an embedding model there are no
-    synonym edges, nor with more than 100,000 phrases, which a note says.
+    Names are titles, or ids of nodes without a title. They are embedded and compared at the first walk, and the edges are kept
+    with the graph: for 40,000 phrases this takes a minute or two on two cores. There are no synonym edges without an embedding
+    model, or with more than 100,000 phrases; a note says so.
 
-    Departures: ties go to the lower row, not to the higher; letters and digits of all scripts count where short names are left
-    out; the walk goes to a stated tolerance (1e-7 in all). As published, the mass of nodes without edges returns to the restart
-    distribution. The seed filter applies to the restart at passages too.
+    Departures: ties go to the lower row, not to the higher; letters and digits of all scripts count when short names are left
+    out; the walk has a stated tolerance (1e-7 in all). As published, the mass of nodes without edges returns to the restart
+    distribution. The seed filter also applies to the restart at passages.
 
     References
     ----------
@@ -128,7 +128,7 @@ class PassageWalk(Operator):
         self.synonyms, self.passage_type = synonyms, passage_type
 
     def compares_vectors(self, index: GraphIndex) -> bool:
-        """Return whether it does, as always."""
+        """Return True."""
         return True
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:

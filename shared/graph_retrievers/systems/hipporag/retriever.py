@@ -21,17 +21,17 @@ class HippoRAG(Retriever):
 
     .. math:: O_{vs} \to O_{gs}
 
-    Phrases and passages are nodes of one graph: facts join phrases, and a passage is linked to the phrases that it mentions, as
-    :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder` makes it. Only passages are hits. Where no fact matches,
-    or a language model keeps none, passages are ranked by vector search. :class:`~graph_retrievers.PPR` is the form
-    for corpus graphs, whose seeds are nodes.
+    Phrases and passages are nodes of one graph, as built by
+    :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder`: facts join phrases, and a passage is linked to the
+    phrases that it mentions. Only passages are hits. If no fact matches, or a language model keeps none, passages are ranked by
+    vector search. For corpus graphs, use :class:`~graph_retrievers.PPR`, whose seeds are nodes.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors, and with ``edge_signals=True`` for facts.
+        Needs vectors, and ``edge_signals=True`` for facts.
     facts : int, default 5
-        Facts that are kept, and phrases that the walk restarts at (the published linking_top_k).
+        Facts to keep, and phrases at which the walk restarts (the published linking_top_k).
     language_model : object, optional
         Filters the facts; without one, the most similar are kept.
     signal : str, default "edge_dense"
@@ -39,21 +39,21 @@ class HippoRAG(Retriever):
     damping : float, default 0.5
     passage_weight : float, default 0.05
     synonyms : float or None, default 0.8
-        The walk: see :class:`~graph_retrievers.systems.hipporag.passage_walk.PassageWalk`, which says too where it departs from the
-        published code.
+        The walk: see :class:`~graph_retrievers.systems.hipporag.passage_walk.PassageWalk`, which also describes the departures
+        from the published code.
     passage_type : str, default "passage"
         Node type of passages.
     fuse : bool, optional
-        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: by default where most nodes are passages, as in a
-        graph of pages, and not beside phrases, which are more.
+        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: by default if most nodes are passages, as in a
+        graph of pages; not if there are more phrases.
     **options
         Keywords of :class:`Retriever`.
 
     Notes
     -----
-    In a graph without passages, or with nothing else, every node is a phrase, by its title, and a passage, by its text: so in a
-    knowledge graph, whose nodes are then the hits, and in a graph of pages. There each edge is a fact, by its text, or the titles
-    of its ends around the relation, and stands in the text of its source.
+    In a graph without passages, or with only passages, the title of every node is a phrase and its text a passage. This is the
+    case in a knowledge graph, whose nodes are then the hits, and in a graph of pages. Each edge is then a fact, with its text, or
+    with the titles of its ends around the relation, and belongs to the text of its source.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The network of LeSeGR: message passing in which sparse and dense signals gate each message (CG-RAG, section 4.3)."""
+"""The network of LeSeGR: message passing with sparse and dense signals as gates (CG-RAG, section 4.3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_LAYERS, _WIDEST, _STEEPEST = 32, 1 << 16, 100
 
 
 class LeSeGRModel(nn.Module):
-    r"""Entangled representations of nodes: a graph encoder over messages gated by a sparse and a dense signal.
+    r"""Entangled representations of nodes: a graph encoder over messages that are gated by a sparse and a dense signal.
 
     .. math::
         h_i^{(k+1)} = \mathrm{AGG}\big(\{\delta_{qj}\, \alpha_{ij}\, h_j^{(k)} : j \in \{i\} \cup N(i)\}\big), \qquad
@@ -34,27 +34,29 @@ class LeSeGRModel(nn.Module):
     Parameters
     ----------
     encoder : {"sum", "mean", "gcn", "gat", "transformer"}, default "sum"
-        AGG. The first two only add or average the gated messages; the others have weights and end in vectors of width d.
+        AGG. The first two only add or average the gated messages; the others have weights and return vectors of width d.
     layers : int, default 1
         K. The paper uses 2, with the Graph Transformer.
     hidden, heads : int, default 1024 and 4
-        Width of the layers between, all heads together, and the heads of "gat" and "transformer".
+        Width of the hidden layers, all heads together, and the number of heads of "gat" and "transformer".
     hub_exponent : float, default 0.5
         With "sum" and "mean", the message of j to another node is divided by ``(|N(j)| + 1) ** hub_exponent``. The paper has no
-        such factor (0); without it, hubs such as a page that many others mention send as much to everyone as other nodes do.
+        such factor (0); without it, hubs, such as a page that many others mention, send as much to each neighbour as other nodes
+        do.
     sparse_gate, dense_gate : bool, default True
         False sets all :math:`\delta` or all :math:`\alpha` to 1 (ablations).
 
     Notes
     -----
-    The last layer of the MLP begins at zero, so that an untrained model passes no messages between nodes: with ``"sum"`` and K
-    layers it scores :math:`\delta_{qi}^K\, q \cdot c_i`. For K = 1 that is the product fusion of Proposition 4.1; the proposition
-    does not hold for more layers, as each multiplies by :math:`\delta_{qi}` again, nor for encoders with weights as published.
+    The last layer of the MLP is initialised to zero, so that an untrained model passes no messages between nodes: with ``"sum"``
+    and K layers its score is :math:`\delta_{qi}^K\, q \cdot c_i`. For K = 1 that is the product fusion of Proposition 4.1; the
+    proposition does not hold for more layers, because each multiplies by :math:`\delta_{qi}` again, nor for encoders with weights
+    as published.
 
-    Departures from the paper. The MLP (of d, d / 2 and 1 units, with ReLU) is not specified there. Encoders with weights are
-    followed by a linear layer from `hidden` to d that begins at zero, and :math:`\delta_{qi} c_i` is added to its result: the paper
-    does not say how vectors of width 1024 are compared with the query, and this way an untrained model is the product fusion with
-    every encoder. ReLU stands between layers.
+    Departures from the paper. The paper does not specify the MLP (d, d / 2 and 1 units, with ReLU). Encoders with weights are
+    followed by a linear layer from `hidden` to d that is initialised to zero, and :math:`\delta_{qi} c_i` is added to its result:
+    the paper does not say how vectors of width 1024 are compared with the query, and this way an untrained model is the product
+    fusion with every encoder. There is a ReLU between layers.
 
     >>> model = LeSeGRModel(2)
     >>> dense, edges = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1], [0]])
@@ -99,7 +101,7 @@ class LeSeGRModel(nn.Module):
 
     @property
     def linear(self) -> bool:
-        """Whether the encoder treats all dimensions alike, so that scores can be passed on in place of vectors."""
+        """Whether the encoder treats all dimensions alike, so that messages can be scores instead of vectors."""
         return self._weighted == 0
 
     @property
@@ -107,13 +109,13 @@ class LeSeGRModel(nn.Module):
         return 0 if self.encoder in ("sum", "mean") else self.layers
 
     def config(self) -> dict[str, Any]:
-        """Return the arguments that make this network again, for JSON."""
+        """Return the arguments that recreate this network, for JSON."""
         names = ("dimension", "encoder", "layers", "hidden", "heads", "hub_exponent", "sparse_gate", "dense_gate")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LeSeGRModel:
-        """Return the network of a :meth:`config` and its weights; InvalidArgumentError if they do not fit together."""
+        """Return the network of a :meth:`config` and its weights; InvalidArgumentError if they do not match."""
         return restored(lambda: cls(**{name: config[name] for name in cls(1).config()}), tensors, "LeSeGR")
 
     def alpha(self, difference: Tensor) -> Tensor:
@@ -128,8 +130,8 @@ class LeSeGRModel(nn.Module):
         Parameters
         ----------
         x : Tensor, shape [n, d]
-            Dense vectors. Where :attr:`linear` holds, any width will do: with :math:`q \cdot c_i` as one column, the result is
-            the score.
+            Dense vectors. If :attr:`linear` is True, they may have any width: with :math:`q \cdot c_i` as the only column, the
+            result is the score.
         edges : Tensor, shape [2, E], int64
             Sources j and targets i, without self loops.
         delta : Tensor, shape [n]

@@ -1,4 +1,4 @@
-"""The part of a graph that messages are passed in: the nodes of a ranking and their neighbourhoods, for many queries at once."""
+"""The part of a graph in which messages pass: the nodes of a ranking and their neighbourhoods, for many queries at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Adjacency:
 
     @classmethod
     def of(cls, graph: CorpusGraph, direction: str) -> Adjacency:
-        """Return the neighbours in a direction, see :data:`DIRECTIONS`; made once for a graph."""
+        """Return the neighbours in a direction, see :data:`DIRECTIONS`; computed once for a graph."""
         return graph.cache.get(("message adjacency", direction), lambda: cls._made(graph, direction))
 
     @classmethod
@@ -93,7 +93,7 @@ class Neighborhood:
 
 @dataclass(frozen=True, eq=False)
 class Senders(Request):
-    """The nodes with an edge to each of some nodes, shape [n], that may be walked to: :class:`Near`, ascending for each node."""
+    """The nodes with an edge to each of some nodes, shape [n], that may be visited: :class:`Near`, ascending for each node."""
 
     reads = "graph"
     tells = "neighbors"
@@ -116,8 +116,8 @@ class Senders(Request):
 def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -> tuple[Tensor, list[bool]]:
     r"""Return the sparse signal :math:`\delta` of pairs, in [0, 1], and which queries match no node at all.
 
-    `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score that any node
-    that may be walked to has for its query, and is 1 at most. A query that matches none of them has 1 everywhere.
+    `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score for its
+    query of any node that may be visited, and is at most 1. A query that matches none of them has 1 everywhere.
     """
     table, walk = queries.table(signal), queries.walk_allowed
     if table is None:

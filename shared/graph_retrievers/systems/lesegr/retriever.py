@@ -34,37 +34,39 @@ _SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
 
 
 class LeSeGR(Retriever):
-    r"""Hybrid search, then message passing in which lexical and semantic scores gate what neighbours say.
+    r"""Hybrid search, then message passing in which lexical and semantic scores gate the messages of neighbours.
 
     .. math:: O_{vs} \to O_{gm}
 
-    A node is scored by its own text and by what its neighbours' texts say about the question. Which neighbours to listen to is
-    learnt from questions with known answers (``graph-retrievers fit lesegr``); without a checkpoint no neighbour is heard, and
-    the retriever is a product of the sparse and the dense score. Each hit has the neighbours that gave it context
+    A node is scored by its own text and by the relevance of its neighbours' texts to the question. The weights of neighbours are
+    trained on questions with known answers (``graph-retrievers fit lesegr``); without a checkpoint neighbours are ignored, and
+    the score is the product of the sparse and the dense score. Each hit has the neighbours that gave it context
     (``Hit.context``), and :func:`graph_retrievers.hits.Hits.to_context` prints them.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors and BM25.
+        Needs vectors and BM25.
     checkpoint : str or Path, optional
-        Folder written by ``graph-retrievers fit lesegr``. It is refused if the vectors of the index are not of the model that it
-        was trained with.
+        Folder written by ``graph-retrievers fit lesegr``. It is refused if the vectors of the index come from another model than in
+        its training.
     model : LeSeGRModel or mapping, optional
-        In place of a checkpoint. A mapping has keywords of a :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`, which
-        is untrained then; with a checkpoint, they, `hops` and `direction` have to be those that it was trained with.
+        Used instead of a checkpoint. A mapping has keywords of an untrained
+        :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`; with a checkpoint, these, `hops` and `direction` must be
+        those with which it was trained.
     candidates : int, default 100
-        Nodes of hybrid search (vector search without BM25) that the neighbourhoods are made of.
+        Nodes of hybrid search (vector search without BM25) whose neighbourhoods are used.
     hops : int or None, default 1
     sparse : str, default "bm25"
     direction : {"both", "in"}, default "both"
     context : int or None, default 4
         Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
-        :class:`~graph_retrievers.systems.lesegr.search.LexicalSemanticSearch`. A checkpoint brings its own first three.
+        :class:`~graph_retrievers.systems.lesegr.search.LexicalSemanticSearch`. A checkpoint has its own values for the first
+        three.
     fuse : bool, optional
-        As for :class:`~graph_retrievers.PPR`, but by default only if nothing is trained.
+        As for :class:`~graph_retrievers.PPR`, but by default only without a trained model.
     first : Operator, optional
-        Finds the candidates in its place.
+        Finds the candidates instead of hybrid search.
     **options
         Keywords of :class:`Retriever`.
 
@@ -167,16 +169,16 @@ def fit_lesegr(
     published: bool = False,
     **model: Any,
 ) -> dict[str, Any]:
-    """Train LeSeGR on a dataset and write it as a checkpoint; a run that was stopped goes on from its last epoch.
+    """Train LeSeGR on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
     dataset : Dataset
-        Its queries of the splits "train" and "dev" are read; InvalidArgumentError says if one has none.
+        Its queries of the splits "train" and "dev" are used; InvalidArgumentError if a split has none.
     index : GraphIndex
         Of the dataset's graph.
     folder : str or Path
-        For the checkpoint, and for the state of a training that is under way.
+        For the checkpoint, and for the state of an unfinished training.
     seed : int, default 0
     show_progress : bool, default False
     hops, sparse, direction, candidates
@@ -184,8 +186,7 @@ def fit_lesegr(
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr_model`.
     published : bool, default False
-        Whether the settings of :attr:`LeSeGR.PUBLISHED` take the place of `hops`, `direction` and of keywords of the model that are
-        not given.
+        Whether the settings of :attr:`LeSeGR.PUBLISHED` replace `hops`, `direction` and keywords of the model that are not given.
     **model
         Keywords of :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.
 

@@ -1,4 +1,4 @@
-"""Lexical-semantic graph retrieval, O_gm: nodes by representations that entangle their own signals and their neighbours'."""
+"""Lexical-semantic graph retrieval, O_gm: nodes by representations that combine their own and their neighbours' signals."""
 
 from __future__ import annotations
 
@@ -47,39 +47,39 @@ class LexicalSemanticSearch(Operator):
     model : LeSeGRModel
         Trained by ``graph-retrievers fit lesegr``, or untrained: a product of the sparse and the dense score.
     hops : int or None, default 1
-        Messages pass in the nodes of the ranking before and all nodes at most so many edges away; all of them are ranked. None:
-        in the whole graph, as published, whatever the ranking before.
+        Messages pass between the nodes of the previous ranking and all nodes at most this many edges away; all of these are
+        ranked. None: in the whole graph, as published, independent of the previous ranking.
     sparse : str, default "bm25"
         Signal of the index that gives :math:`\delta`: BM25, or a sparse encoder.
     direction : {"both", "in"}, default "both"
         N(i): all neighbours, or those with an edge to i. In a contextual citation graph edges lead from the context to its
-        reader, so that ``"in"`` is the paper's.
+        reader, so ``"in"`` is the paper's direction.
     context : int or None, default 4
-        Neighbours of each node that are kept as its context, those whose messages weigh most (see ``Hit.context``); None for all.
+        Neighbours of each node to keep as its context, those whose messages weigh most (see ``Hit.context``); None for all.
     k : int, optional
-        Nodes to keep; all that are scored by default.
+        Nodes to keep; by default all scored nodes.
 
     Raises
     ------
     MissingSignalError
-        If the index has no such signal, or no vectors that can be read.
+        If the index has no such signal, or no readable vectors.
     DimensionMismatchError
-        If the vectors have another width than the model.
+        If the width of the vectors differs from that of the model.
 
     Notes
     -----
-    With `hops` not below the number of layers the scores of the nodes of the ranking before are those of the whole graph. What
-    a traversal filter excludes sends and hears no messages, and moves no other score by its words or its edges; only the word
-    statistics of BM25 are those of all nodes. If it is in the ranking before, it keeps the product of its own two signals, and its
-    neighbours are not ranked for its sake.
+    If `hops` is at least the number of layers, the scores of the nodes of the previous ranking are those of the whole graph.
+    Nodes that a traversal filter excludes send and receive no messages, and influence no other score by their words or edges;
+    only the word statistics of BM25 are those of all nodes. If such a node is in the previous ranking, it keeps the product of
+    its own two signals, and its neighbours are not added.
 
-    :math:`\delta` is divided by the largest sparse score of the query, which changes no order where the encoder is a sum or a
-    mean. For a query that shares no word with any node :math:`\delta` is 1, and a note says so. Dense signals do not depend
-    on the query and are computed once for an index.
+    :math:`\delta` is divided by the largest sparse score of the query, which changes no order if the encoder is a sum or a mean.
+    For a query that shares no word with any node, :math:`\delta` is 1, and a note says so. Dense signals do not depend on the
+    query and are computed once for an index.
 
     The context of a node are the neighbours that may be returned and whose sparse signal is not 0, in order of
-    :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of node rows. The paper keeps all neighbours of a retrieved
-    chunk, which on hubs are more than a language model reads.
+    :math:`|\delta_{qj} \alpha_{ij}|`, then of :math:`\delta_{qj}`, then of node rows. The paper keeps all neighbours of a
+    retrieved chunk, which for hubs are more than a language model can read.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class LexicalSemanticSearch(Operator):
         return replace(pool, beside={**pool.beside, "context": context}).rescored(scores)
 
     def pool(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the nodes that messages pass between, in no particular order."""
+        """Return the nodes between which messages pass, in no particular order."""
         if self.hops is None:
             rows = np.arange(question.size)
             rows = rows[question.walked(rows)]
@@ -220,7 +220,7 @@ def entangled_scores(
 
 
 def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
-    """Return the vectors of all nodes that a model reads: Tensor, shape [N, d], float32."""
+    """Return the vectors of all nodes for a model: Tensor, shape [N, d], float32."""
     vectors = getattr(index.dense, "vectors", None)
     if not isinstance(vectors, Tensor):
         raise MissingSignalError(f"LeSeGR reads the vectors of nodes, which {type(index.dense).__name__} does not give.")
@@ -234,10 +234,10 @@ def node_vectors(index: GraphIndex, model: LeSeGRModel) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Entangled(Request):
-    """What the network of LeSeGR makes of the nodes, shape [n] and ascending, and the messages between them.
+    """The results of LeSeGR's network for nodes, shape [n] and ascending, and the messages between them.
 
-    The answer is their scores, shape [n], the rows of the neighbours that each hears most of, [n, M] with -1 as pads, and whether
-    no node has a word of the question.
+    The answer is their scores, shape [n], the rows of the neighbours with the largest messages to each, [n, M] with -1 as pads,
+    and whether no node has a word of the question.
     """
 
     reads = "model"

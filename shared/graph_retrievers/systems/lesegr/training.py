@@ -1,4 +1,4 @@
-"""Training LeSeGR: which neighbours to listen to, learnt from questions with relevant nodes (CG-RAG, section 5.1)."""
+"""Training of LeSeGR: weights of neighbours, learnt from questions with relevant nodes (CG-RAG, section 5.1)."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def fit_lesegr_model(
 ) -> History:
     """Train the model of a search in place; at the end it has the weights with the best recall on `dev` (CG-RAG, section 5.1).
 
-    `first` finds the nodes that the neighbourhoods are made of, as it will for the trained model. A step has `batch_size`
-    questions. The measure on `dev` is the recall among the first k, divided by what k places can hold. `resume` and `options` are
+    `first` finds the nodes whose neighbourhoods are used, also later for the trained model. A step has `batch_size` questions.
+    The metric on `dev` is the recall among the first k, divided by the highest that k places allow. `resume` and `options` are
     those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, the weight decay 0.01, and training
-    stops after 12 epochs without a better result, after 40 at most.
+    stops after 12 epochs without a better result, or after 40 epochs.
 
-    The loss is the cross entropy of each relevant node among all nodes that are scored for its question, averaged over the relevant
-    nodes; its negatives are the other nodes of the neighbourhood. Vectors of nodes and queries are not trained, and BM25 is a
-    constant. The paper gives the loss and AdamW, but neither learning rate, batch size, epochs nor negatives.
+    The loss is the cross entropy of each relevant node among all nodes scored for its question, averaged over the relevant nodes;
+    its negatives are the other nodes of the neighbourhood. Vectors of nodes and queries are not trained, and BM25 is a constant.
+    The paper states the loss and AdamW, but not the learning rate, batch size, epochs or negatives.
     """
     positive("k", k)
     model, vectors = search.model, node_vectors(index, search.model)

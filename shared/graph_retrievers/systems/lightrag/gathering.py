@@ -27,9 +27,9 @@ _MOST_RELATED = 1 << 31
 
 
 def chunk_quotas(count: int, most: int = 5) -> list[int]:
-    """Return how many chunks each of `count` items may bring: from `most` for the first down to 1, evenly (LightRAG, "WEIGHT").
+    """Return how many chunks each of `count` items may add: from `most` for the first down to 1, evenly (LightRAG, "WEIGHT").
 
-    Python's rounding: a half goes to the even number.
+    Halves are rounded to the even number, as in Python.
 
     >>> chunk_quotas(3), chunk_quotas(2), chunk_quotas(1)
     ([5, 3, 1], [5, 1], [5])
@@ -38,7 +38,7 @@ def chunk_quotas(count: int, most: int = 5) -> list[int]:
 
 
 def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) -> np.ndarray:
-    """Return which entries of a list come before their texts exceed a number of tokens: bool, shape [K].
+    """Return the entries of a list, from the first, whose texts fit a number of tokens: bool, shape [K].
 
     `rows`, shape [K], are node rows (`of` is "nodes") or relationship rows ("edges"); the texts are those that signals read, and
     their tokens are estimated (:func:`~graph_retrievers.graph.tokens.estimate_tokens`).
@@ -50,9 +50,9 @@ def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) ->
 
 @dataclass(frozen=True, eq=False)
 class Relations(Request):
-    """The relationship rows at nodes, shape [n], whose other ends may be walked to: ``(owner [T], rows [T], far [T])``.
+    """The relationship rows at nodes, shape [n], whose other ends may be visited: ``(owner [T], rows [T], far [T])``.
 
-    `owner` has the place of the node of each, ascending, and `far` its other end.
+    `owner` has the place of each row's node, ascending, and `far` its other end.
     """
 
     reads = "graph"
@@ -77,23 +77,23 @@ class Relations(Request):
 
 
 class RelationGathering(Operator):
-    """The relations of the ranked nodes as facts, those between nodes of many neighbours first.
+    """The relations of the ranked nodes as facts, those between nodes with many neighbours first.
 
-    Relations are relationship rows with a ranked node at one end. Each is taken once, in order of the degrees of its two ends
-    together, then of its weight, largest first; equal ones in the order in which they are first seen: those of the first node, in
+    Relations are relationship rows with a ranked node at one end. Each is used once, ordered by the sum of the degrees of its
+    ends, then by its weight, largest first; equal ones are in the order in which they are first seen: those of the first node, in
     row order, then those of the next.
 
     Parameters
     ----------
     tokens : int, default 8000
-        Budget for the texts of the relations; the rest is cut off.
+        Budget for the texts of the relations; further relations are dropped.
     exclude_types : sequence of str, default ()
         Node types that are not entities: edges at them are not relations, and do not count for degrees.
 
     Notes
     -----
-    The degree of a node is its number of distinct neighbours. The original joins parallel edges to one; here each is a relation.
-    The work is that of reading all edges of the ranked nodes.
+    The degree of a node is its number of distinct neighbours. The original merges parallel edges; here each is a relation. The
+    cost is that of reading all edges of the ranked nodes.
 
     References
     ----------
@@ -146,26 +146,26 @@ class ChunkGathering(Operator):
     Parameters
     ----------
     of : {"entities", "relations"}
-        What chunks are gathered for: the ranked nodes, or the ranking's facts. Chunks of entities are not gathered again for
+        Items whose chunks are gathered: the ranked nodes, or the ranking's facts. Chunks of entities are not gathered again for
         relations.
     pick : {"vector", "weight"}, default "vector"
-        Which chunks are taken. ``"vector"``: of n items with chunks, the ``related * n // 2`` that are most similar to the
-        question. ``"weight"``: an item brings up to its quota of :func:`chunk_quotas`, those of most items first; what quotas leave
-        over goes to the first items that have more.
+        Which chunks to use. ``"vector"``: for n items with chunks, the ``related * n // 2`` most similar to the question.
+        ``"weight"``: an item adds up to its quota of :func:`chunk_quotas`, chunks of most items first; unused quotas go to the
+        first items that have more.
     chunk_types : sequence of str, default ()
-        Node types that are chunks. Those of an entity are its neighbours of these types; those of a relation, which the original
-        reads from where it was extracted, are linked to both of its ends. Without types, every node is its own chunk, and a
-        relation has its two ends.
+        Node types that are chunks. The chunks of an entity are its neighbours of these types; the chunks of a relation are linked
+        to both of its ends (in the original, they are those from which it was extracted). Without types, every node is its own
+        chunk, and the chunks of a relation are its two ends.
     related : int, default 5
-        Chunks for an item.
+        Chunks per item.
     entity_tokens, relation_tokens : int, default 6000 and 8000
-        Budgets for the texts of the entities and of the relations; only those within them bring chunks.
+        Budgets for the texts of the entities and of the relations; only those within the budget add chunks.
 
     Notes
     -----
-    A chunk of several items belongs to the first. As published, entities count for n and for quotas though all of their chunks
-    belong to others, and relations do not. By ``"vector"``, equal cosines go to the lower row. The n-th chunk scores 1 / n.
-    In the taxonomy this is a search of the graph: only edges lead to chunks.
+    A chunk of several items belongs to the first. As published, entities count for n and for quotas even if all of their chunks
+    belong to others; relations do not. With ``"vector"``, ties go to the lower row. The n-th chunk scores 1 / n. In the taxonomy
+    this is graph search, because only edges lead to chunks.
 
     References
     ----------
@@ -200,7 +200,7 @@ class ChunkGathering(Operator):
         self.relation_tokens = positive("relation_tokens", relation_tokens)
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the chunks, each with the trail of the entity that it belongs to, and itself."""
+        """Return the chunks; the trail of each is that of its entity, followed by the chunk."""
         chunk, via = yield from self._picked(question, (yield from self._of_entities(question, found)))
         if self.of == "relations":
             chunk, via = yield from self._picked(question, (yield from self._of_relations(question, found)), chunk)

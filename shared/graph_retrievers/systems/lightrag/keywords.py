@@ -1,4 +1,4 @@
-"""Keywords of a question, by a language model or from the caller, and searches by them."""
+"""Keywords of a question, from a language model or from the caller, and searches by them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Keywords(NamedTuple):
 
 @runtime_checkable
 class KeywordExtractor(Protocol):
-    """What an operator asks of an extractor of keywords."""
+    """Interface of an extractor of keywords."""
 
     def extract(self, questions: Sequence[str]) -> list[Any]:
         """Return a mapping for each question, as :data:`KEYWORDS_SCHEMA` describes it.
@@ -64,10 +64,10 @@ class KeywordExtractor(Protocol):
 
 
 class LanguageModelKeywords:
-    """Keywords by any language model (LightRAG, section 3.2, "dual-level retrieval").
+    """Keywords from any language model (LightRAG, section 3.2, "dual-level retrieval").
 
-    `model` is as of :func:`graph_retrievers.signals.language.as_language_model`; it is asked `attempts` times at most for one
-    question, and `workers` questions at the same time.
+    `model` is as for :func:`graph_retrievers.signals.language.as_language_model`; it is called at most `attempts` times for one
+    question, and for `workers` questions at the same time.
 
     >>> answer = '{"high_level_keywords": ["inventions"], "low_level_keywords": ["Ada Lovelace"]}'
     >>> LanguageModelKeywords(lambda prompt: answer).extract(["What did Ada Lovelace invent?"])[0]["low_level_keywords"]
@@ -86,39 +86,39 @@ class LanguageModelKeywords:
 
 
 def as_extractor(model: Any) -> KeywordExtractor:
-    """Return an object with ``extract`` as it is, and a language model as :class:`LanguageModelKeywords`."""
+    """Return an object with ``extract`` unchanged, and a language model as :class:`LanguageModelKeywords`."""
     return model if isinstance(model, KeywordExtractor) and not isinstance(model, type) else LanguageModelKeywords(model)
 
 
 class KeywordSearch(Composite):
-    """Run a search with keywords in place of the question, and keep what is near enough to them.
+    """Run a search with keywords instead of the question, and keep the results that are similar enough to them.
 
     The keywords of a level are joined with ", " and searched as one text. They are the input ``keywords``, a mapping with
-    ``high_level_keywords`` and ``low_level_keywords`` (one may be missing); else what `extractor` finds; else the question itself
-    stands for both levels. It does so too, with a note, where the extractor fails.
+    ``high_level_keywords`` and ``low_level_keywords`` (one may be missing); else those that `extractor` finds; else the question
+    itself is used for both levels, also, with a note, if the extractor fails.
 
     Parameters
     ----------
     operator : Operator
-        The search, such as ``VectorSearch(40, returned=False)`` or ``FactSearch(40)``. What it finds is where a traversal starts:
-        the filter for the start holds, that of the result does not.
+        The search, such as ``VectorSearch(40, returned=False)`` or ``FactSearch(40)``. A traversal starts at its results, so the
+        seed filter applies to them, and the filter of results does not.
     level : {"low", "high", None}
         Which keywords; None searches by the question.
     extractor : object, optional
         See :func:`as_extractor`.
     alone : bool, default True
-        Whether the question stands for a level without keywords. If False, a question that has keywords of the other level only is
+        Whether the question is used for a level without keywords. If False, a question with keywords of only the other level is
         not searched.
     threshold : float, default 0.2
-        Cosine that a node, or an edge, must exceed. Not asked of searches by words.
+        Cosine that a node, or an edge, must exceed. Not applied to searches by words.
     exclude_types : sequence of str, default ()
-        Node types that are not found, nor edges at them.
+        Node types that are excluded, together with their edges.
 
     References
     ----------
     Guo et al., "LightRAG: Simple and Fast Retrieval-Augmented Generation", EMNLP Findings 2025, and its code, ``operate.py``.
     There, a question of 50 characters or more without keywords gets no answer, and one without low-level keywords is searched by
-    the high-level ones although local search was asked for.
+    the high-level ones even if local search was requested.
 
     Examples
     --------
@@ -150,15 +150,15 @@ class KeywordSearch(Composite):
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The keywords, where a level is searched."""
+        """The keywords, if a level is searched."""
         return ("keywords",) if self.level else ()
 
     def formula(self) -> str:
-        """Return that of the search."""
+        """Return the formula of the search."""
         return self.operators[0].formula()
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return what the search finds by the keywords; what came before is not read."""
+        """Return the results of the search by the keywords; earlier results are not read."""
         text: str | None = question.text
         if self.level is not None:
             words, notes = yield Extraction(self.extractor)
@@ -208,7 +208,7 @@ class Extraction(Request):
     extractor: KeywordExtractor | None
 
     def key(self) -> tuple[Any, ...]:
-        """Return the extractor, which is asked for all questions at once."""
+        """Return the extractor, which is called for all questions at once."""
         return Extraction, id(self.extractor)
 
     @classmethod

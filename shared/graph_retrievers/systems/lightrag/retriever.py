@@ -1,4 +1,4 @@
-"""LightRAG: entities and relations by two levels of keywords, and the chunks that they lead to."""
+"""LightRAG: entities and relations by two levels of keywords, and their chunks."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ class LightRAG(Retriever):
 
     .. math:: O_{vs} \to O_{gs}
 
-    ``"local"`` searches entities, in order of similarity, and takes their relations, those between nodes of many neighbours first.
-    ``"global"`` searches relations and takes the nodes they join, in the order of the relations, source before target.
-    ``"hybrid"`` does both and takes entities and relations in turns, local ones first. ``"mix"`` adds a search of the chunks by the
-    question itself.
+    ``"local"`` searches entities, in order of similarity, and uses their relations, those between nodes with many neighbours
+    first. ``"global"`` searches relations and uses the nodes that they join, in the order of the relations, source before target.
+    ``"hybrid"`` does both and alternates between the two, local entities and relations first. ``"mix"`` adds a search of the
+    chunks by the question itself.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors. Relations are searched by the signal ``"edge_dense"``, or else ``"edge_bm25"``
+        Needs vectors. Relations are searched by the signal ``"edge_dense"``, or else ``"edge_bm25"``
         (``GraphIndex.from_graph(..., edge_signals=True)``).
     mode : {"local", "global", "hybrid", "mix"}, optional
-        By default ``"local"`` on an index whose relations cannot be searched; else ``"mix"``, the authors' default, where there are
-        passages, and ``"hybrid"`` in a knowledge graph without, which are the same there.
+        By default ``"local"`` on an index whose relations cannot be searched; else ``"mix"``, the authors' default, if there are
+        passages, and the equivalent ``"hybrid"`` in a knowledge graph without passages.
     language_model : object, optional
         Finds the keywords of a question (see :func:`graph_retrievers.signals.language.as_language_model`), or an object with
         ``extract(questions)`` (see :class:`~graph_retrievers.systems.lightrag.keywords.KeywordExtractor`).
     top_k : int, default 40
-        Entities, and relations, that are searched.
+        Numbers of entities and of relations to search.
     chunk_top_k : int, default 20
-        Chunks that ``"mix"`` searches.
+        Number of chunks that ``"mix"`` searches.
     related_chunks : int, default 5
         See :class:`~graph_retrievers.systems.lightrag.gathering.ChunkGathering`.
     chunk_pick : {"vector", "weight"}, optional
-        Which chunks of entities and relations are taken, see there: by default ``"vector"`` where there are passages, and
-        ``"weight"`` among the entities of a knowledge graph without, which then keep their order.
+        Which chunks of entities and relations to use, see there: by default ``"vector"`` if there are passages, and ``"weight"``
+        in a knowledge graph without passages, whose entities then keep their order.
     threshold : float, default 0.2
         Cosine that entities, relations and chunks of a search must exceed.
     entity_tokens, relation_tokens : int, default 6000 and 8000
         Budgets for the texts of entities and relations.
     facts : bool, default False
-        Whether the relations are hits of their own, of kind "fact", behind the k nodes.
+        Whether the relations are additional hits, of kind "fact", after the k nodes.
     passage_type : str, default "passage"
-        Node type of chunks, as :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder` names it. In a graph where
-        no node, or every node, is of this type, each node is an entity and its own chunk.
+        Node type of chunks, as in :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder`. If no node, or every
+        node, has this type, each node is an entity and its own chunk.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, as for :class:`~graph_retrievers.MMR`. By default over passages, whose
-        neighbours by edges are less to the point than what search finds next; entities of a knowledge graph are ranked alone.
+        Whether to fuse the ranking with a search, as for :class:`~graph_retrievers.MMR`. By default over passages, whose
+        neighbours are less relevant than the next results of a search, and not over entities of a knowledge graph.
     **options
         Keywords of :class:`Retriever`.
 
@@ -81,15 +81,16 @@ class LightRAG(Retriever):
 
     Notes
     -----
-    One ranking: the chunks of the search, of entities and of relations, in turns, then the entities, in turns.
-    ``types=["passage"]`` leaves only passages. ``retrieve`` takes ``keywords={"high_level_keywords": [...], "low_level_keywords":
-    [...]}``; without them and without a language model, the question stands for both levels.
+    There is one ranking: the chunks of the search, of entities and of relations alternate, then the entities alternate.
+    ``types=["passage"]`` keeps only passages. ``retrieve`` takes
+    ``keywords={"high_level_keywords": [...], "low_level_keywords": [...]}``; without them and without a language model, the
+    question is used for both levels.
 
-    Departures from the published code: the chunks of a relation are the passages linked to both of its ends, as edges do not say
-    which text they are from; parallel edges are relations of their own; an edge without a text is searched as "source relation
-    target"; the ends of a relation come source before target, where the original stores them in alphabetical order; a question
-    without keywords is searched itself, whatever its length; a mode for one level does not turn into another when that level has no
-    keywords; tokens are estimated, and there is no budget for the whole prompt, since k limits the hits.
+    Departures from the published code: the chunks of a relation are the passages linked to both of its ends, because edges do not
+    record their text; parallel edges are separate relations; an edge without a text is searched as "source relation target"; the
+    source of a relation comes before its target, while the original stores them in alphabetical order; a question without
+    keywords is searched itself, whatever its length; a mode for one level does not switch to another when that level has no
+    keywords; tokens are estimated, and there is no budget for the whole prompt, because k limits the hits.
 
     References
     ----------

@@ -15,16 +15,16 @@ __all__ = ["LinearRAG"]
 
 
 class LinearRAG(Retriever):
-    r"""Passages by the entities that a question leads to, sentence by sentence, and a walk among entities and passages.
+    r"""Passages by entities reached from the question sentence by sentence, and a walk among entities and passages.
 
     .. math:: O_{vgs}
 
-    It reads the titles and texts of passages, their sentences and the names in them; edges are not needed, nor a language model.
+    It reads the titles and texts of passages, their sentences and the names in them; it needs neither edges nor a language model.
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors, and an embedding model for names and sentences.
+        Needs vectors, and an embedding model for names and sentences.
     extractor : object, optional
     threshold : float, default 0.4
     iterations : int, default 4
@@ -32,10 +32,10 @@ class LinearRAG(Retriever):
     similarity_weight : float, default 1
     passage_weight : float, default 0.05
     passage_type : str, default "passage"
-        See :class:`~graph_retrievers.operators.TriGraphSearch`, which says too where it departs from the paper.
+        See :class:`~graph_retrievers.operators.TriGraphSearch`, which also describes the departures from the paper.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search, as for :class:`~graph_retrievers.MMR`. By default over passages: many
-        questions hold no name that tells them apart.
+        Whether to fuse the ranking with a search, as for :class:`~graph_retrievers.MMR`. By default over passages, because many
+        questions contain no name that distinguishes them.
     **options
         Keywords of :class:`Retriever`.
 

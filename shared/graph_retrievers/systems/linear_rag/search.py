@@ -1,4 +1,4 @@
-"""Passages by the entities that a question leads to, sentence by sentence: LinearRAG, O_vgs."""
+"""Passages by entities reached from a question sentence by sentence: LinearRAG, O_vgs."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _NO_NAMES = "no names were found in the texts: vector search alone (capitals tel
 
 
 class Activated(NamedTuple):
-    """The E entities of a tri-graph as a question activates them; each shape [E], the last three int64.
+    """The activation of the E entities of a tri-graph by a question; each of shape [E], the last three int64.
 
-    `scores` is the activation a, 0 for entities that are not active. `levels` is 1 for entities of the question, and one more with
-    each sentence on the way; 0 for those that are not active. `sentences` and `before` are the sentence that first activated each,
-    and the entity that led to it; -1 for entities of the question, and others.
+    `scores` is the activation a, 0 for entities that are not active. `levels` is 1 for entities of the question, plus one for
+    each sentence on the way; 0 for entities that are not active. `sentences` and `before` are the sentence that first activated
+    each entity, and the entity that led to it; -1 for entities of the question and inactive ones.
     """
 
     scores: np.ndarray
@@ -67,7 +67,7 @@ class EntityMatches(Request):
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, EntityMatches]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Find the names of all questions, and match those that no entity has by their vectors, in one search."""
+        """Find the names of all questions; names that no entity has are matched by their vectors, in one search."""
         queries, tri, extractor = backend.queries, asked[0][1].tri, asked[0][1].extractor
         given = named_entities(queries.input("entities"), queries.texts)
         told = extractor.names([queries.texts[place] for place, _ in asked])
@@ -102,7 +102,7 @@ class SentenceSimilarity(Request):
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, SentenceSimilarity]]) -> list[np.ndarray]:
-        """Compare all pairs of a question and a sentence."""
+        """Return the cosines of all pairs of a question and a sentence."""
         queries = backend.queries
         table = _vectors(queries, asked[0][1].tri, "sentences").vectors
         vectors = normalize(queries.vectors.double(), dim=1)
@@ -113,39 +113,39 @@ class SentenceSimilarity(Request):
 
 
 class TriGraphSearch(Operator):
-    r"""Rank passages by the entities that a question leads to, sentence by sentence, and a walk that restarts at them.
+    r"""Rank passages by entities reached from the question sentence by sentence, and a walk that restarts at them.
 
-    The tri-graph has the passages, their sentences and the entities named in them, and no relation: an entity is joined to the
+    The tri-graph has the passages, their sentences and the entities named in them, and no relations: an entity is joined to the
     sentences that mention it (the matrix M of the paper) and to the passages that contain it (C).
 
-    Stage 1, local semantic bridging. Each name in the question activates the entity of the most similar name by their cosine;
-    then activation goes from entities to the sentences that mention them, and from there to the other entities of these
+    Stage 1, local semantic bridging. Each name in the question activates the entity with the most similar name, by their cosine.
+    Activation then spreads from entities to the sentences that mention them, and from there to the other entities of these
     sentences, by the cosine :math:`\sigma_s` of sentence and question:
 
     .. math:: a_e \leftarrow \max\Bigl(a_e, \max_{s \ni e} \sigma_s \max_{e' \in s} a_{e'}\Bigr)
 
-    An entity that is not active becomes so above the threshold; the rounds end when none does.
+    An inactive entity becomes active above the threshold; the rounds end when none does.
 
     Stage 2, global importance aggregation. A walk among passages and entities restarts at active entities, in proportion to a,
     and at passages, in proportion to
 
     .. math:: b_p = W \Bigl(\lambda \cos(q, p) + \ln\Bigl(1 + \sum_{e \in p} \frac{a_e \ln(1 + N_{ep})}{L_e}\Bigr)\Bigr)
 
-    with :math:`N_{ep}` the number of times that p names e, and :math:`L_e` the round in which e became active, 1 for those of the
-    question.
+    with :math:`N_{ep}` the number of times that p names e, and :math:`L_e` the round in which e became active, 1 for entities of
+    the question.
 
     Parameters
     ----------
     k : int, optional
-        Passages to keep; by default as many as the hits requested, at least 100.
+        Passages to keep; by default the number of requested hits, at least 100.
     extractor : object, optional
-        What finds names, in texts and questions; by default capitals do
-        (:func:`~graph_retrievers.signals.entities.as_entity_extractor`). ``retrieve(..., entities=[...])`` gives those of a
+        Finds names in texts and questions; by default by their capitals
+        (:func:`~graph_retrievers.signals.entities.as_entity_extractor`). ``retrieve(..., entities=[...])`` passes those of a
         question.
     threshold : float, default 0.4
-        The activation that a further entity must exceed (the delta of the paper).
+        The activation that a new entity must exceed (the delta of the paper).
     iterations : int, default 4
-        Most rounds of stage 1.
+        Maximum number of rounds of stage 1.
     damping : float, default 0.5
         Probability of following an edge; the paper has 0.85.
     similarity_weight : float, default 1
@@ -153,28 +153,27 @@ class TriGraphSearch(Operator):
     passage_weight : float, default 0.05
         The W of the equation.
     passage_type : str, default "passage"
-        Node type of passages; where no node has it, all nodes with a text are passages.
+        Node type of passages; if no node has it, all nodes with a text are passages.
 
     Notes
     -----
-    A hit's path leads, from passage to passage, through the sentences that activated its strongest entity; names stand in the place
-    of relations: ``0 -["Ada Holm"]- 1``. A question that names nothing is answered by vector search,
-    and a note says so.
+    A hit's path leads from passage to passage through the sentences that activated its strongest entity; names replace relations:
+    ``0 -["Ada Holm"]- 1``. A question without names is answered by vector search, and a note says so.
 
-    Sentences and names are found and embedded when the first question comes, and kept with the graph: for 15,000 paragraphs
-    84,000 names and 39,000 sentences, which takes minutes on a CPU. Without an embedding model, only equal names match, and a
-    sentence has the cosine of its passage.
+    Sentences and names are found and embedded at the first question, and kept with the graph: for 15,000 paragraphs 84,000 names
+    and 39,000 sentences, which takes minutes on a CPU. Without an embedding model, only equal names match, and a sentence has the
+    cosine of its passage.
 
-    Departures. The paper adds up what reaches a sentence and an entity, :math:`\max(M^T(\sigma \odot M a), a)`: there the
-    activation grows with the number of mentions, past every threshold, and a place that is named everywhere is activated most. Here
-    the best counts, at both steps. An entity that stage 1 reaches twice keeps its first L. Negative cosines count as 0. By default,
-    names are told by capitals; the paper uses spaCy's transformer, for which there is
-    :class:`~graph_retrievers.signals.entities.SpacyEntities`. Equal names, case and a leading article aside, match with 1.
+    Departures. The paper adds up all activation of a sentence and an entity, :math:`\max(M^T(\sigma \odot M a), a)`: the
+    activation then grows with the number of mentions, above every threshold, and a place that is named everywhere is activated
+    most. Here only the largest counts, at both steps. An entity that stage 1 reaches twice keeps its first L. Negative cosines
+    count as 0. By default, names are recognised by capitals; the paper uses spaCy's transformer, available as
+    :class:`~graph_retrievers.signals.entities.SpacyEntities`. Equal names, ignoring case and a leading article, match with 1.
 
     References
     ----------
-    Zhuang et al., "LinearRAG: Linear Graph Retrieval Augmented Generation on Large-scale Corpora", ICLR 2026, sections 3.1 and 3.2.
-    Written from its equations as descriptions of the paper quote them, not from its code.
+    Zhuang et al., "LinearRAG: Linear Graph Retrieval Augmented Generation on Large-scale Corpora", ICLR 2026, sections 3.1 and
+    3.2. Implemented from its equations as quoted in descriptions of the paper, not from its code.
 
     Examples
     --------
@@ -214,7 +213,7 @@ class TriGraphSearch(Operator):
         self.passage_weight, self.passage_type = float(passage_weight), passage_type
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return passages by their share of the walk; what came before is not read."""
+        """Return passages by their share of the walk; earlier results are not read."""
         queries = question.queries
         tri = tri_graph(queries.index.graph, self.extractor, self.passage_type)
         keep = min(self.k or max(question.k, 100), question.size)

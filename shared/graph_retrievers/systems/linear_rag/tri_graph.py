@@ -21,14 +21,14 @@ __all__ = ["TriGraph", "tri_graph"]
 
 @dataclass(frozen=True, eq=False)
 class TriGraph:
-    """The tri-graph of P passages, S sentences and E entities; :func:`tri_graph` makes it.
+    """The tri-graph of P passages, S sentences and E entities; created by :func:`tri_graph`.
 
-    A sentence that mentions fewer than two entities leads from none to another, and is left out. `passages`, shape [N], bool, says
-    which nodes are passages. `names` has the first spelling of each entity, `number` its number by its key
-    (:func:`~graph_retrievers.signals.entities.entity_key`), and `home`, shape [S], the row of the passage that each sentence is of.
+    A sentence that mentions fewer than two entities connects none, and is left out. `passages`, shape [N], bool, says which nodes
+    are passages. `names` has the first spelling of each entity, `number` its number by its key
+    (:func:`~graph_retrievers.signals.entities.entity_key`), and `home`, shape [S], the row of the passage of each sentence.
     `mentioned` and `mentions` are the mention matrix M as lists: the entities of each sentence, and the sentences of each entity,
-    each as ``indptr`` and what it points into. `holds`, `held` and `counts`, shape [C], are the contain matrix C: rows of passages,
-    entities that they contain, and how often, ordered by passage. All numbers are int64.
+    each as ``indptr`` and the array into which it points. `holds`, `held` and `counts`, shape [C], are the contain matrix C: rows
+    of passages, entities that they contain, and how often, ordered by passage. All numbers are int64.
     """
 
     passages: Tensor
@@ -53,7 +53,7 @@ class TriGraph:
         return owner, self.mentions[1][entry]
 
     def walk(self, allowed: Tensor | None) -> TransitionGraph:
-        """Return the graph of passages and entities, whose nodes are the rows of the graph and behind them the entities."""
+        """Return the graph of passages and entities, whose nodes are the rows of the graph, followed by the entities."""
         size, device = len(self.passages), self.passages.device
         near, far = torch.from_numpy(self.holds).to(device), torch.from_numpy(self.held).to(device) + size
         weights = torch.ones(len(near), dtype=torch.float64, device=device)
@@ -62,11 +62,11 @@ class TriGraph:
 
 
 def tri_graph(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> TriGraph:
-    """Return the tri-graph of the texts of a graph; made once for a graph and an extractor.
+    """Return the tri-graph of the texts of a graph; computed once for a graph and an extractor.
 
-    Passages are the nodes of the type, or all nodes with a text if no node is of it. An entity is in each sentence of a
-    passage that holds its name, as the extractor found it anywhere in this passage. The title of a passage is an entity too, and in
-    all of its sentences, since they are about it; a sentence without this name begins with the title when it is embedded.
+    Passages are the nodes of the type, or all nodes with a text if no node has it. An entity is in each sentence of a passage
+    that contains its name, if the extractor found the name anywhere in this passage. The title of a passage is an entity too, and
+    in all of its sentences, because they are about it; a sentence without this name is embedded with the title in front.
     """
     return graph.cache.get(("tri-graph", extractor, passage_type), lambda: _made(graph, extractor, passage_type))
 

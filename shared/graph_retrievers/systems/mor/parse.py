@@ -1,4 +1,4 @@
-"""Reading plans (MoR, section 3.1.2): what the published planners write, and a JSON form of our own."""
+"""Reading plans (MoR, section 3.1.2): the output of the published planners, and our own JSON form."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ PLAN_SCHEMA: dict[str, Any] = {
 
 
 def read_plan(plan: Any) -> PlanningGraph:
-    """Return a plan in any of the forms that planners and callers use, as written; InvalidPlanError if it is none or too large.
+    """Read a plan in any of the forms that planners and callers use; InvalidPlanError if it is not a plan or too large.
 
-    `plan` is a planning graph; a mapping of the form :data:`PLAN_SCHEMA`; a list of steps (one path) or of such lists, a step being
-    a mapping with ``type`` and optionally ``relation`` and ``restriction`` (text or list of texts); a mapping with ``Metapath`` and
-    ``Restriction`` as MoR's planners write it, the metapath either types joined by ``->`` and ``<-`` or a list of ``[type,
-    relation, type, ...]``; or any of these as text, JSON or Python literal, with words around it or not.
+    `plan` is a planning graph; a mapping of the form :data:`PLAN_SCHEMA`; a list of steps (one path) or of such lists, where a
+    step is a mapping with ``type`` and optionally ``relation`` and ``restriction`` (text or list of texts); a mapping with
+    ``Metapath`` and ``Restriction`` as written by MoR's planners, where the metapath is either types joined by ``->`` and ``<-``
+    or a list of ``[type, relation, type, ...]``; or any of these as text, JSON or a Python literal, possibly with words around
+    it.
 
     Text is read as a literal and never evaluated. Departures from MoR's published parser: apostrophes inside quoted phrases are
-    mended where the literal breaks, instead of spelling contractions out first, which alters phrases ("U-shaped" became
-    "YOU-shaped"); a text that cannot be read is an error here, which MoR turns into text retrieval, and an empty plan there, which
-    has the same effect.
+    repaired where the literal breaks, instead of first expanding contractions, which alters phrases ("U-shaped" became
+    "YOU-shaped"); a text that cannot be read is an error here, which MoR turns into text retrieval, and an empty plan there, with
+    the same effect.
 
     >>> print(read_plan({"Metapath": "person -> movie <- genre", "Restriction": {"person": ["Ada"], "genre": ["drama"]}}))
     person<Ada> - movie & genre<drama> - movie
@@ -79,10 +80,10 @@ def _read(plan: Any) -> PlanningGraph:
 
 
 def parse_metapath(metapath: str) -> list[list[str]] | None:
-    """Return the routes of a metapath text: runs of one direction, each turned to end where they meet.
+    """Return the routes of a metapath text: runs of one direction, each oriented to end where they meet.
 
-    Where directions turn, both runs share the node between them, as in the published code. None stands for a text with a word
-    in the place of an arrow.
+    Where the direction changes, both runs share the node between them, as in the published code. None is returned for a text with
+    a word instead of an arrow.
 
     Examples
     --------

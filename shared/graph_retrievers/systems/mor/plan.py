@@ -19,9 +19,9 @@ MAX_PATHS, MAX_STEPS = 16, 8
 
 @dataclass(frozen=True)
 class PathStep:
-    """One node of a reasoning path: its type, and phrases of the question that it must fit.
+    """One node of a reasoning path: its type, and phrases of the question that it must match.
 
-    `relation` is that of the edge from the step before, in either direction; None for the first step, and for any relation.
+    `relation` is that of the edge from the previous step, in either direction; None for the first step, and for any relation.
     """
 
     type: str
@@ -36,7 +36,7 @@ class PathStep:
 
 @dataclass(frozen=True)
 class ReasoningPath:
-    """Steps from the nodes where a search starts to the nodes asked for."""
+    """Steps from the nodes where a search starts to the requested nodes."""
 
     steps: tuple[PathStep, ...]
 
@@ -53,7 +53,7 @@ class ReasoningPath:
 
 @dataclass(frozen=True)
 class PlanningGraph:
-    """A plan: reasoning paths that all lead to the nodes asked for (MoR, section 3.1.1).
+    """A plan: reasoning paths that all lead to the requested nodes (MoR, section 3.1.1).
 
     Examples
     --------
@@ -87,7 +87,7 @@ class GraphSchema:
     Parameters
     ----------
     triples : iterable of (type, relation, type)
-        Edges as the graph has them; a relation can be walked in either direction.
+        Edges as in the graph; a relation can be followed in either direction.
     types : iterable of str, optional
         Node types; those of the triples are added.
     targets : iterable of str, optional
@@ -141,11 +141,11 @@ def _triples(graph: CorpusGraph) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True)
 class PlanCheck:
-    """What :func:`check_plan` says about a plan.
+    """The result of :func:`check_plan` for a plan.
 
-    `plan` has the paths that can be walked; without any, text retrieval takes place. `reason` is "" if there is one, else
-    "empty", "single node", "invalid" or "no start restriction". `dropped` counts paths that do not fit the schema, `skipped`
-    those without a restriction at their start; `note` says the same for a person to read, "" if every path can be walked.
+    `plan` has the paths that can be followed; if there are none, text retrieval is used. `reason` is "" if there is a path, else
+    "empty", "single node", "invalid" or "no start restriction". `dropped` counts paths that do not match the schema, `skipped`
+    those without a restriction at their start; `note` says the same as a message, "" if every path can be followed.
     """
 
     plan: PlanningGraph
@@ -156,12 +156,12 @@ class PlanCheck:
 
 
 def check_plan(plan: PlanningGraph, schema: GraphSchema, last_steps: int | None = None) -> PlanCheck:
-    """Apply the validity rules to a plan (MoR, section 4.1, and its published code); faults are in the note, and nothing is raised.
+    """Apply the validity rules to a plan (MoR, section 4.1, and its published code); errors are in the note, and nothing is raised.
 
-    In order: a plan without a path is empty; one path of one node has no step to take; a path is dropped if it does not end in a
-    target type, has an unknown type, or takes a step that the schema does not have; a path is skipped if its first node has no
-    restriction, because the search would have no start. `last_steps` keeps so many steps at the end of each path, as the published
-    code does (3) for two of its graphs; all by default.
+    In order: a plan without a path is empty; a single path of one node has no step to take; a path is dropped if it does not end
+    in a target type, has an unknown type, or takes a step that the schema does not have; a path is skipped if its first node has
+    no restriction, because the search would have no start. `last_steps` is the number of steps to keep at the end of each path (3
+    in the published code for two of its graphs); all by default.
 
     >>> from graph_retrievers.systems.mor import read_plan
     >>> schema = GraphSchema([("movie", "directed_by", "person")])

@@ -55,7 +55,7 @@ either direction. Leave the relation out if any will do.
 
 @runtime_checkable
 class Planner(Protocol):
-    """What a retriever asks of a planner."""
+    """Interface of a planner."""
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
         """Return a plan for each question, in any form that :func:`~graph_retrievers.systems.mor.parse.read_plan` reads.
@@ -65,7 +65,7 @@ class Planner(Protocol):
 
 
 def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple[str, Any]] = EXAMPLES) -> str:
-    """Return a prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question."""
+    """Return the prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question."""
     lines = schema.describe().split("\n")
     if len(lines) > _SCHEMA_LINES:
         lines[_SCHEMA_LINES:] = [f"({len(lines) - _SCHEMA_LINES} more)"]
@@ -76,7 +76,7 @@ def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple
 
 
 class LanguageModelPlanner:
-    """Plans by any language model, as JSON that fits :data:`~graph_retrievers.systems.mor.parse.PLAN_SCHEMA`.
+    """Plans from any language model, as JSON that matches :data:`~graph_retrievers.systems.mor.parse.PLAN_SCHEMA`.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class LanguageModelPlanner:
         See :func:`graph_retrievers.signals.language.as_language_model`.
     examples : sequence of (str, plan), default :data:`EXAMPLES`
     attempts : int, default 3
-        Times to ask for one plan.
+        Maximum number of calls for one plan.
     workers : int, default 4
-        Questions that are asked at the same time.
+        Number of concurrent questions.
 
     Examples
     --------
@@ -111,21 +111,21 @@ class LanguageModelPlanner:
 
 
 class CausalPlanner:
-    """Plans by a local Hugging Face causal language model, such as the paper's fine-tuned Llama.
+    """Plans from a local Hugging Face causal language model, such as the paper's fine-tuned Llama.
 
     Parameters
     ----------
     model : str or Path
-        Name on a hub, or a folder. It is loaded with the first question.
+        Name on a hub, or a folder. It is loaded at the first question.
     examples : sequence of (str, plan), optional
-        For a model that was not fine-tuned: the prompt of :func:`planning_prompt` with these examples. By default the question
-        alone is the prompt, for a model that was.
+        For a model that is not fine-tuned: the prompt of :func:`planning_prompt` with these examples. By default only the
+        question is the prompt, for a fine-tuned model.
     max_new_tokens : int, default 128
-        Of the plan, as published.
+        Maximum length of the plan, as published.
     batch_size : int, default 8
-        Questions at a time.
+        Questions per batch.
     device : str or torch.device, optional
-        Where the model runs; the CPU by default.
+        Device of the model; the CPU by default.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Trajectory reranker, O_gm: candidates scored by how the traversal reached them (MoR, section 3.3 and appendix B.2)."""
+"""Trajectory reranker, O_gm: score candidates by how the traversal reached them (MoR, section 3.3 and appendix B.2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEXT, _STRUCTURE, PADDING = 0, 1, 2
 
 @dataclass(frozen=True)
 class Trajectories:
-    """What the reranker reads of the trajectories of K candidates of a question, with L nodes of each, padded at the left."""
+    """The reranker's inputs from the trajectories of K candidates of a question, with L nodes of each, padded on the left."""
 
     text: np.ndarray  # [K, L + 1], textual fingerprint: similarity of each node to the query, and the score of the candidate
     patterns: list[tuple[str, ...]]  # K, structural fingerprint: the types of the nodes
@@ -45,9 +45,9 @@ class TrajectoryScorer(nn.Module):
     .. math:: s = W_2 (W_1 [\mathrm{ReLU}(W_s\,SF); \mathrm{ReLU}(W_t\,TF); \mathrm{ReLU}(E[TI])] + b_1) + b_2
 
     with SF the structural fingerprint as a text vector of `structure_width` numbers, TF the textual fingerprint and TI the
-    traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. As published, the two last layers
-    have no activation between them and the first of them has one output, so that the head is one affine map (the paper says "two
-    fully connected layers"). Parameter names are those of the published weights.
+    traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. As published, the last two
+    layers have no activation between them and the first of them has one output, so the head is a single affine map (the paper
+    says "two fully connected layers"). Parameter names are those of the published weights.
     """
 
     def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:
@@ -62,7 +62,7 @@ class TrajectoryScorer(nn.Module):
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor]) -> TrajectoryScorer:
-        """Return the network of some weights, which give its sizes; InvalidArgumentError for weights of another network."""
+        """Return the network of some weights, which determine its sizes; InvalidArgumentError for weights of another network."""
 
         def make() -> TrajectoryScorer:
             hidden, entries = weights["score_vec_enc.weight"].shape
@@ -75,7 +75,7 @@ class TrajectoryScorer(nn.Module):
         return self.score(torch.relu(self.text_emb_enc(structure)), text, identifier)
 
     def score(self, structure: Tensor, text: Tensor, identifier: Tensor) -> Tensor:
-        """Return :meth:`forward` for a structural fingerprint that is encoded already, shape [..., hidden]."""
+        """Return :meth:`forward` for a structural fingerprint that is already encoded, shape [..., hidden]."""
         symbols = torch.relu(self.symb_enc(identifier)).flatten(-2)
         whole = torch.cat([structure, torch.relu(self.score_vec_enc(text)), symbols], -1)
         return self.fc2(self.fc1(whole)).squeeze(-1)
@@ -93,18 +93,18 @@ class TrajectoryReranker(Operator):
         :func:`~graph_retrievers.signals.embedding.as_embedding`); the index's own by default. The published weights need the
         mean of the last hidden states of bert-base-uncased, 768 wide.
     depth : int, optional
-        Rerank the best this many of each list and drop the rest; all by default.
+        Number of nodes of each list to rerank; the rest is dropped. All by default.
     node_only : bool, default False
-        Read the last node of each trajectory alone (the paper's Table 3).
+        Whether to read only the last node of each trajectory (the paper's Table 3).
     matching : str, optional
         Signal of textual similarity; by default BM25 if the index has it.
 
     Notes
     -----
-    The textual fingerprint is that of the published code: a node that text matching found keeps its similarity to query and
-    restriction, one reached by a step has that to the query alone (the paper's appendix B.2 says query and restriction for
-    all). The identifier depends on the length of the trajectory alone, because only its first node can come from text.
-    Trajectories longer than the network reads are cut at the start.
+    The textual fingerprint is that of the published code: a node found by text matching keeps its similarity to query and
+    restriction, a node reached by a step has its similarity to only the query (the paper's appendix B.2 says query and
+    restriction for all). The identifier depends only on the length of the trajectory, because only its first node can come from
+    text. Trajectories longer than the network reads are cut at the start.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class TrajectoryReranker(Operator):
         return found.rescored((yield TrajectoryScores(self, seen)))
 
     def trajectories(self, question: Question, found: Candidates) -> Search[Trajectories]:
-        """Return the trajectories of candidates, of :class:`MixedTraversal` or another, as the network reads them."""
+        """Return the trajectories of candidates from :class:`MixedTraversal` or another operator, as the network reads them."""
         length, width = self.scorer.length, found.trails.shape[1]
         # One column more, so that the node before the last can be read in every case.
         full = np.pad(found.trails, ((0, 0), (max(length - width, 0) + 1, 0)), constant_values=-1)

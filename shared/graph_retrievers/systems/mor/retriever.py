@@ -27,33 +27,33 @@ class MoR(Retriever):
 
     .. math:: O_{vgs} \to O_{gm}
 
-    A query's plan is the caller's (``retrieve(question, plan=...)``, see :func:`~graph_retrievers.systems.mor.parse.read_plan`
-    for its forms) or the planner's. A plan that cannot be walked gives text retrieval, and the result's notes say why. Each
-    hit's path is its trajectory.
+    A query's plan comes from the caller (``retrieve(question, plan=...)``, see
+    :func:`~graph_retrievers.systems.mor.parse.read_plan` for its forms) or the planner. If a plan cannot be followed, text
+    retrieval is used, and the result's notes say why. Each hit's path is its trajectory.
 
     Parameters
     ----------
     index : GraphIndex
-        With node types; with BM25 or vectors.
+        Needs node types, and BM25 or vectors.
     planner : Planner or callable, optional
-        Makes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`, and
+        Writes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`, and
         :class:`~graph_retrievers.systems.mor.trained.TrainedPlanner`.
     reranker : TrajectoryReranker, optional
         Without one, candidates are ordered by the similarity of their vectors (BM25 without vectors), the paper's ablation.
     checkpoint : str or Path, optional
-        Folder written by ``graph-retrievers fit mor``: its planner and reranker are used if none are given.
+        Folder written by ``graph-retrievers fit mor``; its planner and reranker are used if none are given.
     rerank : bool, default True
-        False leaves the checkpoint's reranker out.
+        Whether to use the checkpoint's reranker.
     seeds, matches, candidates : int, default 5, 10 and 100
-        Nodes each path starts from, text matches in each layer with a restriction (0 for structure alone), and candidates.
+        Nodes at which each path starts, text matches in each layer with a restriction (0 for only structure), and candidates.
     structure : bool, default True
-        False takes no step in the graph, the ablation by text alone.
+        If False, no step is taken in the graph: the ablation with only text.
     fill : bool, optional
-        Whether text fills up the candidates before they are ordered; by default if a reranker or no structure orders them.
-        Otherwise text comes after what the plan found, as the retriever's backfill. The paper always fills, which without a
-        reranker lets similar texts outrank what the plan leads to.
+        Whether text matches fill up the candidates before these are ordered; by default with a reranker or without structure.
+        Otherwise text matches come after the results of the plan, as the retriever's backfill. The paper always fills, but
+        without a reranker similar texts can then outrank the results of the plan.
     traversal : MixedTraversal, optional
-        For its other options; replaces the five above, and the planner.
+        Allows its other options; replaces the five arguments above, and the planner.
     **options
         Keywords of :class:`Retriever`.
 
@@ -128,10 +128,10 @@ def fit_mor(
 ) -> dict[str, Any]:
     """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return how it went, for JSON.
 
-    Arguments are as of :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`, but only queries with plans are read.
-    `node_only` trains the reranker that reads the last node of each trajectory alone (the paper's ablation). The reranker learns
-    from the candidates of the given plans, and from those of text retrieval for the same questions, which it will get if a plan
-    cannot be walked.
+    Arguments are as for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`, but only queries with plans are used.
+    `node_only` trains a reranker that reads only the last node of each trajectory (the paper's ablation). The reranker learns
+    from the candidates of the given plans, and from those of text retrieval for the same questions, which are used if a plan
+    cannot be followed.
     """
     train = [query for query in dataset.queries if query.split == "train" and query.plan]
     dev = [query for query in dataset.queries if query.split == "dev" and query.plan]

@@ -22,7 +22,7 @@ _LONGEST_SPAN, _LONGEST_QUESTION, _PREFIX = 14, 64, 4
 
 
 class Question:
-    """A question as words, in which titles of nodes of a graph are looked for."""
+    """A question as words, in which titles of a graph's nodes are looked up."""
 
     def __init__(self, text: str, graph: CorpusGraph) -> None:
         self.text, self.graph = text, graph
@@ -40,7 +40,7 @@ class Question:
         return self.text[self.words[span[0]][0] : self.words[span[1] - 1][1]]
 
     def find(self, phrase: str) -> Span | None:
-        """Return the first span that is a phrase, upper and lower case alike, or None."""
+        """Return the first span that equals a phrase, ignoring case, or None."""
         wanted = phrase.strip().casefold()
         return next((span for span in self.spans if self.phrase(span).casefold() == wanted), None)
 

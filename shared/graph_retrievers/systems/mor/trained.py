@@ -1,4 +1,4 @@
-"""A small trained planner: the path a question asks for, and the words of the question that name its start."""
+"""A small trained planner: it predicts the path of a question, and the words of the question that name its start."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _LARGEST = 1 << 26
 
 @dataclass
 class PlannerHistory(History):
-    """How the training of a planner went.
+    """The history of a planner's training.
 
-    `classes` counts the distinct plans apart from restrictions, `left_out` the training questions whose plan has no restriction
-    that is a part of the question, or more than one.
+    `classes` counts the distinct plans, ignoring restrictions, and `left_out` the training questions whose plan has no
+    restriction that is part of the question, or more than one.
     """
 
     classes: int = 0
@@ -51,16 +51,16 @@ class TrainedPlanner:
     .. math:: p(c \mid q, s) \propto \exp\Big(\sum_{m \in M(c)} \sum_{f \in \phi(q, s)} w_{f m}\Big)
 
     where :math:`\phi` gives the features of :meth:`graph_retrievers.systems.mor.spans.Question.features`, hashed into `buckets`,
-    and M the parts of a plan: itself, its first type, its length, and each step at its place from the start and from the end, so
-    that plans that share a step learn it together. The most probable plan of any span is chosen; among equal ones that of the
+    and M the parts of a plan: itself, its first type, its length, and each step at its position from the start and from the end,
+    so that plans that share a step learn it together. The most probable plan of any span is chosen; among equal ones, that of the
     longer span, then of the earlier one. If the span is the title of nodes, the plan must start at one of their types; if
-    restrictions were titles in training (`titled`), other spans are read only in questions without a title.
+    restrictions were titles in training (`titled`), other spans are used only in questions without a title.
 
-    The C `skeletons` are the plans, with ``("",)`` as the restriction of the one step that has one. A question whose best plan is
-    less probable than `threshold` gets none.
+    The C `skeletons` are the plans, with ``("",)`` as the restriction of the one step that has one. If the best plan of a
+    question is less probable than `threshold`, the question gets none.
 
-    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner can only choose plans of the training data, with one restriction that
-    is in the question word for word; it trains on a CPU in a minute.
+    MoR fine-tunes Llama 3.2 (3B) to write plans. This planner can only choose plans from the training data, with one restriction
+    that occurs literally in the question; it trains on a CPU in a minute.
 
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada", "Tom"], types=["person", "person"])
     >>> plan = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "wrote"}]
@@ -98,7 +98,7 @@ class TrainedPlanner:
         nn.init.zeros_(self.model.weight)
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason why it has none.
+        """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason if it has none.
 
         It raises InvalidArgumentError if the weights are so large that a plan's logit is NaN or infinite.
         """
@@ -145,11 +145,11 @@ class TrainedPlanner:
         Parameters
         ----------
         train, dev : iterable of (str, plan)
-            Questions and plans in any form that :func:`~graph_retrievers.systems.mor.parse.read_plan` reads; the measure on
-            `dev` is the share of questions that get exactly their plan.
+            Questions and plans in any form that :func:`~graph_retrievers.systems.mor.parse.read_plan` reads; the metric on `dev`
+            is the share of questions that get exactly their plan.
         graph : CorpusGraph
         dropout : float, default 0.2
-            Share of features left out of each example in training.
+            Share of features dropped from each example in training.
         seed, **options
             See :func:`graph_retrievers.learning.loop.fit`; by default ``epochs=40, patience=6, learning_rate=0.005``.
 
@@ -221,7 +221,7 @@ class TrainedPlanner:
 
 
 def same_plan(plan: Any, other: PlanningGraph) -> bool:
-    """Return whether two plans take the same steps from the same restriction, upper and lower case alike."""
+    """Return whether two plans take the same steps from the same restriction, ignoring case."""
 
     def folded(graph: PlanningGraph) -> list[list[PathStep]]:
         return [[replace(s, restriction=tuple(p.casefold() for p in s.restriction)) for s in p.steps] for p in graph.paths]

@@ -1,4 +1,4 @@
-"""Training the trajectory reranker (MoR, section 3.3)."""
+"""Training of the trajectory reranker (MoR, section 3.3)."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def fit_trajectory_reranker(
 
     For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss is the cross
     entropy of the relevant one among them; questions without a relevant candidate are not used. A step has `batch_size` relevant
-    candidates, and the network reads `length` nodes of a trajectory. The measure on `dev` is the mean reciprocal rank. `embedding`
-    and `node_only` are as of :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`, the others as of
+    candidates, and the network reads `length` nodes of a trajectory. The metric on `dev` is the mean reciprocal rank. `embedding`
+    and `node_only` are as for :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`, the others as for
     :func:`graph_retrievers.learning.loop.fit`.
 
-    Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate set
-    instead). Departures: examples are shuffled, the code reads them in order; the measure on `dev` is the mean reciprocal rank,
-    the code's the hit rate at 1; the learning rate is 1e-3, the code's 1e-4.
+    Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate set instead).
+    Departures: examples are shuffled, while the code reads them in order; the metric on `dev` is the mean reciprocal rank, in the
+    code the hit rate at 1; the learning rate is 1e-3, in the code 1e-4.
     """
     torch.manual_seed(seed_number(seed))
     embedding = embedding if embedding is not None else index.embedding

@@ -32,56 +32,57 @@ Found = tuple[np.ndarray, np.ndarray]
 
 
 class MixedTraversal(Operator):
-    r"""Follow each query's plan through the graph, and return the nodes it leads to.
+    r"""Follow each query's plan through the graph, and return the nodes to which it leads.
 
     Every reasoning path starts at the `seeds` nodes of its first type that match query and restriction best. Each step goes to
-    the neighbours of the planned type (equation 4), by the planned relation if there is one, in either direction; in a layer
-    with a restriction, the `matches` nodes of its type that match query and restriction best join them (equations 5 and 6).
-    Candidates are the nodes that all paths reach, or any path if no node is reached by all. Fewer than `candidates` are filled
-    up with nodes that match the query, more are cut, by the dot product of node and query vectors (BM25 if the index has no
-    vectors).
+    the neighbours of the planned type (equation 4), by the planned relation if there is one, in either direction; in a layer with
+    a restriction, the `matches` nodes of its type that match query and restriction best are added (equations 5 and 6). Candidates
+    are the nodes reached by all paths, or by any path if no node is reached by all. If there are fewer than `candidates`, nodes
+    that match the query are added; if there are more, they are cut, by the dot product of node and query vectors (BM25 if the
+    index has no vectors).
 
-    A query's plan is the input ``plan`` (see :func:`~graph_retrievers.systems.mor.parse.read_plan` for its forms), or the
-    planner's. A query without a plan that can be walked gets text retrieval, and a note with the reason.
+    A query's plan is the input ``plan`` (see :func:`~graph_retrievers.systems.mor.parse.read_plan` for its forms), or that of the
+    planner. A query without a plan that can be followed gets text retrieval, and a note with the reason.
 
     Parameters
     ----------
     seeds : int, default 5
-        Nodes each path starts from.
+        Nodes at which each path starts.
     matches : int, default 10
-        Nodes that textual matching adds in each layer with a restriction; with 0, structure alone is walked.
+        Nodes that text matching adds in each layer with a restriction; 0 for only structure.
     candidates : int, default 100
         Nodes to return.
     fill : bool, default True
-        Whether text fills up what the plan finds. False leaves that to what comes after (a retriever's backfill); without a plan,
-        the nodes are then those of hybrid search, as no reranker chooses among those that BM25 finds.
+        Whether text matches fill up the results of the plan. False leaves that to a later step (a retriever's backfill); without a
+        plan, the nodes are then those of hybrid search, because no reranker chooses among those found by BM25.
     structure : bool, default True
-        False takes no step: text matches of the last layer, and the fill (the paper's ablation).
+        If False, no step is taken: only text matches of the last layer, and the fill (the paper's ablation).
     exact_titles : bool, default True
-        Whether nodes of the right type whose title is the restriction are the only seeds of a path.
+        Whether nodes of the planned type whose title equals the restriction are the only seeds of a path.
     check_types : bool, default True
-        False walks by relation alone, as the published code does, which never checks the neighbour's type.
+        If False, steps follow only the relation, as in the published code, which never checks the neighbour's type.
     targets : sequence of str, optional
         Node types that questions ask for; all by default.
     last_steps : int, optional
-        Keep this many steps at the end of each path (the published code: 3 for two of its graphs).
+        Number of steps to keep at the end of each path (in the published code 3 for two of its graphs).
     matching : str, optional
-        Signal of textual matching: ``"bm25"``, as in the paper for two of its graphs, or ``"dense"``, as for the third. By default
+        Signal of text matching: ``"bm25"``, as in the paper for two of its graphs, or ``"dense"``, as for the third. By default
         BM25 if the index has it.
     max_edges : int, default 1000000
-        Edges a path may read in one step; a note says so if that cut a walk short.
+        Maximum number of edges that a path reads in one step; a note says so if that ended a walk early.
     planner : Planner or callable, optional
-        Makes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`.
+        Writes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`.
 
     Notes
     -----
-    Trails are the trajectories. The longest of several ways to a node counts, among equal ones the first path of the plan,
-    within it the best matching start (in the published code it depends on the order of a hash set), then the lowest parent row.
+    Trails are the trajectories. Of several trajectories to a node, the longest counts; among equal ones that of the first path of
+    the plan, then of the best matching start (in the published code it depends on the order of a hash set), then of the lowest
+    parent row.
 
-    Departures: restriction phrases are joined by a space (the code joins them by nothing); exact titles, above; a path never
-    returns to a start node given by its exact title; without a relation in the plan any relation between the two types is
-    walked (the code walks one); the fill has the types the plan asks for. With ``exact_titles=False, check_types=False`` the
-    walk is that of the code.
+    Departures: restriction phrases are joined by a space (in the code by nothing); exact titles, see above; a path never returns
+    to a start node given by its exact title; without a relation in the plan, any relation between the two types is followed (in
+    the code only one); the fill has the types that the plan requests. With ``exact_titles=False, check_types=False`` the walk is
+    that of the code.
 
     Examples
     --------
@@ -127,16 +128,16 @@ class MixedTraversal(Operator):
         self._warned = False
 
     def schema(self, graph: CorpusGraph) -> GraphSchema:
-        """Return the schema plans for this graph must fit."""
+        """Return the schema that plans for this graph must match."""
         key = ("schema", None if self.targets is None else tuple(self.targets))
         return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Return a plan, unless there is a planner or queries come with plans."""
+        """Return "a plan", unless there is a planner or queries have plans."""
         return () if self.planner is not None or "plan" in given else ("a plan (pass plan=, planner= or checkpoint=)",)
 
     def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
-        """Return what :func:`check_plan` says about a plan in any form, about the error of a planner, or about None, no plan."""
+        """Return the result of :func:`check_plan` for a plan in any form, for the error of a planner, or for None (no plan)."""
         if plan is None:
             return PlanCheck(PlanningGraph(), "empty")
         try:
@@ -147,9 +148,9 @@ class MixedTraversal(Operator):
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
     def plans(self, texts: Sequence[str], plans: Sequence[Any], graph: CorpusGraph) -> list[Any]:
-        """Return the plan of each question: the caller's, the planner's, an error with the reason why there is none, or None.
+        """Return the plan of each question: the caller's, the planner's, an error with the reason if there is none, or None.
 
-        `texts` and `plans` have the questions and the plans that the caller gave, None for a question without one.
+        `texts` and `plans` have the questions and the caller's plans, None for a question without one.
         """
         plans = list(plans)
         missing = [row for row, plan in enumerate(plans) if plan is None or (isinstance(plan, (str, list, tuple)) and not plan)]
@@ -174,11 +175,11 @@ class MixedTraversal(Operator):
         return plans
 
     def compares_vectors(self, index: GraphIndex) -> bool:
-        """Return whether it does, as always."""
+        """Return True."""
         return True
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the nodes that the question's plan leads to, best first; what was found before is not read."""
+        """Return the nodes to which the question's plan leads, best first; earlier results are not read."""
         # Section 3.1: the planning graph, its paths and the types that they end in.
         checked, schema = yield Planning(self)
         question.notes += [checked.note] if checked.note else []
@@ -278,9 +279,9 @@ def _merged(walks: Sequence[Candidates]) -> Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Planning(Request):
-    """The plan of a question as far as it can be walked, and the schema: ``(PlanCheck, GraphSchema)``.
+    """The plan of a question as far as it can be followed, and the schema: ``(PlanCheck, GraphSchema)``.
 
-    The planner is asked for the plans of all questions at once.
+    The planner is called for all questions at once.
     """
 
     shared = ("traversal",)
@@ -288,7 +289,7 @@ class Planning(Request):
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, GraphSchema]]:
-        """Return plans, checked."""
+        """Return the checked plans."""
         traversal, queries, graph = asked[0][1].traversal, backend.queries, backend.graph
         given, schema = queries.input("plan"), traversal.schema(graph)
         plans = traversal.plans([queries.texts[b] for b, _ in asked], [given[b] for b, _ in asked], graph)
@@ -296,7 +297,7 @@ class Planning(Request):
 
 
 def matching_signal(question: Question, name: str | None = None) -> str:
-    """Return the signal of textual matching: the given one, else BM25, else vectors; MissingSignalError if there is neither."""
+    """Return the signal of text matching: the given one, else BM25, else vectors; MissingSignalError if there is none."""
     for signal in ("bm25", "dense") if name is None else ():
         if signal in question.signals:
             return signal

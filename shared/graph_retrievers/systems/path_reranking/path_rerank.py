@@ -1,4 +1,4 @@
-"""Path reranking, O_gm: a relevance model reads each node together with the node that it was reached from."""
+"""Path reranking, O_gm: a relevance model reads each node together with the node from which it was reached."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ __all__ = ["PathRerank", "mixed_with_ranks"]
 
 
 class PathRerank(Operator):
-    r"""Rerank nodes by a relevance model that reads the way to them, mixed with their ranks.
+    r"""Rerank nodes by a relevance model that reads the paths to them, mixed with their ranks.
 
     .. math:: s_n = w\, z\big(m(q, n \oplus (p_n \to n) \oplus p_n)\big) + (1 - w)\, z(-\log r_n)
 
     for the first `depth` nodes that may be returned, where m is the relevance model of the index, :math:`p_n` the node before n
-    on its trail, :math:`r_n \ge 1` its rank so far among them, and z takes the mean of a question's nodes away and divides by their
-    standard deviation.
+    on its trail, :math:`r_n \ge 1` its rank so far among them, and z subtracts the mean of a question's nodes and divides by
+    their standard deviation.
 
     Parameters
     ----------
     weight : float, default 0.5
-        The w of the equation, in [0, 1]: 0 keeps the order and asks no model, 1 leaves the ranks out.
+        The w of the equation, in [0, 1]: 0 keeps the order without using the model, 1 ignores the ranks.
     depth : int, default 30
-        Nodes to rerank; those behind them keep their places.
+        Nodes to rerank; later nodes keep their places.
     model : RelevanceModel, optional
-        In place of that of the index, for instance one that was trained to read paths.
+        Replaces that of the index, for instance one that was trained to read paths.
     k : int, optional
         Nodes to keep; all by default.
 
     Notes
     -----
-    A second passage often does not mention what the question asks about; the first one, which links to it, does. Read together,
-    they can be judged. What the model reads is said in :func:`~graph_retrievers.search.path_texts.path_texts`. Nodes without a
-    path, and all nodes where the relevance model is the similarity of vectors, are read alone. A node's own text comes first, so
-    that one that fills what the model reads (``max_length``) leaves no room for its path. Of the nodes that a `filter` leaves out,
-    the model reads those on paths; a `scope` or a `traversal_filter` keeps them from it.
+    A second passage often does not mention the subject of the question; the first one, which links to it, does. Together, they
+    can be judged. :func:`~graph_retrievers.search.path_texts.path_texts` describes what the model reads. Nodes without a path,
+    and all nodes if the relevance model is the similarity of vectors, are read alone. A node's own text comes first, so a text
+    that fills the model's input (``max_length``) leaves no room for its path. The model also reads nodes on paths that a `filter`
+    excludes; use a `scope` or a `traversal_filter` to prevent that.
 
     References
     ----------
@@ -73,11 +73,11 @@ class PathRerank(Operator):
 
     @property
     def asks_relevance(self) -> bool:  # type: ignore[override]
-        """Whether the model is that of the index, and counts."""
+        """Whether the model is that of the index, and its weight is not 0."""
         return self.model is None and self.weight > 0
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the same nodes, the first `depth` that may be returned by the mixed scores."""
+        """Return the same nodes; the first `depth` that may be returned are ordered by the mixed scores."""
         places = np.flatnonzero(question.returned(found.nodes))[: self.depth]
         if self.weight == 0 or not len(places):
             return found

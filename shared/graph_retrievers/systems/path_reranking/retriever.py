@@ -1,4 +1,4 @@
-"""A first search, then a cross-encoder that reads each passage with the passage it was reached from."""
+"""A first search, then a cross-encoder that reads each passage with the passage from which it was reached."""
 
 from __future__ import annotations
 
@@ -42,34 +42,33 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 
 
 class PathReranking(Retriever):
-    r"""A first search, then a relevance model that reads each node with the node that it was reached from.
+    r"""A first search, then a relevance model that reads each node with the node from which it was reached.
 
     .. math:: O_{vgs} \to O_{gm}
 
     See :class:`~graph_retrievers.operators.PathRerank` for the scores. ``graph-retrievers fit path-reranking`` trains a
-    cross-encoder to read paths, and chooses how much it counts, on questions with known answers.
+    cross-encoder to read paths, and chooses its weight, on questions with known answers.
 
     Parameters
     ----------
     index : GraphIndex
-        With a relevance model, unless there is a checkpoint.
+        Needs a relevance model, unless there is a checkpoint.
     checkpoint : str or Path, optional
-        Folder written by ``graph-retrievers fit path-reranking``. Its cross-encoder is used in place of the relevance model of the
-        index.
+        Folder written by ``graph-retrievers fit path-reranking``. Its cross-encoder replaces the relevance model of the index.
     first : str or Operator, optional
-        First search: a name of :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default the one
-        that the checkpoint was trained behind, ``"walk-fusion"`` without a checkpoint.
+        First search: a name from :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default that of the
+        checkpoint's training, ``"walk-fusion"`` without a checkpoint.
     weight : float, optional
-        How much the model counts, in [0, 1]; by default as the checkpoint says, 0.5 without one.
+        Weight of the model, in [0, 1]; by default that of the checkpoint, 0.5 without one.
     depth : int, optional
-        Nodes to rerank; by default as the checkpoint was trained with, 30 without one.
+        Nodes to rerank; by default the number that the checkpoint was trained with, 30 without one.
     **options
         Keywords of :class:`Retriever`.
 
     Raises
     ------
     InvalidArgumentError
-        If the checkpoint cannot be read, or was trained behind an operator that is not given.
+        If the checkpoint cannot be read, or was trained with a first operator that is not given.
 
     References
     ----------
@@ -145,17 +144,17 @@ def fit_path_reranking(
     depth: int = _DEFAULTS["depth"],
     training: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Train the cross-encoder of an index to read paths, and write it as a checkpoint; a stopped run goes on from its last epoch.
+    """Train an index's cross-encoder to read paths, and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
     dataset, index, folder, seed, show_progress
-        As of :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index has a cross-encoder (else
+        As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index must have a cross-encoder (else
         MissingSignalError), which is not changed.
     first, depth
         See :class:`PathReranking`.
     first_settings : mapping, optional
-        Keywords of the first search where it is named; the checkpoint keeps them.
+        Keywords of the first search if it is given by name; the checkpoint keeps them.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.path_reranking.training.fit_path_rerank`.
     """

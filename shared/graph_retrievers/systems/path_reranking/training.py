@@ -1,4 +1,4 @@
-"""Training a cross-encoder to read paths, and choosing how much its scores count."""
+"""Training of a cross-encoder that reads paths, and the choice of its weight."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def fit_path_rerank(
 ) -> tuple[CrossEncoder, float, History]:
     """Train a copy of the cross-encoder of an index for :class:`~graph_retrievers.systems.path_reranking.path_rerank.PathRerank`.
 
-    Returned are the model, the weight of its scores (of :data:`WEIGHTS`; 0 where it does not help on `dev`), and the history.
+    Return the model, the weight of its scores (from :data:`WEIGHTS`; 0 if it does not help on `dev`), and the history.
 
     Parameters
     ----------
     first : Operator
-        Finds the candidates, as it will for the trained model.
+        Finds the candidates, also later for the trained model.
     depth : int, default 30
-        Candidates of a question. Those that are not relevant are hard negatives: the walks found them.
+        Candidates of a question. Irrelevant ones are hard negatives, because the walks found them.
     negatives : int, default 4
-        Of them to compare each relevant one with, drawn anew in each epoch. The loss is the cross entropy of the relevant one.
+        Negatives per relevant candidate, drawn again in each epoch. The loss is the cross entropy of the relevant one.
     batch_size : int, default 4
         Relevant candidates in a step.
     k : int, default 10
-        The measure on `dev` is the mean of Recall@k and nDCG@k, with the weight for which it is highest (the lowest such weight).
+        The metric on `dev` is the mean of Recall@k and nDCG@k, with the best weight (the lowest of equal ones).
     resume, **options
         See :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 2e-5, the weight decay 0.01, and there are
         two epochs.

@@ -24,9 +24,9 @@ from graph_retrievers.systems.spreading.propagation import SEMANTICS
 __all__ = ["ChainSearch"]
 
 CHAIN_RESULTS = (None, "hits", "path")
-"""What retrievers make of chains: nothing, hits of their own, or the paths of other hits."""
+"""How retrievers use chains: not at all, as additional hits, or as the paths of other hits."""
 
-# Edges expanded at a time.
+# Number of edges expanded at a time.
 EDGE_LIMIT = 1 << 20
 # Width of the first, quick pass of a search that has no threshold before its last level.
 _SCOUTS = 64
@@ -37,27 +37,27 @@ _SLACK = 2e-6
 class ChainSearch(Operator):
     """The best chains from a seed through touched nodes, by mean activation.
 
-    A chain has 1 to `length` edges, begins at a seed, passes through touched nodes only, through none twice and, after the seed,
-    through none that may not be walked to. A chain and its reverse are one; a chain that is a prefix of a longer one is absorbed
-    by it.
+    A chain has 1 to `length` edges, begins at a seed, and passes only through touched nodes, through none twice and, after the
+    seed, only through nodes that may be visited. A chain and its reverse are one; a chain that is a prefix of a longer one is
+    absorbed by it.
 
     Parameters
     ----------
     limit : int, default 30
         Chains to return (the paper's K_c).
     length : int, default 4
-        Most edges of a chain.
+        Maximum number of edges of a chain.
     dedupe : {"after_limit", "before_limit"}, default "after_limit"
         When reversed and absorbed chains are dropped: from the `limit` best, as in the published code, so that fewer remain; or
-        from all chains, so that `limit` remain if there are as many.
+        from all chains, so that `limit` remain if there are enough.
     semantics : {"set", "rows"}, default "set"
-        Whether parallel relationship rows are one edge, or each makes a chain of its own that counts towards the limit of
+        Whether parallel relationship rows are one edge, or each makes a separate chain that counts towards the limit of
         ``"after_limit"``, as in the paper's database query.
     width : int, default 4096
-        Prefixes of chains that are kept for a query at each length.
+        Prefixes of chains to keep for a query at each length.
     as_trails : bool, default False
-        Whether chains are results of their own (``Ranking.chains``: further hits behind the k nodes) or, if True, the trails of
-        the nodes they lead to: the first of the best chains through a node is then its path.
+        If False, chains are separate results (``Ranking.chains``: additional hits after the k nodes). If True, they are the
+        trails of the nodes to which they lead: the first of the best chains through a node is its path.
 
     Raises
     ------
@@ -66,14 +66,15 @@ class ChainSearch(Operator):
 
     Notes
     -----
-    Expects the whole ranking of :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation` and returns it with
-    the chains. Of equal means the shorter chain comes first, then the one of lower node rows.
+    Expects the whole ranking of :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation` and returns it with the
+    chains. Of chains with equal means, the shorter comes first, then the one with lower node rows.
 
-    Chains are found length by length. A prefix is dropped when no continuation can reach the limit-th best mean so far: with
-    B_0 = 0 and B_j(v) the largest of r(w) + B_{j-1}(w) over the touched neighbours w of v, a prefix of m nodes that ends at v
-    and sums to s cannot exceed the largest of (s + B_j(v)) / (m + j). B_j lets a walk return to a node, so it is never too low
-    and the result is exact, unless a query has more than `width` prefixes left: then those of the lowest bounds are dropped,
-    and a note says so if one of them might have mattered. A length costs at most `width` times the largest touched degree.
+    Chains are found length by length. A prefix is dropped when no continuation can reach the limit-th best mean so far: with B_0
+    = 0 and B_j(v) the largest of r(w) + B_{j-1}(w) over the touched neighbours w of v, a prefix of m nodes that ends at v and
+    sums to s cannot exceed the largest of (s + B_j(v)) / (m + j). B_j allows a walk to return to a node, so it is never too low
+    and the result is exact, unless a query has more than `width` prefixes left: then those with the lowest bounds are dropped,
+    and a note says so if one of them might have mattered. The cost for a length is at most `width` times the largest touched
+    degree.
 
     Examples
     --------
@@ -108,7 +109,7 @@ class ChainSearch(Operator):
         self.semantics = choice("semantics", semantics, SEMANTICS)
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the candidates with the best chains through them, or with these as their trails."""
+        """Return the candidates with the best chains through them, or with the chains as their trails."""
         by = np.argsort(found.nodes, kind="stable")
         rows = found.nodes[by]
         beam = _Beam(self, found.taken(by), question.walked(rows), (yield Links(rows, self.semantics == "rows")))

@@ -37,9 +37,9 @@ _SCHEMA = {
 
 
 def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str]]:
-    """Return the named entities of each question, as a language model lists them.
+    """Return the named entities of each question, as listed by a language model.
 
-    LanguageModelError if the model failed or its answer does not fit the schema.
+    Raises LanguageModelError if the model fails or its answer does not match the schema.
     """
     entities: list[list[str]] = [[] for _ in questions]
     for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
@@ -50,9 +50,9 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
 
 
 def named_entities(given: Sequence[Any], questions: Sequence[str], language_model: Any = None) -> list[list[str] | None]:
-    """Return the entities of each question, each once: those given, or what a language model extracts; None if neither exists.
+    """Return the entities of each question, each once: those given, or those a language model extracts; None if neither exists.
 
-    Raises InvalidArgumentError for anything that is neither None nor a list of strings that are not empty.
+    Raises InvalidArgumentError for anything that is neither None nor a list of non-empty strings.
     """
     entities = list(given)
     for b, names in enumerate(entities):
@@ -67,7 +67,7 @@ def named_entities(given: Sequence[Any], questions: Sequence[str], language_mode
 
 
 def missing_note(missing: Sequence[str], room: int) -> str:
-    """Return the note on entities without a node of their name, of which the first `room` are searched by vector."""
+    """Return the note on entities that are no node's name, of which the first `room` are searched by vector."""
     note = f"no node is named {', '.join(map(repr, missing[:room]))}: seeds from vector search"
     rest = ", ".join(map(repr, missing[room:]))
     return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
@@ -75,7 +75,7 @@ def missing_note(missing: Sequence[str], room: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Entities(Request):
-    """The entities of the question: those given, or what a language model extracts; None if there is neither."""
+    """The entities of the question: those given, or those that a language model extracts; None if there are neither."""
 
     language_model: Any = None
 
@@ -85,7 +85,7 @@ class Entities(Request):
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Entities]]) -> list[list[str] | None]:
-        """Ask the language model for all questions at once."""
+        """Call the language model for all questions at once."""
         queries = backend.queries
         found = named_entities(queries.input("entities"), queries.texts, asked[0][1].language_model)
         return [found[place] for place, _ in asked]
@@ -93,11 +93,11 @@ class Entities(Request):
 
 @dataclass(frozen=True)
 class Mentioned(Mentions):
-    """The names of nodes in the question; none where names do not identify nodes, and there are vectors to search by."""
+    """The names of nodes in the question; none if names do not identify nodes and there are vectors to search by."""
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Mentioned]]) -> Sequence[list[tuple[str, list[int]]]]:
-        """Look names up where they identify nodes."""
+        """Look up names if they identify nodes."""
         index = backend.queries.index
         if index.has_dense and not names_identify(index):
             return [[] for _ in asked]
@@ -109,24 +109,24 @@ class EntityLinking(Operator):
 
     The entities of a question are the input ``entities``; else what `language_model` extracts; else the names of nodes that are
     part of the question (longest match, one pass). Each entity is matched to all nodes of that name, with score 1. An entity
-    without such a node is searched by the vector of its name: ``max(1, budget // number of entities)`` nodes, at most `budget`
-    in all. If a question has no entity at all, its own vector finds `budget` nodes; so it is, too, where the titles of the index do
-    not identify its nodes, as headings of a manual do not (see :func:`~graph_retrievers.systems.traits.names_identify`), unless
-    entities are given.
+    without such a node is searched by the vector of its name: ``max(1, budget // number of entities)`` nodes, at most `budget` in
+    total. If a question has no entities, its own vector finds `budget` nodes. The same holds, unless entities are given, if the
+    titles of the index do not identify its nodes, such as headings of a manual (see
+    :func:`~graph_retrievers.systems.traits.names_identify`).
 
     Parameters
     ----------
     language_model : object, optional
         Extracts entities (see :func:`graph_retrievers.signals.language.as_language_model`).
     case : {"fold", "exact"}, default "fold"
-        Whether case is folded when names are compared; of names that differ in case only, the one written as in the question is
-        taken. Either way, words in lower case are names only in questions that name nothing with a capital (see
+        Whether case is ignored when names are compared; of names that differ only in case, the one spelled as in the question is
+        used. In both cases, words in lower case are names only in questions without a capitalised name (see
         :meth:`graph_retrievers.graph.names.NameTable.find`).
     budget : int >= 0, default 5
-        Nodes that vector search may add for one question; with 0, only names find nodes.
+        Maximum number of nodes that vector search adds for one question; with 0, only names find nodes.
     fallback_score : {"cosine", "index"}, default "cosine"
-        Score of a node that vector search finds: the cosine of question and node, as in the paper; or (1 + cosine of entity and
-        node) / 2, as in the vector index of the paper's database, with which even unrelated nodes start at half of an exact
+        Score of a node found by vector search: the cosine of question and node, as in the paper; or (1 + cosine of entity and
+        node) / 2, as in the vector index of the paper's database, which gives even unrelated nodes half the score of an exact
         match.
     exclude_types : sequence of str, default ()
         Node types that are not entities.
@@ -136,13 +136,13 @@ class EntityLinking(Operator):
     InvalidArgumentError
         For an unknown option, or entities that are not a list of strings.
     LanguageModelError
-        If the language model failed.
+        If the language model fails.
 
     Notes
     -----
     A node's name is its title, or its id if the title is empty. Nodes whose score is not positive are not seeds. A node matched
-    by several entities keeps its best score. Seeds that no name matched carry the operator name "VectorSearch". Entities beyond
-    the budget, in the order given, are not searched and a note says so.
+    by several entities keeps its best score. Seeds found by vector search have the operator name "VectorSearch". Entities beyond
+    the budget, in the given order, are not searched, and a note says so.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class EntityLinking(Operator):
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the seeds with their matching scores; what came before is not read."""
+        """Return the seeds with their matching scores; earlier results are not read."""
         fold, given = self.case == "fold", (yield Entities(self.language_model))
         if given is None:
             matches = yield Mentioned(fold)

@@ -1,4 +1,4 @@
-"""Passages by the activation of the entities they mention."""
+"""Passages by the activation of the entities that they mention."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class PassageGathering(Operator):
 
     Notes
     -----
-    A passage's path is that of the entity that gives it most, and itself. Passages that the traversal filter excludes gather
-    nothing. The work is that of one step of propagation.
+    A passage's path is that of the entity that gives it most, followed by the passage. Passages that the traversal filter
+    excludes gather nothing. The cost is that of one step of propagation.
 
     Examples
     --------

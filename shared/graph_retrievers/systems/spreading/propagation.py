@@ -1,4 +1,4 @@
-"""Gated spreading activation, O_vgs: activation spreads along edges, and enters a node as far as it resembles the query.
+"""Gated spreading activation, O_vgs: activation spreads along edges, and enters a node by its similarity to the query.
 
 Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", equations 1 and 2.
 """
@@ -44,7 +44,7 @@ def check_gate(gate: str | Gate) -> str | Gate:
 
 
 class GatedPropagation(Operator):
-    r"""Activation of nodes after T steps from the seeds, each step gated by the query.
+    r"""Activation of nodes after T steps from the seeds, where the query gates each step.
 
     A seed u with matching score s_u starts with :math:`r(u) = s_u / \max s`. In each step, and for all nodes at once,
 
@@ -52,8 +52,8 @@ class GatedPropagation(Operator):
         \Delta r(v) = \alpha\, \sigma(v) \sum_{u \in A(v)} r(u), \qquad
         A(v) = \{u : (u, v) \in E,\; r(u) > \tau,\; r(u) > r(v)\}
 
-    is added to r(v) where it exceeds :math:`\tau` (equations 1 and 2). Edges carry activation both ways. Activations
-    may exceed 1 and flow back to a seed: unlike the paper says, the condition r(u) > r(v) does not prevent it.
+    is added to r(v) where it exceeds :math:`\tau` (equations 1 and 2). Edges pass activation both ways. Activations may exceed 1
+    and flow back to a seed: contrary to the paper, the condition r(u) > r(v) does not prevent it.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ class GatedPropagation(Operator):
     threshold : float >= 0, default 0.01
         The threshold tau.
     gate : {"cosine", "uniform"} or callable, default "cosine"
-        sigma: ``max(cos(query, node vector), 0)``, the constant 1 (the paper's ablation), or a function of
-        (queries, query of each entry, node row of each entry) that gives values in [0, 1].
+        sigma: ``max(cos(query, node vector), 0)``, the constant 1 (the paper's ablation), or a function of (queries, query of
+        each entry, node row of each entry) that returns values in [0, 1].
     semantics : {"set", "rows"}, default "set"
         Whether a neighbour counts once, as in equation 1, or once for each relationship row to it, as in the paper's database
         query.
     hub_exponent : float in [0, 1], default 0
-        p of the damping of hubs, which the paper does not have: a node gives each neighbour ``r(u) / degree(u) ** p`` instead
-        of r(u). Around 0.25, with a tenth of the default threshold, it finds somewhat more among fewer nodes.
+        Exponent p of the damping of hubs, which the paper does not have: a node gives each neighbour ``r(u) / degree(u) ** p``
+        instead of r(u). Around 0.25, with a tenth of the default threshold, it finds somewhat more among fewer nodes.
     exclude_types : sequence of str, default ()
-        Node types that activation neither starts from nor enters.
+        Node types at which activation neither starts nor arrives.
     k : int, optional
-        Nodes to keep; by default all that were touched.
+        Nodes to keep; by default all touched nodes.
 
     Raises
     ------
@@ -84,17 +84,16 @@ class GatedPropagation(Operator):
 
     Notes
     -----
-    Reads the seeds and their scores from the ranking before it; seeds with a score of 0 or less are dropped. Returns all touched
+    Reads the seeds and their scores from the previous ranking; seeds with a score of 0 or less are dropped. Returns all touched
     nodes by activation, ties to the lower row, each with its path: the parent of a node is the neighbour that gave most over one
     edge when the node was first entered (ties: the lower row). ``Ranking.touched`` has the number of nodes that each query
     touched.
 
-    A node without a vector (a row of zeros) has gate 0 and never receives; with the uniform gate every node may, as in the
-    paper's ablation.
+    A node without a vector (a row of zeros) has gate 0 and never receives activation; with the uniform gate every node can
+    receive, as in the paper's ablation.
 
-    A step reads the edges of the nodes above the threshold and no others, so the work is at most T times the edges of the
-    touched nodes. Activations within a millionth of each other are equal: r(u) > r(v) does not depend on the rounding of
-    similarities.
+    A step reads only the edges of the nodes above the threshold, so the cost is at most T times the edges of the touched nodes.
+    Activations within a millionth of each other are equal: r(u) > r(v) does not depend on the rounding of similarities.
 
     Examples
     --------
@@ -185,7 +184,7 @@ def received(near: Near, given: np.ndarray, size: int) -> tuple[np.ndarray, np.n
 
 
 def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return the place in the front of the one that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest."""
+    """Return the place in the front of the node that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest."""
     at, by = places_of(nodes, near.node), order(given)
     to, rank = np.flatnonzero(at >= 0), np.argsort(by)
     first = np.full(len(nodes), len(by))
@@ -194,7 +193,7 @@ def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray) -> np.ndarr
 
 
 def gates(gate: str | Gate, nodes: np.ndarray) -> Search[np.ndarray]:
-    """Ask for sigma of nodes, shape [n]: max(cos(query, node), 0), 1, or what a function says; float64, shape [n].
+    """Request sigma of nodes, shape [n]: max(cos(query, node), 0), 1, or the result of a function; float64, shape [n].
 
     A node without a vector (a row of zeros) has the cosine 0 and cannot receive.
     """

@@ -26,7 +26,7 @@ class SpreadingActivation(Retriever):
     """Entities by the activation that reaches them from the entities of the question, gated by the question.
 
     Entity linking finds the seeds, gated propagation runs a fixed number of steps, and the most activated nodes are the hits,
-    each with the path that first carried activation to it. Options add the best chains, rank passages instead, or fuse the
+    each with the path by which activation first reached it. Options add the best chains, rank passages instead, or fuse the
     result with vector search.
 
     Parameters
@@ -39,34 +39,35 @@ class SpreadingActivation(Retriever):
     gate : {"cosine", "uniform"} or callable, default "cosine"
     semantics : {"set", "rows"}, default "set"
     hub_exponent : float, optional
-        The propagation: see :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation`. By default, the paper's
-        form, 0 with a threshold of 0.01, for the entities of a knowledge graph; and 1 with 0.001 for passages (see
-        :func:`~graph_retrievers.systems.traits.holds_passages`), which damps hubs: a node then divides its activation among its
-        neighbours, so that the activation of all nodes together stays below ``(1 + decay) ** steps`` times that of the seeds. A
-        seed with more than 700 neighbours then gives each of them less than the threshold.
+        The propagation: see :class:`~graph_retrievers.systems.spreading.propagation.GatedPropagation`. The default `hub_exponent`
+        for the entities of a knowledge graph is 0 with a threshold of 0.01, as in the paper, and for passages (see
+        :func:`~graph_retrievers.systems.traits.holds_passages`) it is 1 with a threshold of 0.001, which damps hubs: a node then
+        divides its activation among its neighbours, so that the total activation of all nodes stays below
+        ``(1 + decay) ** steps`` times that of the seeds. A seed with more than 700 neighbours then gives each of them less than
+        the threshold.
     language_model : object, optional
         Extracts the entities of a question; without one, entities are the names of nodes in the question.
     linking : EntityLinking, optional
-        Finds the seeds; replaces `language_model` and allows further options.
+        Finds the seeds; replaces `language_model` and allows other options.
     chains : {"hits", "path"}, optional
-        ``"hits"``: chains come after the k nodes as up to 30 further hits of kind "chain", whatever k is, without those with
-        a node that may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By
-        default no chains are searched.
+        ``"hits"``: chains follow the k nodes as up to 30 additional hits of kind "chain", for any k, without those with a node
+        that may not be returned. ``"path"``: a hit's path is the best chain that leads to it, if there is one. By default no
+        chains are searched.
     chain_search : ChainSearch, optional
         Finds the chains; 30 of 1 to 4 edges by default.
     passages : bool, optional
-        For graphs with passages that are linked to the entities they mention. True: activation walks among entities only, and
-        the hits are passages, by the activation of their entities. False: passages are neither entered nor returned. By default
-        all nodes are alike. Without effect if no node, or every node, is a passage.
+        For graphs with passages that are linked to the entities that they mention. True: activation spreads only among entities,
+        and the hits are passages, by the activation of their entities. False: passages are neither entered nor returned. By
+        default all nodes are treated alike. It has no effect if no node, or every node, is a passage.
     passage_type : str, default "passage"
         Node type of passages.
     fuse : bool, optional
-        Whether the ranking is fused with that of a search by reciprocal ranks, c = 5: the first ranks of either count more than
-        with the usual 60 (see :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`). The search is vector search, or
-        hybrid search over passages where names do not lead, as in manuals and papers (see
-        :func:`~graph_retrievers.systems.traits.names_lead`), or few edges join documents, if there is BM25. By default only there.
+        Whether to fuse the ranking with a search by reciprocal ranks, c = 5, which gives the first ranks more weight than the usual
+        60 (see :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`): with hybrid search, if there is BM25, over passages
+        whose names do not lead to others, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`), or
+        with few edges between documents; otherwise with vector search. By default only in the first case.
     k : int, default 30
-        Nodes to return (the paper's K_e). They are all hits there are, except with ``chains="hits"``.
+        Nodes to return (the paper's K_e). They are the only hits, except with ``chains="hits"``.
     **options
         Keywords of :class:`Retriever`.
 
@@ -78,8 +79,8 @@ class SpreadingActivation(Retriever):
     Notes
     -----
     ``retrieve`` takes ``entities=[...]``, names that the question mentions, which replace extraction. Departures from the paper:
-    if no entity is found in the question, its vector finds the seeds, and if fewer than k nodes are activated, vector search
-    fills up (``backfill=False`` returns what the paper would).
+    if no entity is found in the question, its vector finds the seeds, and if fewer than k nodes are activated, vector search adds
+    more (``backfill=False`` returns the result of the paper).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Passages that a name joins, where no edge does: the bridge entities of multi-hop questions."""
+"""Passages that are joined by a name instead of an edge: the bridge entities of multi-hop questions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _HOLDING, _BEFORE = 10, 20
 
 
 def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Find the nodes that names in the texts of some nodes, by their rows [S], lead to, by BM25: all int64, shape [T].
+    """Find, by BM25, the nodes to which names in the texts of some nodes, by their rows [S], lead: all int64, shape [T].
 
-    Of each node, the first 12 names are read whose words the question does not hold: what these lead to has been searched. `count`
-    is the number of nodes for each name, without the node that has the name: of the ten with the largest BM25 scores for the name,
-    or `count` if that is more, first those whose text opens with it, with at most one word before, since they are about it. Of each
-    node that was found, the result has the place in `nodes` of the one that led to it, ascending; its row (a node that several
-    names of a text lead to is listed once for each); and the name, as it stands in ``Ranking.relations``: -2 less its number among
-    :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
+    For each node, it reads the first 12 names whose words are not in the question, because names in the question have already
+    been searched. `count` is the number of nodes for each name, without the node that has the name: of the ten (or `count`, if
+    larger) with the largest BM25 scores for the name, first those whose text begins with it, after at most one other word,
+    because they are about it. For each node found, the result has the place in `nodes` of the one that led to it, ascending; its
+    row (a node to which several names of a text lead is listed once for each); and the name as in ``Ranking.relations``: -2 minus
+    its number among :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
 
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries

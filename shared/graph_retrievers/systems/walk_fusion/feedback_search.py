@@ -15,8 +15,8 @@ __all__ = ["FeedbackSearch"]
 class FeedbackSearch(Operator):
     """BM25 with the question and the text of the best node found so far as the query.
 
-    The words of a passage that answers the first half of a question often name what the second half needs, even where no
-    edge joins the two passages.
+    The words of a passage that answers the first half of a question often name what the second half needs, even if no edge joins
+    the two passages.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class FeedbackSearch(Operator):
 
     Notes
     -----
-    Without an earlier ranking, it is plain BM25. Rocchio's expansion with one document and equal weights for both texts. No edge
-    joins the results to the node whose text was used, so they are seeds: their paths begin with them.
+    Without an earlier ranking, it is plain BM25. It is Rocchio's expansion with one document and equal weights for both texts. No
+    edge joins the results to the node whose text was used, so they are seeds: their paths begin with them.
 
     References
     ----------
@@ -49,7 +49,7 @@ class FeedbackSearch(Operator):
         self.returned = returned
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the best matches of question and text; of what came before only the first node is read."""
+        """Return the best matches of question and text; of the previous ranking only the first node is read."""
         texts = (yield Texts(found.nodes[:1])) if len(found) else []
         nodes, scores = yield Nearest(self.k or question.k, "bm25", self.returned, " ".join([question.text, *texts]))
         return Candidates.seeds(nodes, scores, self.name)

@@ -1,4 +1,4 @@
-"""Metapaths that resemble the question, followed from the nodes that it names, O_vgs."""
+"""Follow metapaths that are similar to the question from the nodes that it names, O_vgs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _Route = tuple[tuple[PathStep, ...], int]
 def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500) -> list[ReasoningPath]:
     """Return the metapaths of a graph that begin at a node type: sequences of relations and node types along its edges.
 
-    They have at most `length` relations. Of more than `limit` metapaths, lengths are left out, the longest first.
+    They have at most `length` relations. If there are more than `limit`, whole lengths are left out, the longest first.
 
     >>> graph = CorpusGraph(["m", "p"], ["", ""], types=["movie", "person"], edges=[("m", "p", "directed_by")])
     >>> [str(path) for path in metapaths(graph, "movie", length=2)]
@@ -62,43 +62,44 @@ def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500)
 
 
 class MetapathSearch(Operator):
-    r"""Follow, from the nodes that a question names, the metapaths whose text resembles the question.
+    r"""Follow, from the nodes that a question names, the metapaths whose text is similar to the question.
 
     A metapath is a sequence of node types and relations, such as movie, starred actors, person, directed by, movie. With
-    :math:`R_{p,u}` the nodes that metapath p reaches from the named node u, a node scores
+    :math:`R_{p,u}` the nodes that metapath p reaches from the named node u, the score of a node is
 
     .. math:: S_v = \sum_{u} s_u \sum_{p:\, v \in R_{p,u}} \frac{w_{p,u}}{|R_{p,u}|}, \qquad
         w_{p,u} = \exp\Bigl(\frac{\cos(q', p) - \max_{p'} \cos(q', p')}{\tau}\Bigr),
 
-    where :math:`s_u` is the matching score of u over the largest, q' the question without the names, p' runs over the metapaths
-    that begin at the type of u, and the text of a metapath is its types and relations in order, underscores read as spaces.
+    where :math:`s_u` is the matching score of u divided by the largest, q' the question without the names, p' runs over the
+    metapaths that begin at the type of u, and the text of a metapath is its types and relations in order, with underscores as
+    spaces.
 
     Parameters
     ----------
     seeds : int, default 5
-        Nodes of the ranking before it that walks start from.
+        Nodes of the previous ranking at which walks start.
     length : int, default 3
-        The most relations of a metapath.
+        Maximum number of relations of a metapath.
     temperature : float, default 0.03
         The tau of the equation.
     limit : int, default 500
-        The most metapaths that begin at one node type: see :func:`metapaths`.
+        Maximum number of metapaths that begin at one node type: see :func:`metapaths`.
     k : int, default 100
         Nodes to keep.
 
     Raises
     ------
     MissingSignalError
-        If the index has no embedding model, which reads the metapaths.
+        If the index has no embedding model for the metapaths.
     InvalidArgumentError
         For a value outside its range.
 
     Notes
     -----
-    Reads the named nodes and their scores from the ranking before it, such as that of
+    Reads the named nodes and their scores from the previous ranking, such as that of
     :class:`~graph_retrievers.systems.spreading.linking.EntityLinking`. Edges are followed both ways, and a walk does not return
-    to its start. A metapath with a weight below 0.01 is not followed; a step of a walk that reads a million edges is cut short,
-    and a note says so. The path of a hit is that of the metapath that gives it the largest part of its score.
+    to its start. A metapath with a weight below 0.01 is not followed; a step of a walk ends after reading a million edges, and a
+    note says so. The path of a hit is that of the metapath that contributes most to its score.
 
     The metapaths of a node type are embedded when a question first starts from it, and their vectors are kept with the graph.
 
@@ -139,7 +140,7 @@ class MetapathSearch(Operator):
         self.k: int = positive("k", k)
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return the nodes that the metapaths reach from the best nodes found."""
+        """Return the nodes reached by the metapaths from the best nodes found."""
         seeds = found.top(self.seeds)
         names = [node.title or node.id for node in (yield Contents(seeds.nodes))]
         seeds = seeds.taken(np.flatnonzero(seeds.scores > 0))

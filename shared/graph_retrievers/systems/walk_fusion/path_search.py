@@ -1,4 +1,4 @@
-"""Passages scored together with a linked passage that was found before, O_vgs."""
+"""Score passages together with a linked passage that was found before, O_vgs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _EQUAL = 1e-6
 class PathSearch(Operator):
     r"""Score each candidate alone and as the end of a path from one of the best nodes found so far.
 
-    The candidates are the ranked nodes and the neighbours of the best `seeds` of them. What a node v, or two linked nodes u and
-    v together, have in common with the question is
+    The candidates are the ranked nodes and the neighbours of the best `seeds` of them. The relevance of a node v, or of two
+    linked nodes u and v together, to the question is
 
     .. math::
         z(v) = w \frac{q \cdot v}{\max_x q \cdot x} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
@@ -35,40 +35,39 @@ class PathSearch(Operator):
         + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
 
     where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, and x runs over the candidates. With S
-    the seeds, a candidate scores
+    the seeds, the score of a candidate is
 
     .. math:: S_v = (1 - \lambda)\, z(v) + \lambda \max\Bigl(z(v), \max_{u \in S,\, (u, v) \in E} z(u, v)\Bigr).
 
-    A passage that answers the second half of a question has few of its words; together with the passage that leads to it, it
-    has most. A word that both contain counts once, so a neighbour that repeats what the seed says gains little.
+    A passage that answers the second half of a question contains few of its words; together with the passage that leads to it, it
+    contains most. A word in both counts once, so a neighbour that repeats the seed gains little.
 
     Parameters
     ----------
     seeds : int, default 5
-        Nodes of the ranking before it whose neighbours are read.
+        Nodes of the previous ranking whose neighbours are read.
     share : float in [0, 1], default 0.5
         The lambda of the equation; 0 scores each candidate alone.
     dense_weight : float, default 1
-        The w of the equation, at least 0. Where texts are long and questions are put in other words, as on manuals, similarities of
-        candidates differ by less than their BM25 scores do, and a larger weight keeps what vector search puts first.
+        The w of the equation, at least 0. If texts are long and questions use other words, as for manuals, the similarities of
+        candidates differ less than their BM25 scores, and a larger weight keeps the first results of vector search.
     bridges : int, default 0
-        If above 0, names join passages where no edge does: for each name in the text of a seed that the question does not hold,
-        this many passages count as neighbours of the seed: of the ten best by BM25 of the name, first those whose text opens with
-        it. Needs BM25; names are told by their capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
+        If above 0, names join passages that no edge joins: for each name in the text of a seed that is not in the question, this
+        many passages count as neighbours of the seed, out of the ten best by BM25 of the name, first those whose text begins with
+        it. Needs BM25; names are recognised by their capitals (:func:`~graph_retrievers.graph.names.capitalized_names`).
     across : bool, default False
-        Whether only edges to another document are followed (:func:`~graph_retrievers.graph.addresses.node_source`): neighbouring
-        pieces of a page are alike, and would lead to one another.
+        Whether to follow only edges to another document (:func:`~graph_retrievers.graph.addresses.node_source`), because
+        neighbouring pieces of a page are similar, and would lead to each other.
     k : int, optional
         Nodes to keep; by default all candidates.
 
     Notes
     -----
-    The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path where that seed does not
-    help it or is ranked below it. Where a name leads from u to the hit, it stands in the place of the relation, in quotation marks:
-    ``0 -["Ada Holm"]- 1``.
-    Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have is left out; a lexical
-    signal in an external store, which gives scores and not weights of words, counts for u and v together as for the better of
-    them (:meth:`graph_retrievers.signals.signal.Signal.term_scores`).
+    The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path if that seed does not
+    improve its score or is ranked below it. If a name leads from u to the hit, it replaces the relation, in quotation marks:
+    ``0 -["Ada Holm"]- 1``. Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have
+    is left out; a lexical signal in an external store, which returns scores instead of weights of words, counts for u and v
+    together as for the better of the two (:meth:`graph_retrievers.signals.signal.Signal.term_scores`).
 
     References
     ----------

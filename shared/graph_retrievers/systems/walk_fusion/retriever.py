@@ -53,17 +53,17 @@ WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.
 
 
 class WalkFusion(Retriever):
-    r"""Walks that start where the evidence is, side by side and fused by reciprocal ranks; needs no cross-encoder.
+    r"""Several walks from the best matches, side by side and fused by reciprocal ranks; needs no cross-encoder.
 
     .. math:: S_n = \sum_{l} \frac{w_l}{c + r_l(n)}
 
-    over the lists l that hold node n at rank :math:`r_l(n) \ge 1`. The lists depend on the graph.
+    over the lists l that contain node n at rank :math:`r_l(n) \ge 1`. The lists depend on the graph.
 
     ``"names"``, for passages whose titles are names, as in an encyclopedia:
 
     1. :class:`~graph_retrievers.operators.PathSearch` from hybrid search: passages with the passage that leads to them,
-       by an edge or by a name that it holds and the question does not;
-    2. STeX from the best nodes of hybrid search: these, and behind them their neighbours by similarity and structure;
+       by an edge or by a name that is in its text and not in the question;
+    2. STeX from the best nodes of hybrid search: these, followed by their neighbours by similarity and structure;
     3. gated spreading activation from the names in the question, which hubs divide among their neighbours, as in
        :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation` over passages.
 
@@ -73,45 +73,43 @@ class WalkFusion(Retriever):
     2. gated spreading activation from the names in the question;
     3. :class:`~graph_retrievers.systems.walk_fusion.metapath_search.MetapathSearch` from these names.
 
-    ``"pieces"``, for chunks of pages that were cut without regard to sections, as common splitters do
+    ``"pieces"``, for chunks of pages that were cut without regard to sections, as by common splitters
     (:func:`~graph_retrievers.systems.traits.holds_pieces`), and are joined by edges:
 
     1. hybrid search;
-    2. :class:`~graph_retrievers.operators.PathSearch` as in ``"links"``, by edges to other pages alone and with a larger share of
+    2. :class:`~graph_retrievers.operators.PathSearch` as in ``"links"``, only by edges to other pages and with a larger share of
        paths.
 
-    Neighbouring pieces of a page are alike, and fill ten hits with one page. So a page has no more of the first k hits than hybrid
-    search gives it, and one if that gives it none: they are from as many pages as those of hybrid search, or more.
+    Neighbouring pieces of a page are similar, and would fill ten hits with one page. So a page gets at most as many of the first k
+    hits as in hybrid search, or one if it has none there: the hits are from at least as many pages as those of hybrid search.
 
     ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
-    they cite: the first list of ``"names"`` alone, by edges only, with the neighbours of more nodes and twice the weight of
-    similarities. Here and in ``"pieces"``, where few edges join documents and most texts hold names, which their capitals tell,
-    names join passages as edges do (:func:`~graph_retrievers.systems.traits.names_join`).
+    they cite: only the first list of ``"names"``, only by edges, with the neighbours of more nodes and twice the weight of
+    similarities. If few edges join documents and most texts contain names, recognised by their capitals, then here and in
+    ``"pieces"`` names join passages as edges do (:func:`~graph_retrievers.systems.traits.names_join`).
 
     Parameters
     ----------
     index : GraphIndex
-        With vectors and BM25.
+        Needs vectors and BM25.
     seeds : int, optional
-        Nodes of hybrid search whose neighbours are read, and most named nodes that metapaths start from; by default 5, of
-        ``"links"`` and ``"pieces"`` 20, or 10 where names join passages, or a tenth of the nodes if that is less.
+        Nodes of hybrid search whose neighbours are read, and maximum number of named nodes at which metapaths start; by default 5,
+        for ``"links"`` and ``"pieces"`` 20, or 10 if names join passages, or a tenth of the nodes if that is less.
     bridges : int, optional
-        Passages that each name in a text leads to, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3
-        for ``"names"``, or without edges 1 where capitals tell names in texts and 0 otherwise, and for ``"links"`` and ``"pieces"``
-        1 where names join passages and 0 otherwise.
-        ``"relations"`` has no such list.
+        Passages to which each name in a text leads, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3 for
+        ``"names"``, or without edges 1 if names in texts have capitals and 0 otherwise, and for ``"links"`` and ``"pieces"`` 1 if
+        names join passages and 0 otherwise. ``"relations"`` has no such list.
     form : {"links", "names", "pieces", "relations"}, optional
         By default ``"relations"`` for a knowledge graph (see :func:`~graph_retrievers.systems.traits.is_knowledge_graph`) whose
-        edges have two relations or more, with an embedding model; ``"pieces"`` where pieces of documents are joined by edges;
-        otherwise ``"names"`` where titles identify nodes (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name
-        each other (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.15 or more), with edges or without.
+        edges have at least two relations, with an embedding model; ``"pieces"`` if edges join pieces of documents; ``"names"`` if
+        titles identify nodes (:func:`~graph_retrievers.systems.traits.names_identify`) and texts name each other
+        (:func:`~graph_retrievers.systems.traits.names_mentioned` of 0.15 or more), with edges or without; otherwise ``"links"``.
     weights : sequence of float, optional
         The w of the equation: three, by default (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"``, or two for
-        ``form="pieces"``, by default (1, 2). 0 leaves a list out.
-        Without a `form`, they are for the lists of the form that fits the index, or the scope, that is asked. Where that is
-        ``"links"``, which has one list, they are not read, and :attr:`reason` says so.
+        ``form="pieces"``, by default (1, 2). 0 leaves a list out. Without a `form`, they apply to the lists of the form that fits
+        the index, or the scope. If that is ``"links"``, which has one list, they are not used, and :attr:`reason` says so.
     constant : int, default 5
-        The c of the equation. With the usual 60, a node at rank 20 of two lists would pass the best of one.
+        The c of the equation. With the usual 60, a node at rank 20 of two lists would be ranked above the best node of one list.
     depth : int, default 100
         Nodes taken from each list.
     **options
@@ -127,7 +125,7 @@ class WalkFusion(Retriever):
     Chosen on train and dev questions (all-MiniLM-L6-v2, Recall@10): see ``benchmarks/results/walk-fusion`` for each form and
     list on every dataset.
 
-    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they are read where a list starts from names.
+    ``retrieve`` takes ``entities=[...]``, names that the question mentions; they are used if a list starts from names.
 
     References
     ----------
@@ -166,7 +164,7 @@ class WalkFusion(Retriever):
 
     @property
     def form(self) -> str:
-        """The form that was given, or the one that fits the index."""
+        """The given form, or the one that fits the index."""
         return self._form or _fitting(self.index)[0]
 
     def _composed(self, index: GraphIndex) -> Operator:
@@ -225,7 +223,7 @@ class WalkFusion(Retriever):
         return super()._answered(call)
 
     def found(self, question: Question) -> Search[Candidates]:
-        """Return all that the lists find for a question; of pieces, with no more of one page in front than search has there."""
+        """Return all results of the lists for a question; for pieces, the first hits have at most as many of a page as search."""
         found = yield from super().found(question)
         return (yield from by_search(question, found)) if self.form == "pieces" else found
 
