@@ -1,4 +1,4 @@
-"""Answers of a language model kept on disk, so that a repeated run does not ask again."""
+"""Answers of a language model stored on disk, so that a repeated run needs no new calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AnswerCache"]
 class AnswerCache:
     """Answers by the hash of model name, prompt and schema, in an SQLite file, or in memory if `file` is None.
 
-    The file is created if it does not exist; CorruptIndexError is raised if it is something else.
+    The file is created if it does not exist; CorruptIndexError is raised if it is not such a file.
     """
 
     def __init__(self, file: str | Path | None = None) -> None:
@@ -37,9 +37,9 @@ class AnswerCache:
         self._database.close()
 
     def ask(self, model: LanguageModel, prompts: Sequence[str], schemas: Sequence[Mapping[str, Any]], **options: Any) -> list[Any]:
-        """Return the answer to each prompt (one schema each), or the LanguageModelError it ended in.
+        """Return the answer to each prompt (one schema each), or its LanguageModelError.
 
-        Every answer is written as soon as it arrives, and errors are not kept. `options` are keywords of
+        Every answer is written as soon as it arrives; errors are not stored. `options` are keywords of
         :func:`~graph_retrievers.signals.language.complete_many`.
         """
         name = str(getattr(model, "name", type(model).__name__))

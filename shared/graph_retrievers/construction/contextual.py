@@ -34,16 +34,16 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str |
         See :func:`graph_retrievers.construction.documents.to_nodes`.
     splitter : object or callable
         A splitter of LangChain or LlamaIndex (``split_text(text)``), a
-        :class:`~graph_retrievers.signals.embedding.SentenceEncoder`, which splits by its own tokens into what it can read, or a
-        function from a text to texts.
+        :class:`~graph_retrievers.signals.embedding.SentenceEncoder`, which splits a text by its own tokens into parts that it can
+        read, or a function from a text to texts.
     title_key : str, optional
-        Metadata field that holds a document's title, see :func:`graph_retrievers.construction.documents.to_nodes`.
+        Metadata field with a document's title, see :func:`graph_retrievers.construction.documents.to_nodes`.
 
     Returns
     -------
     list of Node
         In order. The id is the document's with "#" and the number of the chunk, from 1; the title is the document's. The metadata
-        are the document's with ``document``, its id, and ``chunk``, the number. A document without text gives one empty chunk.
+        are the document's with ``document``, its id, and ``chunk``, the number. A document without text has one empty chunk.
 
     Raises
     ------
@@ -78,11 +78,11 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str |
 
 
 class ContextualCitations(EdgeSpec):
-    r"""Edges from chunks to the chunks that they are context of: inside documents, and across citations.
+    r"""Edges from chunks to the chunks for which they are context: inside documents, and across citations.
 
     - From each chunk of a document to the next one ("next").
-    - From a chunk to those that refer to it ("refers to"), where chunks say so.
-    - Where document u cites document v: from the `top_n` chunks of v that are most relevant to it, to each chunk of u (`relation`).
+    - From a chunk to those that refer to it ("refers to"), if chunks have this field.
+    - If document u cites document v: to each chunk of u, from the `top_n` chunks of v that are most relevant to it (`relation`).
       The relevance of chunks is :math:`r_{ij} = f_{sparse}(c_i, c_j) + f_{dense}(c_i, c_j)`: BM25 with the citing chunk as the
       query, and the dot product of their vectors.
 
@@ -91,11 +91,11 @@ class ContextualCitations(EdgeSpec):
     cites : str, default "cites"
         Metadata field of a chunk with the ids of the documents that its document cites: a string or a list.
     document : str, default "document"
-        Metadata field with the id of a chunk's document, as :func:`chunk_documents` writes it.
+        Metadata field with the id of a chunk's document, as written by :func:`chunk_documents`.
     refers_to : str, default "refers_to"
         Metadata field with the ids of chunks that a chunk refers to, if there is one.
     top_n : int, default 4
-        Chunks for each chunk and cited document; all if there are fewer. The paper's best of 2, 4 and 8.
+        Chunks for each chunk and cited document; all if there are fewer. The best of 2, 4 and 8 in the paper.
     relation : str, default "cites"
     show_progress : bool, default False
 
@@ -108,13 +108,12 @@ class ContextualCitations(EdgeSpec):
 
     Notes
     -----
-    Equal relevances go to the earlier chunk. References to documents outside the corpus are skipped and counted in the log.
-    The work grows with the pairs of chunks across citations times the words of a chunk: for 1,000 documents of five chunks of 100
+    Ties go to the earlier chunk. References to documents outside the corpus are skipped and counted in the log. The cost grows
+    with the number of pairs of chunks across citations times the words of a chunk: for 1,000 documents of five chunks of 100
     words and ten citations each, about 15 seconds on one CPU core, and a hundred times as long for 100,000.
 
-    Edges lead from the context to its reader, the direction in which LeSeGR passes messages with ``direction="in"``; their weights
-    are 1. The sum of the two relevances is as published, without bringing them to one scale, so that BM25 decides unless it is
-    equal.
+    Edges lead from the context to its reader, the direction in which LeSeGR passes messages with ``direction="in"``; their
+    weights are 1. The two relevances are added as published, without scaling, so that BM25 decides unless it is equal.
 
     References
     ----------

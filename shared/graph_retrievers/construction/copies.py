@@ -1,4 +1,4 @@
-"""Sections that several pages hold, such as those of a book that is repeated on one page for printing."""
+"""Sections that occur on several pages, such as those of a book that is repeated on one page for printing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _Holder = tuple[str, dict[str, None]]
 
 
 def without_copies(pages: Mapping[str, Sequence[Chunk]]) -> tuple[dict[str, list[Chunk]], dict[_Place, _Place]]:
-    """Return the chunks of each page without copies, and where the pages and anchors of these are to be found.
+    """Return the chunks of each page without copies, and where the pages and anchors of the copies are found instead.
 
-    A chunk of at least 40 tokens is copied if another page, which has fewer chunks or comes first, has its heading and its text. A
-    page is a copy if more than half of its chunks are copied, and three quarters of those of 40 tokens. Left out are its copied
-    chunks, and those whose lines all stand on other pages, with their heading if they are shorter. A section that some pages share,
-    such as the common options of the pages on commands, stays on all of them: it belongs to what its page is about.
+    A chunk of at least 40 tokens is copied if another page, which has fewer chunks or comes first, has its heading and its text.
+    A page is a copy if more than half of its chunks are copied, and three quarters of those of 40 tokens. Its copied chunks are
+    left out, as are chunks whose lines are all on other pages, with their heading if they are shorter. A section that some pages
+    share, such as the common options of the pages on commands, stays on all of them, because it belongs to the subject of its
+    page.
 
     >>> cards, mills = (Chunk(f"About {name}. " * 20, (name,), (name,), (), name, 1) for name in ("cards", "mills"))
     >>> preface = Chunk("For printing.", ("Preface",), ("preface",), (), "preface", 1)

@@ -38,13 +38,13 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
     ----------
     documents : iterable of documents
         LangChain documents (``page_content``, ``metadata``, ``id``), LlamaIndex nodes (``get_content()``, ``metadata``,
-        ``node_id``) or :class:`Node` objects, which are returned as they are. The id of a document without one is its
-        position, "0", "1", ..., or "_0", "_1", ... where another document has that id. The relationships, templates
+        ``node_id``) or :class:`Node` objects, which are returned unchanged. The id of a document without one is its
+        position, "0", "1", ..., or "_0", "_1", ... if another document has that id. The relationships, templates
         and excluded metadata keys of a LlamaIndex node become the ``origin`` of its node.
     title_key, type_key : str, default "title" and "type"
-        Metadata fields that hold a node's title and type; "" for none. They stay in the metadata too. If none is given, a document
-        without a title has the headings in that place that a splitter wrote into its metadata, joined by slashes (``Header 1``,
-        ``Header 2``, ... of LangChain, ``header_path`` of LlamaIndex), or else a LlamaIndex node its ``file_name``.
+        Metadata fields with a node's title and type; "" for none. They also stay in the metadata. By default, the title of a
+        document without one consists of the headings that a splitter wrote into its metadata, joined by slashes (``Header 1``,
+        ``Header 2``, ... of LangChain, ``header_path`` of LlamaIndex), or else the ``file_name`` of a LlamaIndex node.
     """
     given = listed("documents", documents, "documents")
     nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(given)]
@@ -124,7 +124,7 @@ def _title(document: Any, metadata: Mapping[str, Any], title_key: str | None) ->
 
 
 def node_title(metadata: Mapping[str, Any]) -> str:
-    """Return the title of a LlamaIndex node by its metadata: their ``title``, the headings above a section, or the file's name."""
+    """Return the title of a LlamaIndex node from its metadata: the ``title``, the headings above a section, or the file's name."""
     title, file = (
         str(value) if isinstance(value, (str, int, float)) else "" for value in map(metadata.get, ("title", "file_name"))
     )
@@ -153,10 +153,10 @@ def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tensor] | None) -> Tensor | None:
-    """Return one unit vector a document, float32, shape [n, d]: its own ``embedding``, of a LlamaIndex node, or one that is made.
+    """Return one unit vector per document, float32, shape [n, d]: the ``embedding`` of a LlamaIndex node, or a new one.
 
-    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors. `embed` makes those of the places
-    of documents without one, if there are any; a log line says how many these are. Without `embed` the result is None then.
+    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors. `embed` computes vectors for
+    the places of documents without one, and their number is logged. Without `embed`, the result is None if a document has none.
     """
     vectors: list[Any] = [getattr(document, "embedding", None) for document in documents]
     bare = [place for place, vector in enumerate(vectors) if vector is None]
@@ -171,7 +171,7 @@ def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tens
 
 
 def unit_vectors(vectors: Tensor) -> Tensor:
-    """Return vectors, shape [n, d], scaled to unit length; those that have it, and zeros, stay exactly as they are."""
+    """Return vectors, shape [n, d], scaled to unit length; unit vectors and zeros stay exactly the same."""
     lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
     return vectors / lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
 

@@ -8,7 +8,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 ``("cites", "$id")``                     a pair of fields, short for :class:`Metadata`
 :class:`Metadata`                        nodes whose metadata name each other or share a value
 :class:`Links`                           HTML and Markdown links
-:class:`DocumentStructure`               what contains what, and what follows what
+:class:`DocumentStructure`               containment of sections, and order of chunks
 :class:`TitleMentions`                   texts that contain the title of another node
 :class:`EntityMentions`                  texts that name an entity which is a node
 :class:`NearestNeighbors`                the k nearest neighbours of each vector
@@ -16,7 +16,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 :class:`Triples`                         (head, relation, tail)
 :class:`ContextualCitations`             chunks of documents that cite each other
 a networkx graph                         its edges; node labels are ids
-a callable                               from a :class:`Node` to ids of other nodes, or to edges
+a callable                               maps a :class:`Node` to ids of other nodes, or to edges
 =======================================  =======================================================================
 """
 
@@ -74,11 +74,11 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     """Return the edges between nodes that an ``edges`` argument describes (see this module), in its order.
 
     Repeated edges and self loops of a specification or callable are dropped; explicit edges are kept as given. References in the
-    documents to something outside the corpus (a citation, a link to another site) are skipped, and counted in one log line. A tuple
-    of two strings is an edge if both are node ids, and a pair of fields if nodes have both fields; where both or neither holds, an
-    error says so. One that names an id that is not a node is an UnknownNodeError.
+    documents to something outside the corpus (a citation, a link to another site) are skipped, and counted in one log line. A
+    tuple of two strings is an edge if both are node ids, and a pair of fields if nodes have both fields; if both or neither is
+    the case, an error is raised. An edge with an id that is not a node raises an UnknownNodeError.
 
-    `vectors`, shape [N, d], are those of the nodes, for :class:`NearestNeighbors`, and `documents` theirs, for
+    `vectors`, shape [N, d], are the vectors of the nodes, for :class:`NearestNeighbors`, and `documents` their documents, for
     :class:`Relationships`.
 
     >>> nodes = [Node("a", "Looms.", metadata={"cites": ["b", "x"]}), Node("b", "Punched cards.")]
@@ -89,9 +89,9 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
 
 
 def edge_parts(edges: Any, corpus: Corpus, *, lenient: bool = False) -> list[tuple[EdgeSpec | None, Sequence[EdgeLike]]]:
-    """Return the edges of :func:`build_edges` by the item that they come from: a specification, or None where they were given.
+    """Return the edges of :func:`build_edges` by their source: a specification, or None for edges given one by one.
 
-    With `lenient`, a specification that has nothing to read in the corpus finds no edges, and a warning says so.
+    With `lenient`, a specification with nothing to read in the corpus finds no edges, with a warning.
     """
     parts: list[tuple[EdgeSpec | None, list[EdgeLike]]] = []
     seen: set[tuple[str, str, str]] = set()
@@ -141,8 +141,8 @@ def edge_parts(edges: Any, corpus: Corpus, *, lenient: bool = False) -> list[tup
 def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, documents: Sequence[Any] | None = None) -> list[EdgeLike]:
     """Return the edges between `nodes` that an ``edges`` argument for their whole corpus describes.
 
-    The arguments and the result are those of :func:`build_edges`. Explicit edges to absent
-    nodes, and fields that none of these nodes has, are errors there; here they are skipped.
+    The arguments and the result are those of :func:`build_edges`. Explicit edges to absent nodes, and fields that none of these
+    nodes has, are errors there; here they are skipped.
     """
     corpus = Corpus(nodes, documents, vectors)
     present = [part for item in edge_items(edges) for part in _present(item, corpus)]
@@ -228,7 +228,7 @@ def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
 
 
 def default_edges(documents: Sequence[Any]) -> list[EdgeSpec]:
-    """Return what links documents where nothing is said of edges: the relationships of LlamaIndex nodes, if any has one."""
+    """Return the edges of documents if none are given: the relationships of LlamaIndex nodes, if any has one."""
     return [Relationships()] if any(getattr(document, "relationships", None) for document in documents) else []
 
 

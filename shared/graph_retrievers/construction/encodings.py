@@ -51,9 +51,9 @@ _CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels
 
 
 def web_encoding(label: str) -> str:
-    """Return the codec of Python for a label by which a page names its encoding, "" for what browsers do not know.
+    """Return Python's codec for the label of a page's encoding, "" for labels that browsers do not know.
 
-    Other codecs of Python are not for pages: some need the square of the length of a text. "latin-1", which the standard lacks, is
-    Latin-1.
+    Other codecs of Python are not for pages: the time of some grows with the square of the length of a text. "latin-1", which is
+    not in the standard, is Latin-1.
     """
     return _CODECS.get(label.strip().lower(), "")

@@ -1,4 +1,4 @@
-"""Entities that texts name, as nodes, and the edges from texts to them, without a language model."""
+"""Entities named in texts, as nodes, and the edges from texts to them, without a language model."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _FEW = 10
 
 
 class EntityMentions(EdgeSpec):
-    """Entities that texts name, as nodes, and an edge from each text to those that it names.
+    """Entities named in texts, as nodes, and an edge from each text to those that it names.
 
-    :meth:`nodes` returns documents with the entities behind them, and as an item of ``edges=`` the same object finds the edges.
-    Names are told apart by their words, case and a leading article aside.
+    :meth:`nodes` returns documents followed by their entities; pass the same object as an item of ``edges=`` to find the edges.
+    Names are distinguished by their words, ignoring case and a leading article.
 
-    Entities have no text, and are marked as names by their metadata field ``named_by_texts``. Retrievers walk through them, and
-    return them only where ``types=`` or a ``filter`` asks for them; :class:`~graph_retrievers.systems.WalkFusion` leaves them
-    aside, since it follows the names in the texts themselves.
+    Entities have no text, and are marked as names by their metadata field ``named_by_texts``. Retrievers pass through them, and
+    return them only if ``types=`` or a ``filter`` includes them; :class:`~graph_retrievers.systems.WalkFusion` ignores them,
+    because it follows the names in the texts themselves.
 
     Parameters
     ----------
     extractor : object, optional
-        What finds names: by default capitals do, which needs no model and is made for English and languages that write names in the
+        Finds names: by default by capitals, which needs no model and is made for English and languages that write names in the
         same way (:class:`~graph_retrievers.signals.entities.CapitalizedNames`). Or a spaCy pipeline
         (``pip install 'graph-retrievers[spacy]'``), a GLiNER model (``[gliner]``), a function from a text to its names, or an
         object with a method ``names(texts)``: see :func:`~graph_retrievers.signals.entities.as_entity_extractor`.
     min_texts : int, default 2
-        Texts that name an entity, at least: one that a single text names joins nothing.
+        Minimum number of texts that name an entity; an entity in a single text joins nothing.
     max_share : float, default 0.05
-        An entity that more than this share of the texts name, and more than ten of them, is left out: it would join what has little
-        in common, as nouns do in German, whose capitals look like names.
+        An entity named in more than this share of the texts, and in more than ten, is left out: it would join texts with little in
+        common, such as German nouns, whose capitals look like names.
     relation : str, default "mentions"
     entity_type : str, default "entity"
-        Node type of entities; not "passage", which is that of texts.
+        Node type of entities; not "passage", which is the type of texts.
 
     Examples
     --------
@@ -75,10 +75,10 @@ class EntityMentions(EdgeSpec):
             raise InvalidArgumentError(f"entity_type is {entity_type!r}; it tells entities from texts, whose type is 'passage'.")
 
     def nodes(self, documents: Iterable[Any]) -> list[Node]:
-        """Return documents as nodes, those without a type of the type "passage", and behind them the entities, by id.
+        """Return documents as nodes, with the type "passage" if they have none, followed by the entities, by id.
 
-        The id of an entity is "entity:" and its name in small letters, its title the most frequent spelling. Entities among the
-        documents are not read, and none is made twice.
+        The id of an entity is "entity:" and its name in lower case, its title the most frequent spelling. Existing entities among
+        the documents are not read, and not created again.
         """
         given = to_nodes(documents)
         told = [node for node in given if node.type != self.entity_type]

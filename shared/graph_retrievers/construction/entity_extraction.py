@@ -1,4 +1,4 @@
-"""Entity extraction: the question to the language model, and the entities and relations of its answers.
+"""Entity extraction: the prompt for the language model, and the entities and relations in its answers.
 
 Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval over Knowledge Graphs", section III-A.
 """
@@ -50,7 +50,7 @@ def canonical_description(descriptions: Iterable[str]) -> str:
 
 
 def extraction_prompt(group: Sequence[Node]) -> str:
-    """Return the question about the passages of one document."""
+    """Return the prompt for the passages of one document."""
     title = f"Title: {group[0].title}\n\n" if group[0].title else ""
     return f"{_TASK}\nThe document:\n<document>\n{title}" + "\n\n".join(node.text for node in group) + "\n</document>"
 

@@ -29,7 +29,7 @@ def candidate_clusters(type_of: Mapping[str, str]) -> list[list[str]]:
     """Return sorted clusters of names that may mean one entity, from a mapping of names to types.
 
     Two names of one type are joined if the words of one are a subset of the words of the other; clusters are the connected
-    components. One of more than 100 names is divided into several prompts; the paper does not say what to do there.
+    components. A cluster of more than 100 names is divided into several prompts; the paper does not address this.
     """
     by_type: dict[str, list[str]] = defaultdict(list)
     for name in sorted(type_of):
@@ -75,7 +75,7 @@ def group_schema(cluster: Sequence[str]) -> dict[str, Any]:
 
 
 def resolution_prompt(cluster: Sequence[str], kind: str, descriptions: Mapping[str, str]) -> str:
-    """Return the question about one cluster, with the first 120 characters of each name's description."""
+    """Return the prompt for one cluster, with the first 120 characters of each name's description."""
     lines = [f"- {name}: {descriptions.get(name, '')[:_DESCRIPTION_LENGTH] or '(no description)'}" for name in cluster]
     return (
         f"These names of type {kind or 'unknown'} come from one collection of documents. Some of them may be different names "

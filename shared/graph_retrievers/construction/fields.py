@@ -32,13 +32,13 @@ class Metadata(EdgeSpec):
     Parameters
     ----------
     source, target : str
-        Metadata fields that hold one value or a list of values; `target` is ``"$id"`` by default. ``"$id"``, ``"$title"`` and
+        Metadata fields with one value or a list of values; `target` is ``"$id"`` by default. ``"$id"``, ``"$title"`` and
         ``"$type"`` are the node's own; ``"a.b"`` is the entry ``b`` of the mapping (or list of mappings) in ``a``.
     relation : str, optional
         The source field by default.
     limit : int, default 1000
-        A value in the target field of more nodes than this is skipped, and a warning counts such values: it says little, and
-        the number of its edges grows with the square of the number of nodes.
+        A value in the target field of more nodes than this is skipped, and a warning counts such values: they carry little
+        information, and the number of their edges grows with the square of the number of nodes.
 
     Examples
     --------
@@ -90,8 +90,8 @@ class Triples(EdgeSpec):
     ----------
     triples : iterable of (str, str, str)
     key : str, default "$id"
-        Field by which heads and tails name nodes: ``"$id"``, ``"$title"``, or a metadata field. A name that several nodes
-        have stands for each of them.
+        Field by which heads and tails name nodes: ``"$id"``, ``"$title"``, or a metadata field. A name of several nodes refers to
+        each of them.
 
     Examples
     --------

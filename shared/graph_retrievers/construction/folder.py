@@ -49,23 +49,24 @@ _GENERATED = frozenset(["_sources", "_static"])
 def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str = "", show_progress: bool = False) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
-    Subfolders are included; names that begin with a dot, links that lead out of the folder, and what Sphinx writes beside the pages
-    (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents of other formats, such as PDF. Navigation is left
-    out: what HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of the pages. A page
-    with the text of another is read once, and so is a section (see :func:`~graph_retrievers.construction.copies.without_copies`);
-    links lead to the one that is kept. A page without text of its own, such as a table of contents or a redirect, is not kept;
-    links to it lead to the first page that it lists. The log says what was left out.
+    Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds to the
+    pages (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents in other formats, such as PDF. Navigation
+    is left out: elements that HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of
+    the pages. A page with the same text as another is read once, and so is a section (see
+    :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without its own
+    text, such as a table of contents or a redirect, is not kept; links to it lead to the first page that it lists. Omissions are
+    logged.
 
     Parameters
     ----------
     folder : str or Path
     max_tokens : int or None, default 220
-        Tokens of a node: see :func:`~graph_retrievers.construction.sections.split_page`. The embedding model should read them all
-        and the title: MiniLM reads 256. None: one node for each file.
+        Maximum number of tokens of a node: see :func:`~graph_retrievers.construction.sections.split_page`. The embedding model
+        should be able to read all of them and the title: MiniLM reads 256. None: one node for each file.
     site : str, default ""
-        Where the folder is published, such as ``https://docs.example.org/guide``, or the address of its repository: links to what
-        lies below lead to its files, before addresses that other pages state. Known without it are ``site_url`` of a
-        ``mkdocs.yml`` in the folder or beside it, else a ``base`` that half of the HTML pages have, and the addresses that single
+        Where the folder is published, such as ``https://docs.example.org/guide``, or the address of its repository: links to
+        addresses below it lead to the files, with precedence over addresses that other pages state. By default ``site_url`` of a
+        ``mkdocs.yml`` in the folder or next to it, else a ``base`` that half of the HTML pages have, and the addresses that single
         pages state (``canonical``, ``og:url``).
     show_progress : bool, default False
 
@@ -73,26 +74,26 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     -------
     list of Node
         The first node of a page has the page's path, relative to the folder, as its id; others add ``#`` and the anchor of the
-        section, or ``~`` and a number. The title is that of the page, and behind a colon the heading of the section, or of the one
-        around all that the node holds. A page without a title is called as its file, ``index``, ``_index`` and ``README`` as their
-        folder, unless that name is a UUID or a hash. The text is what a person reads; where Markdown is written otherwise, with
-        addresses of links for instance, hits show what is written (see
+        section, or ``~`` and a number. The title is that of the page, followed by a colon and the heading of the section, or of the
+        smallest section around the whole node. A page without a title is named after its file, or after its folder for ``index``,
+        ``_index`` and ``README``, unless that name is a UUID or a hash. The text is what a person reads; if the Markdown source
+        differs, for example by addresses of links, hits show the source (see
         :meth:`Node.shown <graph_retrievers.graph.corpus_graph.Node.shown>`). Metadata:
 
         - ``path``: of the page;
         - ``chunk_index``: 0 for its first node, 1 for the next, ...;
         - ``headings``: those above the text, outermost first;
-        - ``anchors``: what a link to this text may name after ``#``;
-        - ``links``: what it links to, those inside the folder as paths from its root, with a slash in front;
-        - ``contents``: pages that the page's table of contents lists, with its first node only.
+        - ``anchors``: the anchors by which a link, after ``#``, can point to this text;
+        - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
+        - ``contents``: pages in the page's table of contents, only in its first node.
 
     Raises
     ------
     InvalidArgumentError
         If `site` is not a URL.
     DatasetError
-        If the folder does not exist or has no such file or no text, or a file is neither UTF-8 nor UTF-16
-        with its mark, and does not declare another encoding.
+        If the folder does not exist or has no such file or no text, or a file is neither UTF-8 nor UTF-16 with a byte order mark,
+        and does not declare another encoding.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Headings above a chunk, as splitters of LangChain, LlamaIndex and this package write them into its metadata."""
+"""Headings above a chunk, as written into its metadata by splitters of LangChain, LlamaIndex and this package."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
 
 
 def heading_path(node: Node) -> tuple[str, ...]:
-    """Return the headings that a chunk stands under, its own last, as splitters write them into the metadata.
+    """Return the headings of a chunk, its own last, as written into the metadata by splitters.
 
     They are read from ``headings`` (a list), ``Header 1``, ``Header 2``, ... (LangChain), or ``header_path`` (LlamaIndex), which
-    names the headings around the one that the text begins with.
+    has the headings around the one with which the text begins.
 
     >>> heading_path(Node("a", "## Cards", metadata={"header_path": "/Looms/"}))
     ('Looms', 'Cards')
@@ -39,7 +39,7 @@ def heading_path(node: Node) -> tuple[str, ...]:
 def heading_title(metadata: Mapping[str, Any]) -> str:
     """Return the headings that a splitter of LangChain or LlamaIndex wrote, joined by slashes; "" if there are none.
 
-    Anchors that are written behind headings are left out.
+    Anchors after headings are left out.
 
     >>> heading_title({"Header 1": "Looms", "Header 2": "Cards {#holes}"}), heading_title({"header_path": "/Looms/Cards/"})
     ('Looms/Cards', 'Looms/Cards')

@@ -57,13 +57,13 @@ _OPEN, _PIECE, _LONGEST_BASE = 2_000, 16_384, 2_000
 def read_html(text: str, *, piece: bool = False) -> Page:
     """Return an HTML page, or a piece of one, as blocks.
 
-    Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of common
-    documentation tools; of a page that is all navigation, all is read. If the page marks its main part (``main``, ``role="main"``),
-    only that is read. The title is that of the page, else its first heading. Links are resolved against ``<base href>`` if there is
-    one. The address of the page is what its head states (``canonical``, else ``og:url``). A page that sends its readers on, by
-    ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and its contents are that address. Time and
-    memory grow linearly with the text: a page that leaves 2,000 elements open is read on from there as if they had ended. Of a
-    `piece`, navigation is left out too, and anchors without a text make a block without one.
+    Scripts, styles and navigation are left out: elements such as ``nav``, roles such as "navigation", and the class names of
+    common documentation tools; a page of only navigation is read completely. If the page marks its main part (``main``,
+    ``role="main"``), only that is read. The title is that of the page, else its first heading. Links are resolved against
+    ``<base href>`` if there is one. The address of the page is the one in its head (``canonical``, else ``og:url``). A redirect,
+    by ``<meta http-equiv="refresh">`` or as "Redirecting" with one link, has no blocks, and its contents are the new address.
+    Time and memory grow linearly with the text: in a page with 2,000 open elements, these count as closed from there on. In a
+    `piece`, navigation is left out too, and anchors without a text make a block without text.
 
     >>> page = read_html('<title>Looms</title><nav>Home</nav><h2 id="cards">Cards</h2><p>See <a href="b.html">b</a>.')
     >>> page.title, [(block.text, block.level, block.anchors, block.links) for block in page.blocks]
@@ -94,7 +94,7 @@ def read_html(text: str, *, piece: bool = False) -> Page:
 
 
 def html_charset(raw: bytes) -> str:
-    """Return the codec for what an HTML file declares in its first 1,024 bytes, "" for nothing or what browsers do not know."""
+    """Return the codec that an HTML file declares in its first 1,024 bytes, "" for none or one that browsers do not know."""
     found = _CHARSET.search(raw[:1024])
     return web_encoding(found[1].decode()) if found and not raw.startswith(b"\xef\xbb\xbf") else ""
 

@@ -51,7 +51,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Failure:
-    """A question that the language model did not answer.
+    """A prompt that the language model did not answer.
 
     `stage` is "extraction" or "resolution"; `ids` are the documents without entities, or the names that were not merged.
     """
@@ -66,8 +66,8 @@ class KnowledgeGraph:
     """The result of a :class:`KnowledgeGraphBuilder`.
 
     Its `graph` has first the passages in the given order, of type "passage"; then the entities, sorted by id, which is "entity:"
-    and the name in lower case. The text of an entity is its description (see :func:`canonical_description`); an entity that occurs
-    in relations only has neither text nor type. `aliases` maps names that entity resolution merged to the name they became.
+    and the name in lower case. The text of an entity is its description (see :func:`canonical_description`); an entity that
+    occurs only in relations has neither text nor type. `aliases` maps names that entity resolution merged to their new name.
     """
 
     graph: CorpusGraph
@@ -77,8 +77,8 @@ class KnowledgeGraph:
     def vectors(self, embedding: Any, *, show_progress: bool = False) -> Tensor:
         """Return vectors of the nodes: Tensor, shape [N, d], float32; a row of zeros for entities without a description.
 
-        Such an entity has no text to compare with a query, and a semantic gate is closed for it. `embedding` is the model
-        of nodes and queries. For an index: ``GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))``.
+        Such an entity has no text to compare with a query, so a semantic gate excludes it. `embedding` is the model of nodes and
+        queries. For an index: ``GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))``.
         """
         contents = self.graph.contents()
         described = [row for row, text in enumerate(self.graph.texts) if text]
@@ -91,7 +91,7 @@ class KnowledgeGraph:
 
 
 class KnowledgeGraphBuilder:
-    """Builds a knowledge graph from documents with a language model.
+    """Build a knowledge graph from documents with a language model.
 
     Raises InvalidArgumentError if `entity_types` is empty or contains "passage", or the model is not a language model.
 
@@ -100,19 +100,19 @@ class KnowledgeGraphBuilder:
     language_model : object
         See :func:`graph_retrievers.signals.language.as_language_model`.
     entity_types : sequence of str or None, default the paper's five
-        Types of entities. None lets the model choose them, so that dates, professions and the like become nodes, which
-        the paper names as missing in its graph.
+        Types of entities. If None, the model chooses them, so that dates, professions and the like become nodes, which the paper
+        names as missing in its graph.
     resolve : bool, default True
         Whether to merge names of the same entity.
     merge_titles : bool, default True
         Whether documents with the same title are read in one prompt, as in the paper. Pass False for long documents cut
         into chunks that have the document's title.
     cache : str or Path, optional
-        SQLite file that keeps the answers by content hash, so that a repeated run asks only what is new or failed.
+        SQLite file that stores the answers by content hash, so that a repeated run sends only new or failed prompts.
     attempts : int, default 3
-        How often a prompt is asked until the answer satisfies the schema.
+        Maximum number of calls until an answer satisfies the schema.
     workers : int, default 4
-        Prompts asked at the same time.
+        Number of concurrent prompts.
     show_progress : bool, default False
 
     Notes
@@ -120,9 +120,9 @@ class KnowledgeGraphBuilder:
     Names are compared in lower case with single spaces; a node's title is the most frequent spelling. A passage is linked to
     each entity whose name it contains; if no passage of a document contains the name, all passages of that document are linked.
 
-    Differences from the published code: every relation is an edge of its own (there, the relations of an ordered pair are joined
-    to one text); entity resolution is applied (there, the call is commented out); titles keep their spelling; aliases do not
-    depend on the order in which answers arrive.
+    Differences from the published code: every relation is a separate edge (there, the relations of an ordered pair are joined to
+    one text); entity resolution is applied (there, the call is commented out); titles keep their spelling; aliases do not depend
+    on the order in which answers arrive.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """Existing knowledge graphs: LangChain graph documents, LlamaIndex property graphs, files of triples.
 
 Each function returns nodes and edges for ``GraphIndex.from_nodes(*reader(...), embedding=...)``; for networkx see
-:func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and not
-imported. The text of an entity without a description are its first five facts, so that a question resembles it by what is
-known of it: a name alone resembles few questions, and gates that compare vectors would be closed to it.
+:func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and not imported. The
+text of an entity without a description is its first five facts, so that it can be compared with questions: a name alone is
+similar to few questions, and gates that compare vectors would exclude it.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
     """Return the nodes and edges of LangChain graph documents; InvalidArgumentError if an object is not one.
 
     These have ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``) and ``source``,
-    the document they were read from. The nodes are the source documents, of type "passage" (without an id: "passage:" and the
-    position), then the entities with their own ids; the descriptions of an entity in several documents are joined. The edges are
-    the distinct relationships, then "mentions" from each passage to its entities.
+    the document from which they were read. The nodes are the source documents, of type "passage" (without an id: "passage:" and
+    the position), then the entities with their own ids; the descriptions of an entity in several documents are joined. The edges
+    are the distinct relationships, then "mentions" from each passage to its entities.
     """
     entities = _Entities()
     passages: list[Node] = []
@@ -114,9 +114,9 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
     Parameters
     ----------
     store : PropertyGraphStore
-        Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages, with the metadata of the nodes they
-        were made of; an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions". Where the
-        store lists the vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``.
+        Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages, with the metadata of their source nodes;
+        an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions". If the store lists the
+        vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
@@ -155,7 +155,7 @@ def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
 
 
 def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
-    """Yield the triplets of a property graph store that have one of the nodes `ids` at an end; some may be repeated."""
+    """Yield the triplets of a property graph store with one of the nodes `ids` at an end; some may be repeated."""
     held: Any = getattr(store, "graph", None)
     if hasattr(held, "triplets") and hasattr(held, "get_triplets"):
         # The framework's own store keeps everything in memory; reading it by id takes quadratic time.

@@ -1,4 +1,4 @@
-"""Edges from hyperlinks: HTML anchors and Markdown links in the texts of nodes, or links that metadata hold."""
+"""Edges from hyperlinks: HTML anchors and Markdown links in the texts of nodes, or links in metadata."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ _OVERLAP = 4_000
 
 
 class Links(EdgeSpec):
-    """Hyperlinks between pages and their chunks: ``<a href>``, Markdown and wiki links, or a metadata field that holds addresses.
+    """Hyperlinks between pages and their chunks: ``<a href>``, Markdown and wiki links, or a metadata field with addresses.
 
-    A link with a ``#fragment`` leads to the chunk that holds the anchor: an HTML id, the slug of a Markdown heading, or a heading
-    that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor is not
-    found. Links to pages outside the corpus are skipped and counted in the log, which names those that should lead to a page or an
-    anchor: links that are relative or below `site`. Skipped are also links that more than half of at least ten pages have, since
-    these are navigation. Nodes of LlamaIndex that have children, whose texts repeat theirs, are not read.
+    A link with a ``#fragment`` leads to the chunk that contains the anchor: an HTML id, the slug of a Markdown heading, or a
+    heading that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor
+    is not found. Links to pages outside the corpus are skipped and counted in the log, which names those that should lead to a
+    page or an anchor: links that are relative or below `site`. Links that occur on more than half of at least ten pages are
+    skipped too, because these are navigation. LlamaIndex nodes with children, whose texts repeat theirs, are not read.
 
     Parameters
     ----------
     url_field : str, optional
-        Metadata field that holds the address of a node's page: a URL, or a path such as ``guide/start.md``. By default the first of
+        Metadata field with the address of a node's page: a URL, or a path such as ``guide/start.md``. By default the first of
         ``url``, ``source``, ``path`` and ``file_path``, which the loaders of LangChain and LlamaIndex write. Chunks of a page have
         the same address, in the order of the page.
     field : str, optional
-        Metadata field that holds the links instead of the text, for loaders that drop tags: an address, a list of addresses, or a
-        list of mappings with ``url`` (or ``href``) and ``text``. Where all chunks of a page hold the same list, as splitters copy
-        it, a link leaves from the first chunk with its ``text`` (of the first 1,000 texts), else from the first chunk of the page.
+        Metadata field with the links, to read instead of the text, for loaders that drop tags: an address, a list of addresses, or
+        a list of mappings with ``url`` (or ``href``) and ``text``. If all chunks of a page have the same list, because a splitter
+        copied it, a link starts at the first chunk with its ``text`` (of the first 1,000 texts), else at the page's first chunk.
     relation : str, default "links"
     site : str, default ""
-        Where pages whose addresses are paths are published, such as ``https://docs.example.org/guide``, or the address of their
-        repository: links to what lies below lead to these pages.
+        Where pages with paths as addresses are published, such as ``https://docs.example.org/guide``, or the address of their
+        repository: links to addresses below it lead to these pages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Markdown pages as blocks: what a person reads, what is written, anchors and links."""
+"""Markdown pages as blocks: the text that a person reads, the source, anchors and links."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     r"""Return a Markdown page, or a piece of one, as blocks.
 
     The text of a block is what a person reads: the words of links without their addresses, the descriptions of pictures, code,
-    and no tags, comments or marks of emphasis. What is written is kept beside it, but for HTML that makes blocks of its own. Items
-    of lists and rows of tables are blocks. Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings,
+    and no tags, comments or marks of emphasis. The source is kept too, except for HTML that forms separate blocks. Items of lists
+    and rows of tables are blocks. Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings,
     ``{: #names }`` anywhere, and those of HTML elements. The title is the ``title`` of the front matter, else the first heading.
 
     A wiki link ``[[Page#Heading|shown]]`` reads "shown", or "Page > Heading"; its address is ``[[Page#heading]]``, which
@@ -95,7 +95,7 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
 
 
 def own_anchor(heading: str) -> tuple[str, str]:
-    """Return a heading without the anchor that is written behind it, and this anchor, "" if there is none.
+    """Return a heading without the anchor after it, and this anchor, "" if there is none.
 
     >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
     (('Cards', 'holes'), ('Cards', ''))
@@ -112,7 +112,7 @@ def reference_definitions(text: str) -> dict[str, Any]:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading: lower case, hyphens for spaces, no punctuation."""
+    """Return GitHub's anchor of a heading: lower case, hyphens for spaces, no punctuation."""
     # Some scripts write vowels as marks.
     lowered = composed(heading.strip()).lower()
     kept = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))

@@ -42,8 +42,8 @@ _ABOUT_WORDS = frozenset(["disambiguation", "name", "surname", "given name", "ma
 class TitleMentions(EdgeSpec):
     """Edges from texts to the nodes whose titles they contain verbatim.
 
-    A match is case-sensitive and starts and ends at word boundaries. At each position the longest title is taken, and a text
-    does not match its own title. A title of several pages gives an edge to each of them. To avoid chance matches,
+    A match is case-sensitive and starts and ends at word boundaries. At each position the longest title is used, and a text does
+    not match its own title. A title of several pages creates an edge to each of them. To avoid chance matches,
 
     - a one-word title that occurs in lower case in 3 or more texts is skipped, and so are months and weekdays;
     - a qualifier such as "(film)" at the end of a title is dropped if the rest is not the name of another node; a one-word
@@ -54,7 +54,7 @@ class TitleMentions(EdgeSpec):
     - a title of more than 300 characters, or of more than 100 nodes, is skipped.
 
     A title that is the name of the node's file is also found with a capital or with capitals, and with hyphens or underscores for
-    the spaces, since nobody cites a file to the letter.
+    the spaces, because files are rarely cited exactly.
 
     Nodes with the same title and the same address (``url``, ``source``, ``path`` or ``file_path``) are chunks of one page: the edge
     leads to the first of them, and their texts do not mention their own page.
@@ -66,7 +66,7 @@ class TitleMentions(EdgeSpec):
     Parameters
     ----------
     min_length : int, default 4
-        Fewest characters of a title; a Chinese character and a Korean syllable count as two.
+        Minimum number of characters of a title; a Chinese character and a Korean syllable count as two.
     relation : str, default "mentions"
 
     Examples

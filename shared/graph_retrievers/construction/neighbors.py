@@ -25,9 +25,9 @@ class NearestNeighbors(EdgeSpec):
     Parameters
     ----------
     k : int, default 10
-        Neighbours per node; fewer only if the corpus has k nodes or fewer.
+        Neighbours per node; fewer only if the corpus has at most k nodes.
     min_similarity : float, optional
-        Smallest cosine of a neighbour, in [-1, 1]; unlimited by default.
+        Minimum cosine of a neighbour, in [-1, 1]; no limit by default.
     relation : str, default "similar"
 
     Examples

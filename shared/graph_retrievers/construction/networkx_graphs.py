@@ -20,11 +20,11 @@ def from_networkx(
 ) -> tuple[list[Node], list[Edge]]:
     """Return nodes and edges of a networkx graph of any class, for ``GraphIndex.from_nodes(*from_networkx(graph))``.
 
-    The id of a node is its label as a string. `text`, `title`, `type` and `relation` name the attributes that hold these; the text
-    of a node without one is its id, and the relation of an edge without one "". All other attributes of nodes become metadata, and
-    so do the entries of an attribute ``metadata`` that is a mapping; ``weight``, ``text`` and ``metadata`` of an edge are kept. An
-    edge of an undirected graph is returned once. What ``Subgraph.to_networkx`` marks as the step over a name (``shared_name=True``)
-    is not an edge, and is left out.
+    The id of a node is its label as a string. `text`, `title`, `type` and `relation` are the names of these attributes; the text
+    of a node without one is its id, and the relation of an edge without one "". All other attributes of nodes become metadata,
+    and so do the entries of an attribute ``metadata`` that is a mapping; ``weight``, ``text`` and ``metadata`` of an edge are
+    kept. An edge of an undirected graph is returned once. Steps by a shared name, which ``Subgraph.to_networkx`` marks with
+    ``shared_name=True``, are not edges, and are left out.
 
     >>> import networkx
     >>> nodes, edges = from_networkx(networkx.path_graph(["ada", "babbage"]))

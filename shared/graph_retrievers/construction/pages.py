@@ -1,4 +1,4 @@
-"""Pages as blocks of text: what the readers of HTML, Markdown and plain text return, and the splitter reads."""
+"""Pages as blocks of text, returned by the readers of HTML, Markdown and plain text, and read by the splitter."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NUMBER = re.compile(
 class Block:
     """A heading, paragraph, list item, table row or piece of code.
 
-    `level` is 1 to 6 for a heading, 0 for other blocks. `anchors` are the names by which a link may point to this place: the ids of
-    HTML elements, the slugs of Markdown headings; `links` the addresses that it links to, as written. One that `leads` introduces
-    the next, such as a heading, a bold line or the term of a definition, and must not be parted from it. `source` are the lines of
-    the page that the text was made of, those up to the next block included; None where that is the text. `header` has the names of
-    the columns, of a further row of a table.
+    `level` is 1 to 6 for a heading, 0 for other blocks. `anchors` are the names by which a link may point to this place: the ids
+    of HTML elements, the slugs of Markdown headings; `links` are the addresses to which it links, as written. A block that
+    `leads` introduces the next, such as a heading, a bold line or the term of a definition, and must not be separated from it.
+    `source` are the source lines of the text, including those up to the next block; None if they equal the text. `header` has the
+    names of the columns for a later row of a table.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Block:
 
     @cached_property
     def tokens(self) -> int:
-        """About how many tokens the text has."""
+        """Estimated number of tokens of the text."""
         return estimate_tokens(self.text)
 
 
@@ -55,11 +55,11 @@ class Page(NamedTuple):
         "" if it has none.
     blocks : list of Block
     contents : tuple of str
-        The addresses that its table of contents lists.
+        The addresses in its table of contents.
     stated : bool
-        Whether the title is stated apart from the headings, as in front matter: then it is the heading around all of them.
+        Whether the title is stated separately from the headings, as in front matter: it is then the heading around all of them.
     address, base : str
-        Of HTML, the URL that the page says it has, and that of its base; "" for none.
+        For HTML, the URL that the page states, and that of its base; "" for none.
     """
 
     title: str
@@ -71,7 +71,7 @@ class Page(NamedTuple):
 
 
 def with_short_titles(page: Page) -> Page:
-    """Return a page whose headings of more than 300 characters are paragraphs, and whose title is cut to as many.
+    """Return a page whose headings of more than 300 characters are paragraphs, and whose title is cut to 300 characters.
 
     Each chunk of a page repeats its title and its headings.
     """
@@ -80,9 +80,9 @@ def with_short_titles(page: Page) -> Page:
 
 
 def read_text(text: str) -> Page:
-    r"""Return plain text as a page of paragraphs, below its first line where that is a title.
+    r"""Return plain text as a page of paragraphs, below its first line if that is a title.
 
-    See :func:`~graph_retrievers.construction.titles.title_lines` for what is a title.
+    :func:`~graph_retrievers.construction.titles.title_lines` defines what counts as a title.
 
     Examples
     --------

@@ -19,10 +19,10 @@ _INVERSE = {"previous": "next", "parent": "child"}
 class Relationships(EdgeSpec):
     """Relationships of LlamaIndex nodes: next, previous, parent, child and source.
 
-    A relationship that both ends name becomes one edge: ``previous`` is written as the other node's ``next``, and ``parent`` as
+    A relationship that both ends state becomes one edge: ``previous`` is written as the other node's ``next``, and ``parent`` as
     the parent's ``child``. ``source`` points from a chunk to its document. Nodes outside the corpus (mostly the documents of
-    chunks) are skipped and counted in the log. Raises InvalidArgumentError if no document has relationships, as with
-    LangChain documents and plain texts.
+    chunks) are skipped and counted in the log. Raises InvalidArgumentError if no document has relationships, as with LangChain
+    documents and plain texts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pages cut into chunks along their headings."""
+"""Split pages into chunks along their headings."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PROSE, _ROW = (_SENTENCE, _WORD), (_CELL, _SENTENCE, _WORD)
 class Chunk:
     """A part of a page.
 
-    `text` stands below `headings`, those of its section and of the sections around it, outermost first; `anchors` are those of all
+    `text` is below `headings`, those of its section and of the sections around it, outermost first; `anchors` are those of all
     places that it covers and `anchor` that of its section, "" if there is none; `links` are addresses as written. `part` is 1 for
-    the first chunk of a section, 2 for the next. `titles` are the heading of its section, behind those of the sections around it
-    that begin in it too; none where it holds text that stands above all headings of the page. `source` is what is written where the
-    text stands, such as Markdown; "" where that is the text.
+    the first chunk of a section, 2 for the next. `titles` has the headings of the sections around it that begin in it, followed
+    by that of its section; it is empty if the chunk has text above all headings of the page. `source` is the source of the text,
+    such as Markdown; "" if it equals the text.
     """
 
     text: str
@@ -84,13 +84,14 @@ class _Section:
 def split_page(page: Page, max_tokens: int = 220) -> list[Chunk]:
     r"""Return the chunks of a page, in order: one for each section, several for a section of more than `max_tokens` tokens.
 
-    A section is what stands under a heading, up to the next heading; the first heading of a page is that of the whole page, unless
-    front matter states another title. A section of fewer than 40 tokens joins the one that contains it, its first subsection, or a
-    short neighbour; a heading without text joins the next one of its level, else the section before it. A long section is cut
-    between blocks, into parts of about the same length; a block is cut only where it alone is too long, a row of a table behind a
-    cell. A heading, a bold line and what ends with a colon stay with what follows, and the header of a table is repeated in parts
-    that begin with further rows. The headings of a chunk are those around all of it: where it holds the ends of two sections, the
-    heading above both. Tokens are estimated (see :func:`~graph_retrievers.graph.tokens.estimate_tokens`).
+    A section is the text under a heading, up to the next heading; the first heading of a page is that of the whole page, unless
+    front matter states another title. A section of fewer than 40 tokens is merged into the one that contains it, its first
+    subsection, or a short neighbour; a heading without text is merged into the next one of its level, else into the previous
+    section. A long section is cut between blocks, into parts of about the same length; a block is cut only if it is itself too
+    long, a row of a table after a cell. A heading, a bold line and a line that ends with a colon stay with the following block,
+    and the header of a table is repeated in parts that begin with later rows. The headings of a chunk are those around all of it:
+    if it contains the ends of two sections, the heading above both. Tokens are estimated (see
+    :func:`~graph_retrievers.graph.tokens.estimate_tokens`).
 
     >>> from graph_retrievers.construction.markdown import read_markdown
     >>> page = read_markdown("# Looms\n" + "Looms weave. " * 20 + "\n## Cards\n" + 3 * ("Cards drive. " * 10 + "\n\n"))
@@ -207,7 +208,7 @@ def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[st
 
 
 def text_and_source(blocks: Sequence[Block], header: str = "") -> tuple[str, str]:
-    """Return the text of blocks, below the header of a table, and what is written there, "" where that is the text."""
+    """Return the text of blocks, below the header of a table, and its source, "" if that equals the text."""
     texts = [block.text for block in blocks]
     sources = [block.text if block.source is None else block.source for block in blocks]
     if header:

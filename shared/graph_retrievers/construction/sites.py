@@ -1,4 +1,4 @@
-"""Where the pages of a folder are published, as they and the settings of MkDocs say."""
+"""Where the pages of a folder are published, according to the pages and the settings of MkDocs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SITE_URL = re.compile(r"""^site_url:[ \t]*["']?(https?://[^\s"'#]+)""", re.MULT
 
 
 class Published(NamedTuple):
-    """The address of the folder, "" if it is not known, and the addresses of pages, each with the page that it leads to."""
+    """The address of the folder, "" if unknown, and the addresses of pages, each with the page to which it leads."""
 
     site: str
     pages: dict[str, str]
 
 
 def published(root: Path, pages: Mapping[str, Page]) -> Published:
-    """Return where a folder is published, of whose HTML pages `pages` are all.
+    """Return where a folder is published; `pages` are all of its HTML pages.
 
-    The site is ``site_url`` of ``mkdocs.yml`` in the folder or beside it, else the ``base`` that at least half of the pages have,
-    and more than any other: one page does not speak for all. An address that several pages say they have is that of none.
+    The site is ``site_url`` of ``mkdocs.yml`` in the folder or next to it, else the ``base`` that at least half of the pages
+    have, and more pages than any other ``base``. An address that several pages state is ignored.
     """
     told = Counter(page.address for page in pages.values())
     stated = {page.address: name for name, page in pages.items() if page.address and told[page.address] == 1}

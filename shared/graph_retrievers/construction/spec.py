@@ -1,4 +1,4 @@
-"""The contract of a source of edges: a class that reads a corpus and returns the edges it finds."""
+"""The contract of a source of edges: a class that reads a corpus and returns edges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Corpus", "EdgeSource", "EdgeSpec", "Found"]
 
 @dataclass(frozen=True)
 class Corpus:
-    """The N nodes to find edges between, the documents that they were made from, and their vectors, [N, d], if they are known."""
+    """The N nodes between which edges are found, their source documents, and their vectors, [N, d], if known."""
 
     nodes: Sequence[Node]
     documents: Sequence[Any] | None = None
@@ -29,7 +29,7 @@ class Corpus:
 
     @cached_property
     def parents(self) -> set[int]:
-        """Rows of nodes of LlamaIndex that have children, whose texts repeat theirs."""
+        """Rows of LlamaIndex nodes with children, whose texts repeat theirs."""
         if self.documents is None:
             # "5" is the number of this relationship in LlamaIndex.
             return {row for row, node in enumerate(self.nodes) if node.origin.get("relationships", {}).get("5")}
@@ -41,7 +41,7 @@ class Corpus:
         return {key for node in self.nodes for key in node.metadata}
 
     def pages(self, addresses: Iterable[str]) -> PageOrder:
-        """Return the chunks of each page in its order, without nodes that have children; `addresses` has the page of each node."""
+        """Return the chunks of each page in order, without nodes that have children; `addresses` has the page of each node."""
         held = ("" if row in self.parents else address for row, address in enumerate(addresses))
         return page_order(held, [node.metadata for node in self.nodes], [node.origin for node in self.nodes])
 
@@ -53,7 +53,7 @@ class Corpus:
 
 
 class Found(NamedTuple):
-    """Edges, how many references to targets outside the corpus were skipped, and what the log should say of them."""
+    """Edges, the number of skipped references to targets outside the corpus, and a message about them for the log."""
 
     edges: list[tuple[str, str, str]]
     absent: int = 0
@@ -87,7 +87,7 @@ class EdgeSpec(ABC):
 
 
 class EdgeSource(NamedTuple):
-    """Where a stretch of relationship rows comes from: a specification, or None for edges given one by one; and its length."""
+    """The source of consecutive relationship rows: a specification, or None for edges given one by one; and their number."""
 
     spec: EdgeSpec | None
     rows: int

@@ -1,4 +1,4 @@
-"""Edges from the structure of documents: what contains what, and what follows what."""
+"""Edges from the structure of documents: containment of sections, and order of chunks."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ class DocumentStructure(EdgeSpec):
 
     Chunks of a page have the same address. Their order is that of ``start_index`` (of LangChain's splitters with
     ``add_start_index=True``), ``start_char_idx`` (of LlamaIndex), ``chunk_index``, ``chunk``, ``position``, ``row``, or of the
-    page of a file (``page``, ``page_number``, ``page_label``), where that tells it. Else chunks must come in the order of their
-    page, and the log warns of it once, since a store may list them by id. A section contains the sections below its heading: the
-    edge leads from the first chunk of the one to the first chunk of the other. A chunk whose headings no other section of the
-    page contains is contained in the first chunk of the page. Headings are read from the metadata, where splitters write them;
-    without headings, there are only ``next`` edges. Nodes of LlamaIndex that have children are left out: their relationships say
-    what they contain.
+    page of a file (``page``, ``page_number``, ``page_label``), if one of these determines it. Otherwise chunks must be in the
+    order of their page, and a warning is logged once, because a store may list them by id. A section contains the sections below
+    its heading: the edge leads from the first chunk of the one to the first chunk of the other. A chunk whose headings no other
+    section of the page contains is contained in the first chunk of the page. Headings are read from the metadata, where splitters
+    write them; without headings, there are only ``next`` edges. LlamaIndex nodes with children are left out: their relationships
+    say what they contain.
 
     Parameters
     ----------
     url_field : str, optional
-        Metadata field that holds the address of a chunk's page; by default as for
-        :class:`~graph_retrievers.construction.links.Links`.
+        Metadata field with the address of a chunk's page; by default as for :class:`~graph_retrievers.construction.links.Links`.
     parts : bool, default True
-        Whether the parts of one section, which have the same headings, follow one another too. Without these edges, most chunks of
-        a common splitter have none, and no walk reaches them. ``False`` is better on pages that have links and that
-        :func:`~graph_retrievers.construction.folder.read_folder` split: parts of a section are alike and take places from other
-        sections (see the notes).
+        Whether ``next`` edges also connect the parts of one section, which have the same headings. Without these edges, most
+        chunks of a common splitter have none, and no walk reaches them. ``False`` is better for pages with links that
+        :func:`~graph_retrievers.construction.folder.read_folder` split: parts of a section are similar and take the places of
+        other sections (see the notes).
 
     Raises
     ------
@@ -70,7 +69,7 @@ class DocumentStructure(EdgeSpec):
         self._warned = False
 
     def find(self, corpus: Corpus) -> Found:
-        """Return the edges, page by page in its order."""
+        """Return the edges, page by page, in the order of each page."""
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         pages = corpus.pages(page_address(node.metadata, fields) for node in corpus.nodes)
         if not pages.rows:

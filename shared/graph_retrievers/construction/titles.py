@@ -1,4 +1,4 @@
-"""Titles of pages that mark none: the first line of a plain text, else the name of the file."""
+"""Titles of pages without a marked title: the first line of a plain text, else the name of the file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _JOINT = re.compile(r"[_\s]+|(?<!\d)-+|-+(?!\d)")
 
 
 def title_lines(text: str, alone: bool) -> int:
-    r"""Return how many of the first lines of a plain text are its title: 0, 1, or 2 where it is underlined.
+    r"""Return how many of the first lines of a plain text are its title: 0, 1, or 2 if it is underlined.
 
     The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
-    and does not end like a sentence or a clause. What follows must set it off: an empty line, an underline, or a line that is
-    set in, is an item of a list, or begins without a small letter although its first word would have had room on the line above.
-    `text` is the first paragraph; a single line that is the whole text (`alone`) does not count as a title.
+    and does not end like a sentence or a clause. It must be followed by an empty line, an underline, or a line that is indented,
+    is an item of a list, or does not begin with a lower-case letter although its first word would fit on the line above. `text`
+    is the first paragraph; a single line that is the whole text (`alone`) does not count as a title.
 
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)
@@ -53,9 +53,9 @@ def title_lines(text: str, alone: bool) -> int:
 
 
 def file_title(path: str | PurePath) -> str:
-    """Return the name of a file as a title: without its ending, with spaces for underscores and for hyphens between words.
+    """Return the name of a file as a title: without its extension, with spaces for underscores and for hyphens between words.
 
-    The first page of a folder (``index``, ``_index``, ``README``) is called as the folder. A UUID or hash is not a title: "".
+    The first page of a folder (``index``, ``_index``, ``README``) is named after the folder. A UUID or hash is not a title: "".
 
     >>> file_title("notes/jacquard-loom_2.txt"), file_title("2024-05-01.txt"), file_title("looms/index.md")
     ('jacquard loom 2', '2024-05-01', 'looms')
@@ -69,7 +69,7 @@ def _file_name(path: PurePath) -> str:
 
 
 def file_spellings(path: str) -> Sequence[str]:
-    """Return how a text may write the name of a file: as it is, with spaces or hyphens, and in small or capital letters."""
+    """Return how a text may write the name of a file: unchanged, with spaces or hyphens, and in lower case or with capitals."""
     title = file_title(path)
     words = title.split()
     small, capital = [word.lower() for word in words], [word[0].upper() + word[1:] for word in words]
