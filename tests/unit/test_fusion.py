@@ -104,10 +104,11 @@ def test_weights_of_fusions(weights):
             make(weights=weights)
 
 
-@pytest.mark.parametrize("weights", [(1e39, 1.0), (1e-44, 1.0)])
+@pytest.mark.parametrize("weights", [(1e39, 1.0), (1.5e30, 1.0), (1e-44, 1.0), (0.9e-30, 1.0)])
 def test_weights_that_single_precision_cannot_hold(weights):
     with pytest.raises(InvalidArgumentError, match="from 1e-30 to 1e30"):
         HybridSearch(weights=weights)
+    assert HybridSearch(weights=(1e-30, 1e30)).weights == (1e-30, 1e30)
 
 
 def seeds(name, *nodes):

@@ -220,3 +220,5 @@ def test_no_document_has_more_places_in_front_than_search_gives_it():
     (after,) = run(Memory(question.queries), [by_search(question, found)])
     assert [names[row] for row in after.nodes] == ["a:0", "a:1", "b:0", "c:0", "a:2", "b:1", "c:1", "b:2"]
     assert after.scores.tolist() == found.scores.tolist()
+    # What is not fused, and nothing, stay as they are.
+    assert run(None, [by_search(question, found.unranked()), by_search(question, Candidates.none())])[0].nodes is found.nodes

@@ -600,6 +600,31 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
     assert texts == (Texts, [], None, None)
 
 
+@pytest.mark.parametrize(
+    ("tells", "answer", "found"),
+    [
+        ("scores", (np.array([0.5, 0.2]), "beside"), ([3, 1], [0.5, 0.2], None)),
+        ("edges", (np.array([1, 0, 0]), np.array([8, 7, 7]), np.array([2, 0, 4])), ([2, 0, 4], None, [1, 3, 3])),
+        ("", "a text", ([], None, None)),
+    ],
+)
+def test_what_a_request_of_a_kind_of_its_own_tells_is_recorded(tells, answer, found):
+    class Own(Request):
+        nodes = np.array([3, 1])
+
+        @classmethod
+        def together(cls, backend, asked):
+            return [answer]
+
+    def asks():
+        yield Own()
+
+    Own.tells = tells
+    with recorded() as calls:
+        run(None, [asks()], [])
+    assert [tuple(None if part is None else part.tolist() for part in call[1:]) for call in calls] == [found]
+
+
 def test_calls_behind_a_search_of_its_own_are_a_later_step():
     class Inner(Request):
         @classmethod

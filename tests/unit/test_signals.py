@@ -433,14 +433,28 @@ def test_a_batch_of_facts_is_what_its_queries_are_alone():
     same(retriever.retrieve_batch(questions), [retriever.retrieve(question) for question in questions])
 
 
-def test_the_lowest_score_of_facts_is_told_where_it_is_asked_for():
+def test_the_lowest_score_of_facts_is_told_where_it_is_asked_for(monkeypatch):
     index = people()
-    queries = Queries.of(index, ["letters"], vectors=torch.linspace(-2, 1, index.signal("edge_dense").dimension)[None])
-    asked = [NearestEdges(2, "edge_dense", started_edges, *least) for least in ((), (True,))]
-    (bare,), (told,) = (run(Memory(queries), [one]) for one in map(alone, asked))
-    scores = queries.index.signal("edge_dense").table(queries.vectors)[0]
-    assert bare[2] == 0 and told[2] == pytest.approx(float(scores.min())) and told[2] != 0
-    assert bare[0].tolist() == told[0].tolist() == scores.topk(2).indices.tolist()
+    vectors = torch.linspace(-2, 1, index.signal("edge_dense").dimension)[None]
+    scores = index.signal("edge_dense").table(vectors)[0]
+
+    def least(index, *told, **filters):
+        queries = Queries.of(index, ["letters"], vectors=vectors, **filters)
+        ((rows, found, low),) = run(Memory(queries), [alone(NearestEdges(2, "edge_dense", started_edges, *told))])
+        assert len(rows) == len(found)
+        return low
+
+    assert least(index) == 0 and least(index, True) == pytest.approx(float(scores.min())) and scores.min() < 0
+    # Where no table of all scores is kept, each question has its own.
+    queries = Queries.of(index, ["letters", "a party"], vectors=torch.cat([vectors, -vectors]))
+    for kept in (True, False):
+        if not kept:
+            monkeypatch.setattr(Queries, "table", lambda self, name: None)
+        lists = run(Memory(queries), [alone(NearestEdges(2, "edge_dense", started_edges, True)) for _ in range(2)])
+        assert [low for *_, low in lists] == pytest.approx([float(scores.min()), -float(scores.max())])
+    # Where nothing may be found it is 0 too.
+    assert least(index, True, seed_filter={"$id": "nobody"}) == 0
+    assert least(GraphIndex.from_nodes(PEOPLE, [], edge_signals=True, embedding=HashEmbedding()), True) == 0
 
 
 def alone(request):
