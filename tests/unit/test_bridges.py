@@ -139,6 +139,13 @@ def test_names_in_a_question_are_left_out_however_they_are_written(question):
     assert names == [n for n, word in enumerate(("Kismet", "Lund", "Tolkien", "Jones")) if word not in question]
 
 
+def test_a_passage_opens_with_a_name_only_where_it_begins_a_word():
+    for before, found in (("xKismet", 2), ("Kismet", 1), ("x-Kismet", 1)):
+        texts = ["see Kismet", f"{before} Kismet", "the Kismet of a loom in a mill"]
+        queries = Queries.of(GraphIndex.from_texts(texts), ["loom"])
+        assert bridged(queries, torch.tensor([[0]]), 1)[1].tolist() == [found]
+
+
 def random_passages(seed):
     rng = np.random.default_rng(seed)
     words = ["Ada", "Holm", "Lund", "Rome", "loom", "card", "of", "the", "Kismet", "and"]

@@ -6,12 +6,15 @@ import torch
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.operators import BM25Search, HybridSearch, OperatorKind, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search import candidates as found_lists
+from graph_retrievers.search.beyond import Facts
 from graph_retrievers.search.fusion import ReciprocalRankFusion, fused, min_max_parts
+from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import Hybrid
 from tests.apples import TEXTS, ids, index
@@ -143,3 +146,33 @@ def test_hybrid_search_fuses_a_hundred_nodes_of_each_search_with_equal_weights()
     hits = Retriever(index, HybridSearch(4), k=4).retrieve("loom", vector=[1.0, 0.0])
     expected = {"3": 1 / 64 + 1 / 160, "99": 1 / 160 + 1 / 64, "4": 1 / 65 + 1 / 159, "98": 1 / 159 + 1 / 65}
     assert {hit.id: hit.score for hit in hits} == pytest.approx(expected)
+
+
+class Said(Operator):
+    """Finds nodes and facts that a test says, from the best on."""
+
+    kind = OperatorKind.VECTOR_SEARCH
+
+    def __init__(self, name, nodes, facts=None):
+        self.name, self.nodes, self.facts = name, nodes, facts
+
+    def search(self, question, found):
+        made = seeds(self.name, *self.nodes)
+        made.facts = None if self.facts is None else Facts(np.array(self.facts), np.ones(len(self.facts)), self.name)
+        return made
+
+
+def test_lists_are_merged_in_turns_and_what_was_there_before_comes_last():
+    index = GraphIndex.from_texts(["a loom"] * 8, edges=[(str(a), str(a + 1)) for a in range(7)])
+    queries = Queries.of(index, ["loom"])
+    turns = RoundRobin(Said("One", [4, 2, 0], [5, 3, 1]), Said("Two", [2, 7], [3, 0, 2]), Said("Three", [2, 6], [5]))
+    merged = Pipeline(Said("Before", [6, 1, 4], [6, 5, 4]), turns)(queries)
+    assert merged.nodes.tolist() == [[4, 2, 7, 6, 0, 1]]
+    assert merged.scores[0].tolist() == pytest.approx([1 / n for n in range(1, 7)])
+    assert [merged.operators[origin] for origin in merged.origins[0]] == ["One", "One", "Two", "Three", "One", "Before"]
+    assert merged.facts.rows.tolist() == [[5, 3, 0, 1, 2, 6, 4]] and merged.facts.operator == "One"
+    assert merged.facts.scores[0].tolist() == pytest.approx([1 / n for n in range(1, 8)])
+    # An operator without facts of its own passes those before on, in its turn.
+    passed = Pipeline(Said("Before", [6], [6, 5, 4]), RoundRobin(Said("One", [4], [5, 3]), Said("Two", [2])))(queries)
+    assert passed.facts.rows.tolist() == [[5, 6, 3, 4]]
+    assert RoundRobin(Said("One", []), Said("Two", []))(queries).nodes.shape == (1, 0)
