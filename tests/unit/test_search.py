@@ -622,7 +622,8 @@ def test_what_a_request_of_a_kind_of_its_own_tells_is_recorded(tells, answer, fo
     Own.tells = tells
     with recorded() as calls:
         run(None, [asks()], [])
-    assert [tuple(None if part is None else part.tolist() for part in call[1:]) for call in calls] == [found]
+    columns = [(call.nodes, call.scores, call.near) for call in calls]
+    assert [tuple(None if part is None else part.tolist() for part in parts) for parts in columns] == [found]
 
 
 def test_calls_behind_a_search_of_its_own_are_a_later_step():
