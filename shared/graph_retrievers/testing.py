@@ -1,6 +1,6 @@
-"""Checks that a retriever, an operator, a model or a store of your own must pass: call them in your tests.
+"""Checks for your own retrievers, operators, models and stores: call them in your tests.
 
-Each raises AssertionError, which says what was asked, what came and what was expected, and returns None otherwise.
+Each raises an AssertionError that says what was requested, returned and expected, and returns None otherwise.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ _SYSTEMS: dict[str, dict[str, Any]] = {
 def check_retriever(
     retriever: RetrieverProtocol, queries: Sequence[str], *, k: int = 5, inputs: Mapping[str, Sequence[Any]] | None = None
 ) -> None:
-    """Check what holds for every retriever of this package.
+    """Check the properties that hold for every retriever of this package.
 
-    A batch gives what its queries give one by one, twice the same, from several threads, and over ``aretrieve`` and
-    ``aretrieve_batch`` where there are such; hits are at most k nodes, none twice, best first, with finite scores, each at the end
-    of its path; a filter lets nothing else through, and something of what it allows; an empty query is refused.
+    A batch returns what its queries return one by one, twice the same, from several threads, and with ``aretrieve`` and
+    ``aretrieve_batch`` if they exist; hits are at most k distinct nodes, best first, with finite scores, each at the end of its
+    path; a filter passes nothing else, and some of what it allows; an empty query is refused.
 
     Parameters
     ----------
     retriever : RetrieverProtocol
     queries : sequence of str, length B
-        Two or more, for which the retriever finds something.
+        At least two, for which the retriever finds something.
     k : int, default 5
     inputs : mapping of str to sequence of length B, optional
-        What else the retriever reads (its ``inputs``), one value a query.
+        Other inputs of the retriever (its ``inputs``), one value per query.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def check_retriever(
 
 
 def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str], *, k: int = 5) -> None:
-    """Check an operator as a retriever (:func:`check_retriever`), within a scope, and the kind that it declares.
+    """Check an operator as a retriever (:func:`check_retriever`), within a scope, and its declared kind.
 
     Within a scope it is to find what it finds on an index of the scope's nodes alone. What it asks is to be of its
     `kind` (:func:`graph_retrievers.search.operator.kind_of`).
@@ -127,9 +127,9 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     Parameters
     ----------
     operator : Operator
-        One that starts a search, or a composition whose first operator does.
+        An operator that starts a search, or a composition whose first operator does.
     index : GraphIndex
-        Of four nodes or more.
+        With at least four nodes.
     queries : sequence of str, length B
     k : int, default 5
 
@@ -159,13 +159,13 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
 
 
 def check_embedding(embedding: Any, texts: Sequence[str] = _TEXTS) -> None:
-    """Check an embedding model: shapes, finite numbers, the same vector for the same text or query, whatever it is embedded with.
+    """Check an embedding model: shapes, finite numbers, and the same vector for the same text or query in any batch.
 
     Parameters
     ----------
     embedding : Embedding, callable, or a model of LangChain, LlamaIndex or sentence-transformers
     texts : sequence of str
-        Two or more; an empty text, and one that is there twice, are among those by default.
+        At least two; the default texts include an empty one and a repeated one.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _check_vectors(vectors: Tensor, texts: list[str], embed: Callable[[list[str]
 
 
 def check_relevance(relevance: Any, query: str = "Which loom?", texts: Sequence[str] = _TEXTS) -> None:
-    """Check a relevance model: a finite score a text, and the same for the same pair, unless it judges lists.
+    """Check a relevance model: a finite score per text, and the same for the same pair, unless it judges lists.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def check_stores(
     words: WordStore | None = None,
     k: int = 5,
 ) -> None:
-    """Check stores that hold the nodes, edges, vectors and words of an index: retrievers on them find what they find on the index.
+    """Check stores with the nodes, edges, vectors and words of an index: retrievers find the same on them as on the index.
 
     Where `graph` and `vectors` answer for a scope, so do they in a scope of half of the nodes. Without `words`, BM25 is that of
     the index, so that only `graph` and `vectors` are checked; with it, scores may differ, as analysers do, and only its contract is
@@ -261,7 +261,7 @@ def check_stores(
     Raises
     ------
     AssertionError
-        If a store holds, or a retriever finds, something else.
+        If a store contains, or a retriever finds, something else.
     InvalidArgumentError
         If the index has no embedding model.
     """

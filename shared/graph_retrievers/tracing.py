@@ -1,6 +1,6 @@
 """Spans of OpenTelemetry: one for each call of a retriever, and within it one for each call of a backend (extra ``trace``).
 
-Nothing is made, and OpenTelemetry is not imported, until :func:`instrument` is called.
+No span is created, and OpenTelemetry is not imported, until :func:`instrument` is called.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ _OFF = nullcontext()
 
 
 def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
-    """Let every retriever of this process tell OpenTelemetry what it does.
+    """Emit OpenTelemetry spans for every retriever of this process.
 
     Names follow the semantic conventions for generative AI. The span of a call of a retriever is ``retrieval WalkFusion``, with
-    ``gen_ai.operation.name`` (``retrieval``), ``gen_ai.retrieval.top_k`` and, counted, ``graph_retrievers.questions``, ``.hits``,
-    ``.steps`` and ``.notes``. Within it, the span of a call of a backend is ``ask Neighbors``, with ``graph_retrievers.step``,
-    ``.operators``, ``.questions`` and ``.nodes``. A call that fails has ``error.type`` and the status ERROR.
+    ``gen_ai.operation.name`` (``retrieval``), ``gen_ai.retrieval.top_k`` and the counts ``graph_retrievers.questions``,
+    ``.hits``, ``.steps`` and ``.notes``. Within it, the span of a call of a backend is ``ask Neighbors``, with
+    ``graph_retrievers.step``, ``.operators``, ``.questions`` and ``.nodes``. A call that fails has ``error.type`` and the status
+    ERROR.
 
     Parameters
     ----------
     tracer_provider : opentelemetry.trace.TracerProvider, optional
         By default the one of the process.
     content : bool, default False
-        Also tell questions (``gen_ai.retrieval.query.text``), ids and scores of hits (``gen_ai.retrieval.documents``, JSON) and
-        messages of errors. Never texts of documents.
+        Whether to include questions (``gen_ai.retrieval.query.text``), ids and scores of hits (``gen_ai.retrieval.documents``,
+        JSON) and error messages. Texts of documents are never included.
 
     Raises
     ------
     MissingDependencyError
         Without the package opentelemetry-api.
     InvalidArgumentError
-        If `tracer_provider` gives no tracer.
+        If `tracer_provider` returns no tracer.
 
     Examples
     --------
@@ -70,13 +71,13 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
 
 
 def uninstrument() -> None:
-    """Tell OpenTelemetry nothing more."""
+    """Stop emitting spans."""
     global _TRACER
     _TRACER = None
 
 
 def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextManager[Any]:
-    """Return the span of a call of a retriever, to be left with :func:`answered`; None within it if nothing is told."""
+    """Return the span of a call of a retriever, to be ended with :func:`answered`; it yields None without instrumentation."""
     if _TRACER is None:
         return _OFF
     attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.top_k": k, "graph_retrievers.questions": len(queries)}
@@ -86,7 +87,7 @@ def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextMana
 
 
 def answered(span: Any, results: Sequence[Any]) -> None:
-    """Tell in the span of a call what was found."""
+    """Record the results of a call in its span."""
     if span is None or not span.is_recording():
         return
     trace = results[0].trace if results else ()
@@ -99,12 +100,12 @@ def answered(span: Any, results: Sequence[Any]) -> None:
 
 
 def asking(request: str) -> AbstractContextManager[Any]:
-    """Return the span of a call of a backend; None within it if nothing is told."""
+    """Return the span of a call of a backend; it yields None without instrumentation."""
     return _OFF if _TRACER is None else _span(f"ask {request}", {})
 
 
 def tell(span: Any, call: Any) -> None:
-    """Tell in the span of a call of a backend what the trace has of it."""
+    """Record the trace of a backend's call in its span."""
     if span is not None and span.is_recording():
         for name in ("step", "operators", "questions", "nodes"):
             span.set_attribute(f"graph_retrievers.{name}", getattr(call, name))

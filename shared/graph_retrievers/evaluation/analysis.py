@@ -1,4 +1,4 @@
-"""Why a retriever misses relevant nodes, and how that depends on distance in the graph."""
+"""Why a retriever misses relevant nodes, and how this depends on distance in the graph."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None 
 def quartiles(evaluation: Evaluation, first: str) -> list[tuple[str, float, float, list[str]]]:
     """Return the queries in four groups by the Topological Recall of a first search (the name of a retriever).
 
-    Each group is (name, lowest, highest, query ids), lowest first. Queries of the same value stay together, so one group may span
-    several quartiles (``"Q3 to Q4"``).
+    Each group is (name, lowest, highest, query ids), lowest first. Queries with the same value stay together, so one group may
+    span several quartiles (``"Q3 to Q4"``).
     """
     metric = f"tr@{evaluation.k}"
     values = {query: row[metric] for query, row in evaluation.values[first].items()}

@@ -24,8 +24,8 @@ __all__ = ["LatentStore"]
 class LatentStore:
     """Latents of (query, node) pairs in a folder: one file for each query, relevance model and corpus.
 
-    Latents of the bi-encoder are not kept: computing them is faster than reading them. Nor are those of a listwise model, which
-    depend on what was judged with them.
+    Latents of the bi-encoder are not stored, because computing them is faster than reading them; neither are those of a listwise
+    model, which depend on the texts judged with them.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a single query costs a retriever: time, encodes, nodes touched, memory."""
+"""Costs of a single query: time, encoded pairs, touched nodes, memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["measure"]
 def measure(
     run: Callable[[int], tuple[int, int | None] | None], num_queries: int, *, sample: int, seed: int, device: torch.device
 ) -> dict[str, float]:
-    """Return the mean costs of `sample` queries, drawn with `seed`, that are run one at a time after another one to warm up.
+    """Return the mean costs of `sample` queries, drawn with `seed`, that run one at a time after a query for warming up.
 
     `run` takes a query's position, retrieves for it, and returns how many pairs the relevance model encoded and how many nodes
     were touched (None if unknown). The costs are ``seconds_per_query`` and ``seconds_median`` (wall-clock time),
-    ``timed_queries``, and, if they are known, ``encodes_per_query``, ``touched_per_query`` and ``peak_memory_mb``: the highest
-    memory of the process (on CUDA, of the GPU) in that time, with index and models, in MiB.
+    ``timed_queries``, and, if known, ``encodes_per_query``, ``touched_per_query`` and ``peak_memory_mb``: the peak memory of the
+    process (on CUDA, of the GPU) during this time, including index and models, in MiB.
     """
     chosen = sorted(random.Random(seed).sample(range(num_queries), min(sample, num_queries)))
     run(next((position for position in range(num_queries) if position not in chosen), chosen[0]))

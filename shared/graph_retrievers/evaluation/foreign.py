@@ -16,9 +16,9 @@ def as_search(retriever: Any) -> Callable[[str], Scored]:
     """Return a retriever of another library as a function from a query to (node id, score), best first.
 
     It is an object with ``invoke(text)`` that returns documents (LangChain): the node id is the document's ``id``, or ``"id"`` in
-    its metadata. Or with ``retrieve(text)`` that returns nodes with scores (LlamaIndex): the node id is ``node_id``. Or a callable
-    from a text to node ids, to (id, score) pairs, or to hits. Anything else, and a result without an id, raises
-    InvalidArgumentError. Without scores, they are 1 / rank; an id that is returned twice counts at its first place.
+    its metadata. Or with ``retrieve(text)`` that returns nodes with scores (LlamaIndex): the node id is ``node_id``. Or a
+    callable from a text to node ids, to (id, score) pairs, or to hits. Anything else, and a result without an id, raises
+    InvalidArgumentError. Missing scores become 1 / rank; a repeated id counts at its first place.
 
     >>> as_search(lambda text: ["ada", "engine"])("Who?")
     [('ada', 1.0), ('engine', 0.5)]

@@ -1,4 +1,4 @@
-"""The harness: retrievers side by side on the same queries."""
+"""The harness: evaluate retrievers side by side on the same queries."""
 
 from __future__ import annotations
 
@@ -66,14 +66,13 @@ def evaluate(
     index : GraphIndex
         Retrievers may use other indexes of the same graph (with another relevance model).
     queries : sequence of Query
-        Questions with their relevant nodes; those without any are left out, with a note.
+        Questions with their relevant nodes; questions without any are left out, with a note.
     retrievers : mapping of str to object, or sequence of str and Retriever
-        By name. A value may be a :class:`Retriever`, a short name of
-        :func:`~graph_retrievers.systems.registry.build_retriever`, a LangChain or LlamaIndex retriever, a callable (see
-        :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by query id (see
-        :func:`~graph_retrievers.evaluation.run_files.read_run`).
+        By name. A value may be a :class:`Retriever`, a short name for :func:`~graph_retrievers.systems.registry.build_retriever`,
+        a LangChain or LlamaIndex retriever, a callable (see :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by
+        query id (see :func:`~graph_retrievers.evaluation.run_files.read_run`).
     k : int, default 10
-        Hits to ask for and to measure at. If another library's retriever returns more, the first k count.
+        Number of hits to retrieve and to measure at. If another library's retriever returns more, the first k count.
     qrels : mapping, optional
         Judgements that replace the queries' relevant nodes: a grade for each judged node, by query id.
     use : sequence of str, default ()
@@ -86,7 +85,7 @@ def evaluate(
     seed : int, default 0
         Seed for drawing the timed queries.
     resume : str or Path, optional
-        Folder that keeps results and latents; an evaluation that was stopped continues from there.
+        Folder that keeps results and latents; a stopped evaluation continues from there.
     latents : str or Path, optional
         Another folder for the latents, which evaluations of the same queries can share.
     about : mapping of str to str, optional
@@ -94,14 +93,12 @@ def evaluate(
     options : mapping of str to mapping, optional
         Keywords for retrievers that are given by a short name, by name: ``{"mor": {"checkpoint": folder}}``.
     skip : bool, default False
-        What becomes of a retriever that lacks something (:meth:`~graph_retrievers.retrievers.retriever.Retriever.lacks`), or
-        that raises a GraphRetrieverError. If True it is left out, and a note says why. If False a note says what it ran
-        without, and errors are raised.
+        Whether to leave out a retriever that lacks something (:meth:`~graph_retrievers.retrievers.retriever.Retriever.lacks`) or
+        raises a GraphRetrieverError; a note says why. If False, a note says what it ran without, and errors are raised.
     dataset, split : str, default ""
-        Where the queries come from.
+        Source of the queries.
     before_timing : callable, optional
-        Called with the evaluation as it stands, without the costs that are still missing, before queries are timed; not called
-        if none is to be timed.
+        Called with the evaluation so far, without the missing costs, before queries are timed; not called if none are timed.
     show_progress : bool, default False
 
     Raises

@@ -59,15 +59,15 @@ def make_queries(
 ) -> list[Query]:
     """Return questions that need both nodes of a linked pair, with the pair as their relevant nodes (FastInsight, section 4.2.1).
 
-    They are of type ``"linked-pair"``, `count` of them or fewer if the graph has fewer pairs, which are drawn with `seed`.
+    They have the type ``"linked-pair"``. There are `count`, or fewer if the graph has fewer pairs, which are drawn with `seed`.
 
     Parameters
     ----------
     language_model : object, optional
-        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), `workers` at the same time, and may
-        reject a pair. Without one, a question is ``What links A to x, y and z?``, where A is the title of the first node (or three
-        words of it) and x, y, z are words of the second that the first lacks: frequent in it, rare in the corpus, and in at least
-        two texts if there are enough of these. Such questions favour search by words, so a language model should be preferred.
+        Writes the questions (see :func:`~graph_retrievers.signals.language.as_language_model`), `workers` at the same time, and
+        may reject a pair. Without one, a question is ``What links A to x, y and z?``, where A is the title of the first node (or
+        three words of it) and x, y, z are words of the second that the first lacks: frequent in it, rare in the corpus, and in at
+        least two texts if there are enough of these. Such questions favour search by words, so prefer a language model.
 
     Raises
     ------

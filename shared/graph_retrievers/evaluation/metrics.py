@@ -1,7 +1,7 @@
-"""Metrics of one ranked list against the nodes that are relevant to its query.
+"""Metrics of one ranked list against the relevant nodes of its query.
 
 All functions take a ranking of node ids, best first, and `gold`: a collection of relevant ids, or a mapping from id to a grade,
-where a grade above 0 is relevant. A repeated id counts at its first place only. Without relevant nodes they raise
+where a grade above 0 is relevant. A repeated id counts only at its first place. Without relevant nodes they raise
 InvalidArgumentError.
 
 Examples

@@ -28,7 +28,7 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
     """Return the metrics of one ranked list, see :mod:`~graph_retrievers.evaluation.metrics`.
 
     They are ``recall@k`` (capped), ``uncapped-recall@k``, ``ndcg@k``, ``hit@1``, ``hit@k``, and ``mrr`` and ``map`` over the
-    first k; and those of :data:`MULTI_HOP` that the first k tell.
+    first k; and those of :data:`MULTI_HOP` that the first k determine.
     """
     found = {
         f"recall@{k}": metrics.capped_recall(ranking, gold, k),
@@ -53,15 +53,15 @@ class Evaluation:
     Attributes
     ----------
     dataset, split : str
-        Where the queries come from.
+        Source of the queries.
     k : int
-        Hits asked for; metrics are at k.
+        Number of requested hits; metrics are at k.
     queries : list of Query
-        Without those that have no relevant nodes.
+        Queries with relevant nodes.
     gold : dict
         Relevant nodes, or a grade for each judged node, by query id.
     returned, costs : dict
-        What each retriever returned by query id, and the costs of those timed, see
+        The results of each retriever by query id, and the costs of those timed, see
         :func:`~graph_retrievers.evaluation.costs.measure`.
     graph : CorpusGraph
         The graph that was searched.
@@ -127,9 +127,9 @@ class Evaluation:
 
     @property
     def multi_hop(self) -> dict[str, str]:
-        """The metrics of :data:`MULTI_HOP` with their titles; none where most queries have one relevant node, or k is below 6.
+        """The metrics of :data:`MULTI_HOP` with their titles; none if most queries have one relevant node, or k is below 6.
 
-        Of five hits or fewer, Recall@k tells as much.
+        With at most five hits, Recall@k says as much.
         """
         several = sum(len(relevant_nodes(gold)) > 1 for gold in self.gold.values())
         return dict(MULTI_HOP) if self.k > 5 and 2 * several > len(self.gold) else {}

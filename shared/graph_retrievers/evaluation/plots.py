@@ -1,4 +1,4 @@
-"""Pictures of an evaluation (matplotlib, extra ``eval``), each returned as a figure."""
+"""Plots of an evaluation (matplotlib, extra ``eval``), each returned as a figure."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def plot_overview(evaluation: Evaluation) -> Figure:
 
 
 def plot_costs(results: Mapping[str, Mapping[str, float]], k: int) -> Figure:
-    """Return a picture of Recall@k against the milliseconds of a query, a point for each retriever that took time.
+    """Return a plot of Recall@k against the milliseconds of a query, with a point for each timed retriever.
 
-    A line joins the points that no other is both faster and better than. `results` is what
-    :meth:`~graph_retrievers.evaluation.outcome.Evaluation.results` returns.
+    A line joins the points for which no other is both faster and better. `results` is the result of
+    :meth:`~graph_retrievers.evaluation.outcome.Evaluation.results`.
     """
     points = {
         name: (1000 * values["seconds_per_query"], values[f"recall@{k}"])
@@ -127,7 +127,7 @@ def plot_budget_recall(sweep: Sweep) -> Figure:
 
 
 def plot_budget_topological_recall(sweep: Sweep) -> Figure:
-    """Return Topological Recall of all that was retrieved against the budget (FastInsight, Figure 6)."""
+    """Return Topological Recall of all retrieved nodes against the budget (FastInsight, Figure 6)."""
     evaluation = sweep.evaluation
     total = dict.fromkeys(evaluation.retrievers, 0.0)
     for query, gold in evaluation.gold.items():
@@ -176,7 +176,7 @@ def plot_fates(evaluation: Evaluation, retriever: str) -> Figure:
 
 
 def to_svg(figure: Figure) -> bytes:
-    """Return a figure as SVG; the same figure gives the same bytes."""
+    """Return a figure as SVG; the same figure always has the same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()

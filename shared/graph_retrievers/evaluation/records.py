@@ -1,4 +1,4 @@
-"""What each retriever returned for each query, kept on disk, so that a stopped evaluation can continue."""
+"""Results of each retriever for each query, stored on disk, so that a stopped evaluation can continue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Records", "Returned"]
 
 @dataclass(frozen=True)
 class Returned:
-    """What a retriever returned for one query: at most k nodes and their scores, best first.
+    """The result of a retriever for one query: at most k nodes and their scores, best first.
 
-    `found` are all nodes that its operators found, without the cut to k and without backfill (the first 1000).
-    `notes` are those that its operators left.
+    `found` are all nodes that its operators found, without the cut to k and without backfill (the first 1000). `notes` are the
+    notes of its operators.
     """
 
     ids: tuple[str, ...]
@@ -28,9 +28,9 @@ class Returned:
 
 
 class Records:
-    """Results by retriever and query, backed by a file of JSON lines (`path`), or in memory only (None).
+    """Results by retriever and query, in a file of JSON lines (`path`), or only in memory (None).
 
-    `header` says what the results depend on (dataset, k, models); a file with another header raises InvalidArgumentError. A line
+    `header` says on what the results depend (dataset, k, models); a file with another header raises InvalidArgumentError. A line
     that cannot be read raises DatasetError; an incomplete last line is dropped, and its chunk runs again.
     """
 
@@ -85,7 +85,7 @@ class Records:
                 file.write("".join(json.dumps(record) + "\n" for record in records))
 
     def describe(self, retriever: str, description: str) -> None:
-        """Describe the retriever of a name; InvalidArgumentError if the file has another description of it."""
+        """Describe the retriever with a name; InvalidArgumentError if the file has a different description."""
         known = self._described.setdefault(retriever, description)
         if known != description:
             raise InvalidArgumentError(
@@ -97,11 +97,11 @@ class Records:
         self.returned.setdefault(retriever, {})
 
     def add(self, retriever: str, results: dict[str, Returned]) -> None:
-        """Keep what a retriever returned for some queries."""
+        """Store the results of a retriever for some queries."""
         self.returned[retriever].update(results)
         self._append(*({"of": retriever, "query": query, **asdict(result)} for query, result in results.items()))
 
     def add_costs(self, retriever: str, costs: dict[str, Any]) -> None:
-        """Keep the costs of a retriever."""
+        """Store the costs of a retriever."""
         self.costs[retriever] = costs
         self._append({"of": retriever, "costs": costs})

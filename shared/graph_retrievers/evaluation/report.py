@@ -1,4 +1,4 @@
-"""One page that says which retriever is best, at what cost, and why."""
+"""A page that shows which retriever is best, at what cost, and why."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def write_report(
     subject: str | None = None,
     seed: int = 0,
 ) -> Path:
-    """Write an evaluation as ``report.html`` in a folder, and its pictures and numbers also as files; return the path of the page.
+    """Write an evaluation as ``report.html`` in a folder, and its plots and numbers also as files; return the path of the page.
 
-    The numbers are in ``results.json``; the page contains its pictures, which need matplotlib (extra ``eval``). `sweeps` are those
-    of :func:`~graph_retrievers.evaluation.sweeps.sweep_all`; without them their pictures are left out. `subject` is the retriever
+    The numbers are in ``results.json``; the page contains its plots, which need matplotlib (extra ``eval``). `sweeps` are those
+    of :func:`~graph_retrievers.evaluation.sweeps.sweep_all`; without them their plots are left out. `subject` is the retriever
     whose misses are explained, by default ``"fastinsight"`` if it was evaluated, else the best. `seed` is that of the resampling.
     """
     target, metric = Path(folder), f"recall@{evaluation.k}"

@@ -26,8 +26,8 @@ Qrels = dict[str, dict[str, float]]
 def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], *, tag: str = "graph-retrievers") -> None:
     """Write a run, (node id, score) best first by query id: a line ``query Q0 node rank score tag`` for each node.
 
-    Other tools sort by the scores, in single precision, and break ties differently. A score that is not below the one before it
-    is therefore lowered to the next smaller number, so that every tool gets this order.
+    Other tools sort by the scores, in single precision, and break ties differently. A score that is not below the previous one is
+    therefore lowered to the next smaller number, so that every tool gets this order.
     """
     lines: list[str] = []
     for query, pairs in run.items():
@@ -41,7 +41,7 @@ def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], 
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run file, sorted by descending score, and by rank where scores are equal.
+    """Read a run file, sorted by descending score, and by rank for equal scores.
 
     DatasetError names the line that is not ``query Q0 node rank score tag``, or that lists a node of a query again.
     """
@@ -61,7 +61,7 @@ def read_run(path: str | Path) -> Run:
 def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, float] | Collection[str]]) -> None:
     """Write judgements: a line ``query 0 node grade`` for each node.
 
-    `qrels` holds, by query id, relevant nodes (written with grade 1), or a whole number as grade for each judged node.
+    `qrels` has, by query id, relevant nodes (written with grade 1), or an integer grade for each judged node.
     """
     lines = []
     for query, judged in qrels.items():
@@ -109,7 +109,7 @@ def _word(text: str) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a file, compressed if it ends with ``.gz``, under another name first, so that readers never see a part of it."""
+    """Write a file, compressed if it ends with ``.gz``, first under another name, so that readers never see a part of it."""
     target, data = Path(path), text.encode("utf-8")
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")

@@ -44,7 +44,7 @@ class Comparison:
 
 
 def compare(evaluation: Evaluation, metric: str, *, seed: int = 0) -> list[Comparison]:
-    """Compare every pair of retrievers, in their order, by one of ``evaluation.metric_names``; there is none of a single one."""
+    """Compare every pair of retrievers, in their order, by one of ``evaluation.metric_names``."""
     choice("metric", metric, evaluation.metric_names)
     columns = {name: torch.tensor(evaluation.column(name, metric), dtype=torch.float64) for name in evaluation.retrievers}
     means = {name: float(column.mean()) for name, column in columns.items()}
@@ -92,12 +92,12 @@ def improvement_test(
 ) -> list[float]:
     r"""Return the p-value of the gain of each candidate over `base`, corrected for choosing among them all.
 
-    The statistic of a candidate is :math:`t_j = \sum_i d_{ij} / \sqrt{\sum_i d_{ij}^2}` over the differences :math:`d_{ij}` of its
-    queries. When the sides of each query are swapped at random, for all candidates alike, the p-value is the share of draws in
-    which the largest statistic of any candidate is at least :math:`t_j` (Westfall and Young, "Resampling-Based Multiple Testing",
-    1993, single-step maxT). Candidates that differ on the same queries, such as settings of one retriever, so count as hardly more
-    than one, where Bonferroni's correction counts each. It is one-sided: a loss has a p-value near 1. Values are by query, in the
-    order of `base`; a candidate that was measured on the first queries alone may be shorter.
+    The statistic of a candidate is :math:`t_j = \sum_i d_{ij} / \sqrt{\sum_i d_{ij}^2}` over the differences :math:`d_{ij}` of
+    its queries. When the sides of each query are swapped at random, for all candidates alike, the p-value is the share of draws
+    in which the largest statistic of any candidate is at least :math:`t_j` (Westfall and Young, "Resampling-Based Multiple
+    Testing", 1993, single-step maxT). So candidates that differ on the same queries, such as settings of one retriever, count as
+    hardly more than one, while Bonferroni's correction counts each. It is one-sided: a loss has a p-value near 1. Values are by
+    query, in the order of `base`; a candidate that was measured only on the first queries may be shorter.
 
     >>> improvement_test([[1.0, 1.0, 1.0], [1.0, 1.0, 0.9]], [0.0, 0.0, 0.0])  # 1 of 8 swaps
     [0.125, 0.125]

@@ -1,4 +1,4 @@
-"""Evaluations over the values of a parameter, for the pictures of budgets and of sensitivity."""
+"""Evaluations over the values of a parameter, for the plots of budgets and of sensitivity."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def sweep_all(
 ) -> dict[str, Sweep]:
     """Return the sweeps of the report by parameter: the budget of the retrievers that have one, alpha and beta of FastInsight.
 
-    `sample` queries are used, drawn with `seed`; `timed_queries` of them are timed, in the sweep of the budget only. Retrievers
+    `sample` queries are used, drawn with `seed`; `timed_queries` of them are timed, only in the sweep of the budget. Retrievers
     are given by short names, and those without the parameter are left out. Options: see :func:`sweep`.
     """
     rows = sorted(random.Random(seed).sample(range(len(queries)), min(sample, len(queries))))

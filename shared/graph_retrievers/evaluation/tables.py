@@ -14,7 +14,7 @@ __all__ = ["aligned", "format_seconds", "listed", "results_table", "source_rows"
 def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()) -> str:
     """Return Recall@k (capped), nDCG@k, MRR, Hit@1, Hit@k and mean query time, with a line for each retriever.
 
-    Where most queries have several relevant nodes, Recall@2, Recall@5 and All@5 come before (``Evaluation.multi_hop``). If
+    If most queries have several relevant nodes, Recall@2, Recall@5 and All@5 come first (``Evaluation.multi_hop``). If
     comparisons are given, a last column names the retrievers that are significantly worse.
     """
     k = evaluation.k
@@ -33,10 +33,10 @@ def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()
 
 
 def source_rows(evaluation: Evaluation, retrievers: Sequence[str] | None = None) -> list[list[str]]:
-    """Return a table of multi-hop questions by their source, as rows of cells, the first of titles.
+    """Return a table of multi-hop questions by their source, as rows of cells, with the titles first.
 
-    A row for each source and each of `retrievers` (all by default): Recall@2, Recall@5, All@5 (``Evaluation.multi_hop``) and
-    Recall@k. No rows where the questions are not multi-hop or name no source.
+    There is a row for each source and each of `retrievers` (all by default): Recall@2, Recall@5, All@5 (``Evaluation.multi_hop``)
+    and Recall@k. There are no rows if the questions are not multi-hop or name no source.
     """
     shown = evaluation.multi_hop | {f"recall@{evaluation.k}": f"Recall@{evaluation.k}"}
     groups = evaluation.sources() if evaluation.multi_hop else {}

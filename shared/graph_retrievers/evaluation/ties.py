@@ -17,9 +17,10 @@ __all__ = ["stark_metrics", "tied_hits", "tied_reciprocal_rank"]
 def tied_reciprocal_rank(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]) -> float:
     r"""Return the mean over found relevant nodes of 1 / mean rank among their ties; MTRR is its mean over queries.
 
-    `ids` and `scores` are those of all scored nodes, in any order. With a nodes of a higher score and :math:`\tau` nodes of the
-    same score (the node included), a relevant node counts :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as published
-    (G-RAG, section 4.2), not the mean of 1 / rank. Relevant nodes without a score are left out; if none has one, the result is 0.0.
+    `ids` and `scores` are those of all scored nodes, in any order. With a nodes with a higher score and :math:`\tau` nodes with
+    the same score (including the node), a relevant node counts :math:`2 / (2 (a + 1) + \tau - 1)`: one over the mean rank, as
+    published (G-RAG, section 4.2), not the mean of 1 / rank. Relevant nodes without a score are left out; if none has one, the
+    result is 0.0.
 
     >>> tied_reciprocal_rank(["a", "b", "c"], [0.5, 0.5, 0.1], ["b"])  # rank 1 or 2, so 1.5 on average
     0.6666666666666666
@@ -32,7 +33,7 @@ def tied_hits(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]
     r"""Return the mean over found relevant nodes of their chance to be among the first `k`; TMHits@k is its mean.
 
     The chance, with ties in random order, is :math:`\mathrm{clip}(k - a, 0, \tau) / \tau`. This is what the paper describes in
-    words: its formula gives values above 1 if all ties are among the first k, and 1 to a node with exactly k better ones.
+    words; its formula has values above 1 if all ties are among the first k, and 1 for a node with exactly k better ones.
     Arguments: see :func:`tied_reciprocal_rank`.
     """
     above, ties = _above_and_ties(ids, scores, gold)
@@ -44,7 +45,7 @@ def stark_metrics(scores: Mapping[str, float], answers: Collection[str], candida
 
     `scores` are those of the retrieved nodes, `answers` the relevant nodes, `candidates` all nodes that could be answers, in row
     order. Candidates that were not retrieved get the same score, one below the lowest, and are ranked in row order; so a missing
-    answer has a rank too. Published code that gives them zero ranks retrieved nodes of negative score below them; this does not.
+    answer has a rank too. Published code gives them a score of zero, which ranks retrieved nodes with negative scores below them.
 
     >>> stark_metrics({"b": 0.9}, ["c"], ["a", "b", "c"])
     {'hit@1': 0.0, 'hit@5': 1.0, 'recall@20': 1.0, 'mrr': 0.3333333333333333}

@@ -18,10 +18,10 @@ __all__ = ["node_rows", "path_costs", "topological_credit", "topological_recall"
 def path_costs(graph: CorpusGraph, oracle: Tensor, *, targets: Tensor | None = None) -> Tensor:
     r"""Return the costs of the paths from all N nodes of the graph to M oracle nodes (rows), shape [M, N], float64.
 
-    The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, with the first and without the oracle node. Paths
-    ignore the direction of edges; degrees count distinct neighbours. The cost is 0 for the oracle node itself, and infinity
-    without a path. The paper does not say how "shortest path" is measured: here it is the path of fewest hops, and the cheapest of
-    several such paths. `targets`, shape [T], are rows whose costs are wanted: the search stops when they are reached, and others
+    The cost of a path is the sum of :math:`\ln(1 + \deg(n))` over its nodes, including the first and without the oracle node.
+    Paths ignore the direction of edges; degrees count distinct neighbours. The cost is 0 for the oracle node itself, and infinity
+    without a path. The paper does not define "shortest path": here it is the path with the fewest hops, and the cheapest of
+    several such paths. `targets`, shape [T], are rows whose costs are needed: the search stops when they are reached, and others
     may stay infinite.
     """
     # Breadth-first search from all oracle nodes at once.
@@ -45,8 +45,8 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, targets: Tensor | None = N
 def topological_credit(graph: CorpusGraph, retrieved: Sequence[Collection[str]], oracle: Collection[str]) -> list[list[float]]:
     """Return the credit 1 / (1 + u) of each oracle node (exactly 1.0 if it is retrieved) under each of several retrieved sets.
 
-    Here u is the cost of the path to the oracle node from the nearest retrieved node, see :func:`path_costs`. The graph is searched
-    once for all sets. Retrieved ids that are not in the graph (of other libraries' retrievers) give no credit.
+    Here u is the cost of the path to the oracle node from the nearest retrieved node, see :func:`path_costs`. The graph is
+    searched once for all sets. Retrieved ids that are not in the graph (from other libraries' retrievers) get no credit.
     """
     near = [node_rows(graph, (node for node in nodes if node in graph)) for nodes in retrieved]
     rows = node_rows(graph, oracle)

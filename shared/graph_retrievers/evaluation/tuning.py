@@ -1,4 +1,4 @@
-"""Choosing a retriever, its settings and a trained reranker on questions with known answers."""
+"""Choose a retriever, its settings and a trained reranker on questions with known answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Measure = Callable[[Sequence["Trial"], int], dict[str, list[float]]]
 
 @dataclass
 class Trial:
-    """A retriever with settings, and how it did.
+    """A retriever with settings, and its result.
 
     `score` is the mean of Recall@k and nDCG@k over the first `questions` of the shuffled questions.
     """
@@ -68,12 +68,12 @@ class Trial:
         return " ".join([self.retriever, *(f"{name}={value}" for name, value in self.settings.items())])
 
     def having(self, **settings: Any) -> Trial:
-        """Return the same retriever with further settings, not yet measured."""
+        """Return the same retriever with additional settings, not yet measured."""
         return Trial(self.retriever, {**self.settings, **settings})
 
 
 def choices(index: GraphIndex) -> dict[str, tuple[dict[str, Any], ...]]:
-    """Return what the default for an index chooses by a rule, with settings that could be chosen instead, by name."""
+    """Return the choices that the default for an index makes by a rule, with alternative settings, by name."""
     graph, found = index.graph, dict[str, tuple[dict[str, Any], ...]]()
     cut = len(set(map(node_source, graph.ids, graph.metadata, graph.origins))) < len(graph)
     if default_retriever(index) == "walk-fusion" and not is_knowledge_graph(graph):
@@ -89,7 +89,7 @@ def choices(index: GraphIndex) -> dict[str, tuple[dict[str, Any], ...]]:
 def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool = False) -> list[Trial]:
     """Return the retrievers and settings that :func:`tune` compares with `chosen`, which is the first, by default the default.
 
-    With `scored`, those that ask the relevance model are among them.
+    With `scored`, they include those that use the relevance model.
     """
     chosen = chosen or Trial(default_retriever(index))
     tried = [chosen]
@@ -118,13 +118,13 @@ def choose(
     *,
     seed: int = 0,
 ) -> tuple[Trial, list[dict[str, Any]], list[Trial]]:
-    """Return what should replace a default, if anything: the decision of :func:`tune`, apart from how trials are measured.
+    """Return what should replace a default, if anything: the decision of :func:`tune`, independent of how trials are measured.
 
-    `alternatives` are those of :func:`choices`. They are tried one choice after another, each with what the choices before it gave,
-    on all questions. The best replaces what was chosen if the test of
-    :func:`~graph_retrievers.evaluation.significance.improvement_test` gives less than 0.2 and there are ten questions or more.
-    `rest` gives what the choice so far is compared with last, by successive halving, at 0.05. `measure` takes trials and a number n
-    to their scores on the first n questions, by label.
+    `alternatives` are those of :func:`choices`. They are tried one choice after another, each with the results of the previous
+    choices, on all questions. The best replaces the current one if the p-value of
+    :func:`~graph_retrievers.evaluation.significance.improvement_test` is below 0.2 and there are at least ten questions. `rest`
+    returns the trials with which the result is finally compared, by successive halving, at 0.05. `measure` maps trials and a
+    number n to their scores on the first n questions, by label.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def choose(
         The best alternative of each choice: its ``candidate``, what it is ``against``, the ``difference`` with ``low`` and
         ``high``, ``p``, the ``level``, and whether it was ``kept``.
     trials : list of Trial
-        All that were measured.
+        All measured trials.
     """
     tried = {default.label: default}
 
@@ -197,30 +197,31 @@ def tune(
     seed: int = 0,
     show_progress: bool = False,
 ) -> dict[str, Any]:
-    """Choose a retriever and settings on questions with known answers, train a reranker, and keep what is surely better.
+    """Choose a retriever and settings on questions with known answers, train a reranker, and keep what is significantly better.
 
-    Few candidates come first: what the default chooses by a rule from texts and titles, such as its form, and how many hits may be
-    of one document (:func:`choices`). Another one replaces it if a gain as large would come about by chance in less than 20 of 100
-    draws: a rule that was never measured here deserves no more, and to change between equals costs nothing. Then come all others
-    (:func:`candidates`), by successive halving: all on a few questions, the better ones on twice as many, until four are compared
-    on all. The best replaces what was chosen if chance would give as much to any of them in less than 5 of 100 draws. Of fewer than
-    ten questions, the default stays. ``benchmarks/tune_power.py`` prints how often this finds a gain, and how often it errs.
+    First come a few candidates: alternatives to what the default chooses by a rule from texts and titles, such as its form, and
+    the number of hits from one document (:func:`choices`). An alternative replaces the default if a gain as large would occur by
+    chance in less than 20 of 100 draws; the level is high because the rule was never measured on these data, and a change between
+    equals costs nothing. Then come all others (:func:`candidates`), by successive halving: all on a few questions, the better
+    ones on twice as many, until four are compared on all. The best replaces the current one if chance would give any of them as
+    large a gain in less than 5 of 100 draws. With fewer than ten questions, the default is kept. ``benchmarks/tune_power.py``
+    prints how often this finds a gain, and how often it errs.
 
-    Then G-RAG's network is trained on the questions of the split "train" to rerank what the chosen retriever finds; a fifth of them
-    say when to stop. It is kept if it is better on the questions of the split "dev", of which it takes six, by a paired
-    randomisation test (p < 0.05).
+    Then G-RAG's network is trained on the questions of the split "train" to rerank the results of the chosen retriever; a fifth
+    of them determine when to stop. It is kept if it is better on the questions of the split "dev", of which at least six are
+    needed, by a paired randomisation test (p < 0.05).
 
     Parameters
     ----------
     index : GraphIndex
     queries : sequence of Query
-        Questions of the split "test" are not read. If all others are of one split, a quarter of them counts as "dev".
+        Questions of the split "test" are not used. If all others are of one split, a quarter of them counts as "dev".
     folder : str or Path
-        What :func:`~graph_retrievers.systems.tuned.load_retriever` opens. Until tuning ends, what has been measured is kept in
-        its subfolder ``under-way``, so that tuning that was stopped goes on from there.
+        For :func:`~graph_retrievers.systems.tuned.load_retriever`. Until tuning ends, measurements are kept in its subfolder
+        ``under-way``, from which a stopped tuning continues.
     k : int, default 10
     scored : bool, default False
-        Whether retrievers that ask the relevance model are tried too, which takes much longer.
+        Whether to try retrievers that use the relevance model too, which takes much longer.
     rerank : bool, default True
         Whether to train a reranker.
     seed : int, default 0
@@ -229,9 +230,9 @@ def tune(
     Returns
     -------
     dict
-        What was chosen and why, for JSON: ``retriever``, ``settings``, ``reranked``, ``default``, the ``steps`` (see
-        :func:`choose`), the ``gain`` over the default with its 95 % bootstrap interval, that of the ``reranker`` over the list that
-        it reranks, and a row for each candidate.
+        The choice and its reasons, for JSON: ``retriever``, ``settings``, ``reranked``, ``default``, the ``steps`` (see
+        :func:`choose`), the ``gain`` over the default with its 95 % bootstrap interval, that of the ``reranker`` over the list
+        that it reranks, and a row for each candidate.
 
     Raises
     ------

@@ -53,9 +53,9 @@ _HEADERS = {
 
 
 def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, Retriever], dict[str, str]]:
-    """Return the retrievers that run on an index, by name, and what each of the others needs.
+    """Return the retrievers that can run on an index, by name, and what each of the others needs.
 
-    A retriever that lacks something and would fall back to another search is one of the others. Each is tried on a few nodes.
+    The others include retrievers that lack something and would fall back to another search. Each is tried on a few nodes.
 
     Examples
     --------
@@ -103,14 +103,14 @@ def search_app(
     Parameters
     ----------
     retrievers : mapping of str to Retriever
-        What can be chosen, by name, all on one index. Give them a ``time_limit``: the page has none of its own.
+        The retrievers to choose from, by name, all on one index. Set their ``time_limit``: the page has none itself.
     title : str, default ""
-        What the index is called.
+        Name of the index.
     needs : mapping of str to str, optional
-        What cannot be chosen, by name, and what it needs.
+        The retrievers that cannot be chosen, by name, and what they need.
     hosts : sequence of str, default ()
-        Names by which the server is asked, beside ``localhost`` and any IP address. Requests for other names are refused: a page of
-        another site could let its name lead here (DNS rebinding).
+        Host names of the server, in addition to ``localhost`` and any IP address. Requests for other names are refused, because a
+        page of another site could point its name here (DNS rebinding).
 
     Raises
     ------
@@ -309,7 +309,7 @@ def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
 
 
 def is_own(host: str, names: Iterable[str] = ()) -> bool:
-    """Return whether a host, with or without a port, is an address, this machine, or one of some names.
+    """Return whether a host, with or without a port, is an IP address, this machine, or one of some names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The page on which searches are seen: the files that a server sends, or one file that holds one search."""
+"""The page that shows searches: the files that a server sends, or one file with one search."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def page_file(name: str) -> str:
 
 
 def search_page(retriever: Retriever, question: str, k: int | None = None) -> str:
-    """Search, and return the search as one page of HTML, which holds all that it needs and asks nothing of the network.
+    """Search, and return the search as one HTML page, which contains everything that it needs and loads nothing.
 
-    It shows the hits with their texts and paths, and the search as a graph, step by step. Texts of documents cannot become part of
-    its code: they are data, and the page runs no script but its own (Content-Security-Policy by hashes).
+    It shows the hits with their texts and paths, and the search as a graph, step by step. Texts of documents cannot become part
+    of its code: they are data, and the page runs only its own scripts (Content-Security-Policy by hashes).
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def search_page(retriever: Retriever, question: str, k: int | None = None) -> st
         On an index in memory.
     question : str
     k : int, optional
-        Hits; by default as many as the retriever returns.
+        Number of hits; by default that of the retriever.
 
     Examples
     --------

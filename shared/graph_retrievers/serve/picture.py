@@ -1,4 +1,4 @@
-"""A search as plain values, for those who draw it: its hits, what it found in each step, and the nodes and edges it went over."""
+"""A search as plain values for drawing: its hits, the results of each step, and the nodes and edges that it visited."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _AMONG = {"start": ", to start from", "name": ", named by the question", "walk":
 
 
 def picture(retriever: Retriever, question: str, k: int | None = None, *, most: int = MOST_NODES) -> dict[str, Any]:
-    """Search, and return what is needed to draw the search, as JSON-plain values; nodes are told by their rows.
+    """Search, and return the data for drawing the search, as values for JSON; nodes are identified by their rows.
 
     Parameters
     ----------
@@ -80,22 +80,22 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
         On an index in memory.
     question : str
     k : int, optional
-        Hits; by default as many as the retriever returns.
+        Number of hits; by default that of the retriever.
     most : int, default 5000
-        Nodes that are drawn: hits and the nodes on their paths first, then what was found, in the order of the steps.
+        Maximum number of nodes to draw: hits and the nodes on their paths first, then the nodes found, in the order of the steps.
 
     Returns
     -------
     dict
-        ``question``, ``retriever``, ``seconds``, ``notes``; ``hits``; ``rounds``: for each step its calls, with what was asked and
-        the best of what was found, each ``[row, score or None, row whose neighbour it is or None]``; ``nodes``, each with the step
-        that found it first; ``edges``, each with the step that walked it first, or None; ``left_out``, the number of nodes that
-        were found beyond `most`. Names and texts are cut.
+        ``question``, ``retriever``, ``seconds``, ``notes``; ``hits``; ``rounds``: for each step its calls, with the request and
+        the best results, each ``[row, score or None, row whose neighbour it is or None]``; ``nodes``, each with the step that
+        found it first; ``edges``, each with the step that followed it first, or None; ``left_out``, the number of nodes found
+        beyond `most`. Names and texts are cut.
 
     Raises
     ------
     InvalidArgumentError
-        If the retriever is none on an index in memory.
+        If the retriever is not on an index in memory.
 
     Examples
     --------
@@ -257,5 +257,5 @@ def _ends(graph: CorpusGraph, rows: Sequence[int]) -> Iterable[tuple[int, int, s
 
 
 def subgraph(graph: CorpusGraph, rows: Sequence[int]) -> Subgraph:
-    """Return some nodes, and the edges among them."""
+    """Return some nodes, and the edges between them."""
     return Subgraph(tuple(graph.node(row).shown() for row in rows), tuple(graph.edges(graph.edges_within(rows))))

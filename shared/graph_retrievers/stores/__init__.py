@@ -1,1 +1,1 @@
-"""Graphs that live elsewhere: databases that answer the same questions as an index."""
+"""Graphs outside memory: databases that answer the same requests as an index."""

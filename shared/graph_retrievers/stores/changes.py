@@ -1,4 +1,4 @@
-"""What a write to an engine changed, and how much of it may go."""
+"""The changes of a write to an engine, and how much it may delete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Changes", "check_loss"]
 
 
 class Changes(NamedTuple):
-    """How many nodes, edges or points of an engine were written, got another place or degree alone, and were deleted."""
+    """How many nodes, edges or points of an engine were written, only got another place or degree, and were deleted."""
 
     written: int = 0
     moved: int = 0
@@ -18,7 +18,7 @@ class Changes(NamedTuple):
 
 
 def check_loss(where: str, held: int, gone: int, replace: bool) -> None:
-    """Raise InvalidArgumentError if more than half of what an engine holds would be deleted, unless that is meant."""
+    """Raise InvalidArgumentError if more than half of an engine's contents would be deleted, unless that is intended."""
     if 2 * gone > held and not replace:
         raise InvalidArgumentError(
             f"{where} holds {held:,} nodes, and {gone:,} of them are not in this index: it may be of other documents. Give another "

@@ -37,13 +37,13 @@ def write_index(
     batch_size: int = 1000,
     show_progress: bool = False,
 ) -> Written:
-    """Write an index into a graph database and Qdrant, so that retrievers run there as in memory, or bring it up to date there.
+    """Write an index into a graph database and Qdrant, or update it there, so that retrievers run there as in memory.
 
-    Nodes, edges and names are written under the label of the database's schema, vectors and words into a collection; these hold one
-    index each. What is there already is not written again, and what the index lacks is deleted. So a write that was stopped goes on
-    when it is made again, and the index of changed documents
-    (:meth:`~graph_retrievers.index.GraphIndex.with_changes`) writes its changes alone. While it runs, no
-    :class:`~graph_retrievers.stores.remote.RemoteIndex` with its words is made.
+    Nodes, edges and names are written under the label of the database's schema, vectors and words into a collection; each of
+    these contains one index. Existing contents are not written again, and contents that are not in the index are deleted. So a
+    stopped write continues when it is repeated, and the index of changed documents
+    (:meth:`~graph_retrievers.index.GraphIndex.with_changes`) writes only its changes. During a write, no
+    :class:`~graph_retrievers.stores.remote.RemoteIndex` with its words can be created.
 
     Parameters
     ----------
@@ -52,18 +52,18 @@ def write_index(
     database : CypherDatabase
     client : qdrant_client.QdrantClient
     collection : str
-        Name of the collection; it is made if it is not there.
+        Name of the collection; it is created if it does not exist.
     words : CypherWords, optional
-        The full-text index of the database in the place of words in Qdrant.
+        The full-text index of the database, used instead of words in Qdrant.
     length_drift : float, default 0.01
-        From 0 to 1: by which share the mean length of all texts, on which each weight of a word depends, may differ from that in
-        the collection before all words are written anew. 0 keeps the scores of words equal to those in memory; with 0.01 they
+        From 0 to 1: the share by which the mean length of all texts, on which the weight of each word depends, may differ from that
+        in the collection before all words are written again. 0 keeps the scores of words equal to those in memory; with 0.01 they
         differ by less than 1 %.
     replace : bool, default False
-        Whether the index may take the place of one of other documents, of which more than half of the nodes would be deleted, or
-        with vectors of another model or width.
+        Whether the index may replace one of other documents, of which more than half of the nodes would be deleted, or one with
+        vectors of another model or width.
     batch_size : int, default 1000
-        Nodes or edges a query to the database; a fourth of it are points a request to Qdrant.
+        Nodes or edges per query to the database; a request to Qdrant has a quarter as many points.
     show_progress : bool, default False
 
     Returns
@@ -73,15 +73,15 @@ def write_index(
     Raises
     ------
     InvalidArgumentError, DimensionMismatchError
-        Before anything is written: if label or collection hold what was not written by this package, or an index of other documents
-        or another model and not `replace`, or an id has more than 2,000 characters.
+        Before anything is written: if label or collection have contents that this package did not write, or, without `replace`,
+        an index of other documents or another model, or if an id has more than 2,000 characters.
     MissingSignalError
         If the index has no BM25, or with `words` no vectors.
     MissingDatabaseFeatureError
         See :meth:`~graph_retrievers.stores.cypher.words.CypherWords.fill`.
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
         If an engine cannot be reached, refuses the user, or fails, or another write to the collection began meanwhile. What was
-        written remains, and the next call goes on from there.
+        written remains, and the next call continues from there.
 
     Examples
     --------

@@ -35,10 +35,10 @@ class QdrantVectors:
     ----------
     client : qdrant_client.QdrantClient
     collection : str
-        That :func:`~graph_retrievers.stores.engines.write_index` or :meth:`QdrantWords.fill` made. Points of another one have the
-        ids of the nodes, or these in their payload as ``node_id``.
+        Created by :func:`~graph_retrievers.stores.engines.write_index` or :meth:`QdrantWords.fill`. The points of any other
+        collection must have the ids of the nodes, or these in their payload as ``node_id``.
     name : str, default ""
-        Of the vectors, where the collection has several.
+        Name of the vectors, if the collection has several.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class QdrantVectors:
         return f"QdrantVectors({self.collection!r})"
 
     def within(self, ids: Collection[str]) -> Self:
-        """Return the vectors of some ids, for a ``scope``: the search finds the nearest among them."""
+        """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them."""
         made = copy(self)
         made._filter = among_nodes(ids)
         return made
@@ -86,10 +86,10 @@ class QdrantVectors:
 class QdrantWords:
     r"""The words of nodes in a Qdrant collection, searched by BM25.
 
-    A node's sparse vector has for each of its words the weight :math:`f / (f + k_1 (1 - b + b L / \bar L))`, f its number in the
-    text and L the number of words; a question has the number of each of its words. Qdrant multiplies with the idf (the modifier
-    "idf"), in the form of Lucene, so that scores are those of :class:`~graph_retrievers.signals.bm25.BM25` up to rounding. Texts
-    are split as there; a word's place in the vectors is a hash of 32 bits.
+    A node's sparse vector has for each of its words the weight :math:`f / (f + k_1 (1 - b + b L / \bar L))`, where f is its count
+    in the text and L the number of words; a question's vector has the count of each of its words. Qdrant multiplies by the idf
+    (the modifier "idf"), in the form of Lucene, so that scores are those of :class:`~graph_retrievers.signals.bm25.BM25` up to
+    rounding. Texts are split in the same way; a word's place in the vectors is a hash of 32 bits.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class QdrantWords:
     collection : str
         See :class:`QdrantVectors`.
     name : str, default "words"
-        Of the sparse vectors.
+        Name of the sparse vectors.
 
     Notes
     -----
-    Needs Qdrant 1.16 or later, whose collections have metadata: there lie the settings of BM25, and what the default form of
-    retrievers is chosen by. A collection of several shards counts words in each of them apart. In a scope the idf is that of its
-    nodes (Qdrant 1.19 or later); the mean length stays that of the collection.
+    Needs Qdrant 1.16 or later, whose collections have metadata, which store the settings of BM25 and the properties by which
+    retrievers choose their form. A collection with several shards counts words in each of them separately. In a scope the idf is
+    that of its nodes (Qdrant 1.19 or later); the mean length is that of the collection.
 
     References
     ----------
@@ -130,21 +130,21 @@ class QdrantWords:
         return f"QdrantWords({self.collection!r}, name={self.name!r})"
 
     def fill(self, index: GraphIndex, *, replace: bool = False, batch_size: int = 256, show_progress: bool = False) -> None:
-        """Write the words of all nodes of an index; writing them again writes what has changed, and deletes those of other nodes.
+        """Write the words of all nodes of an index; a later call writes only changes, and deletes the words of other nodes.
 
-        A collection that is not there yet is made, with the vectors of the index if it has any. One that is there and was not made
-        here has a point for each node, and sparse vectors with the modifier "idf": ``sparse_vectors_config={"words":
-        models.SparseVectorParams(modifier=models.Modifier.IDF)}``. :func:`~graph_retrievers.stores.engines.write_index` fills the
-        database too.
+        A missing collection is created, with the vectors of the index if it has any. An existing collection that was not created
+        here must have a point for each node, and sparse vectors with the modifier "idf":
+        ``sparse_vectors_config={"words": models.SparseVectorParams(modifier=models.Modifier.IDF)}``.
+        :func:`~graph_retrievers.stores.engines.write_index` also fills the database.
 
         Parameters
         ----------
         index : GraphIndex
             With BM25.
         replace : bool, default False
-            Whether it may take the place of an index of other documents, or with vectors of another model or width.
+            Whether it may replace an index of other documents, or one with vectors of another model or width.
         batch_size : int, default 256
-            Points a request.
+            Points per request.
         show_progress : bool, default False
 
         Raises
@@ -177,11 +177,11 @@ class QdrantWords:
         return found
 
     def traits(self) -> Mapping[str, Any]:
-        """Return what was told of the index when the collection was filled; InvalidArgumentError if it was not."""
+        """Return the properties of the index from when the collection was filled; InvalidArgumentError if it was not."""
         return self._told()["traits"]  # type: ignore[no-any-return]
 
     def within(self, ids: Collection[str]) -> Self:
-        """Return the words of some ids, for a ``scope``: the search finds the best among them, and counts words among them."""
+        """Return a store restricted to some ids, for a ``scope``; its search ranks and counts words among them."""
         made = copy(self)
         made._among = list(ids)
         return made
@@ -192,7 +192,7 @@ class QdrantWords:
         return self._asked([(terms, among, k) for terms in self._terms(texts)])
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
-        """Return the scores by id of each distinct word of some texts, each for ids of its own."""
+        """Return the scores by id of each distinct word of some texts, each text for its own ids."""
         terms = self._terms([text for text, _ in pairs])
         asked = [({term: n}, ids, len(ids)) for each, (_, ids) in zip(terms, pairs, strict=True) for term, n in each.items()]
         found = iter(self._asked(asked))

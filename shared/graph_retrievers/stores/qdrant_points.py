@@ -58,10 +58,10 @@ _NUMBERS = 1_000_000
 
 
 class QdrantPoints:
-    """A write of the vectors and words of an index into a Qdrant collection; made of what is there, by requests that only read.
+    """A write of the vectors and words of an index into a Qdrant collection; creating it only reads the existing contents.
 
-    Points are written by :meth:`begin`, :meth:`write` and :meth:`finish`. Each has the id of its node in its payload, and a digest
-    of its vectors, by which the next write leaves it alone: one that was interrupted goes on.
+    Points are written by :meth:`begin`, :meth:`write` and :meth:`finish`. Each has the id of its node in its payload, and a
+    digest of its vectors, by which the next write skips it: an interrupted write continues.
 
     Parameters
     ----------
@@ -75,16 +75,16 @@ class QdrantPoints:
     replace : bool, default False
         See there.
     beside : bool, default False
-        Whether the collection may be one that was not made here: only the words of its points are written and deleted then.
+        Whether the collection may be one that was not created here; then only the words of its points are written and deleted.
 
     Raises
     ------
     MissingSignalError
         If the index has no BM25, or nothing to write.
     InvalidArgumentError
-        If the collection was not made here, holds points of others, lacks such sparse vectors, has vectors of another model, or
-        more than half of its points would be deleted; if two nodes have one point (see :func:`point_id`); if vectors are
-        compared by dot products and have several lengths.
+        If the collection was not created here, has other points, lacks such sparse vectors, has vectors of another model, or more
+        than half of its points would be deleted; if two nodes have the same point (see :func:`point_id`); if vectors are compared
+        by dot products and have different lengths.
     DimensionMismatchError
         If its vectors have another width.
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
@@ -200,7 +200,7 @@ class QdrantPoints:
         return gone
 
     def begin(self) -> None:
-        """Make the collection if it is not there, and mark it as one that is being filled."""
+        """Create the collection if it does not exist, and mark it as being filled."""
         from qdrant_client import models
 
         # By which two writes at once are noticed.
@@ -233,7 +233,7 @@ class QdrantPoints:
                 raise DatabaseError(f"Qdrant keeps no metadata of the collection {self.collection!r}; version 1.16 or later does.")
 
     def write(self, batch_size: int = 256, show_progress: bool = False) -> Changes:
-        """Delete the points of nodes that are gone, and write those that differ from what is there."""
+        """Delete the points of missing nodes, and write those that differ from the existing ones."""
         from qdrant_client import models
 
         size, ids, written = positive("batch_size", batch_size), self.index.graph.ids, 0
@@ -288,9 +288,9 @@ class QdrantPoints:
         return points
 
     def check_alone(self) -> None:
-        """Raise DatabaseError if another write has begun since :meth:`begin`, and let that one end in it too.
+        """Raise DatabaseError if another write has begun since :meth:`begin`, and make that one raise it too.
 
-        Each may have changed what the other had compared, so that neither is whole.
+        Each may have changed what the other had compared, so that neither is complete.
         """
         with reaching():
             if (settings(self.client, self.collection) or {}).get("write") == self.told["write"]:
@@ -303,7 +303,7 @@ class QdrantPoints:
         )
 
     def finish(self) -> None:
-        """Write what retrievers are chosen by; without it, the collection is not taken for whole."""
+        """Write the properties by which retrievers are chosen; without them, the collection counts as incomplete."""
         self.check_alone()
         told = {name: value for name, value in self.told.items() if name != "write"}
         with reaching():
@@ -325,13 +325,13 @@ def _requests(points: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def settings(client: Any, collection: str) -> dict[str, Any] | None:
-    """Return what a write has left in the metadata of a collection."""
+    """Return what a write has stored in the metadata of a collection."""
     return (client.get_collection(collection).config.metadata or {}).get(_KEY)  # type: ignore[no-any-return]
 
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Raise what fails in Qdrant as errors of this package."""
+    """Raise errors of Qdrant as errors of this package."""
     try:
         yield
     except GraphRetrieverError:
@@ -348,7 +348,7 @@ def reaching() -> Iterator[None]:
 
 
 def point_id(node: str) -> str:
-    """Return the id of the point of a node: the node's own if it is a UUID, else one that follows from it.
+    """Return the id of the point of a node: the node's own if it is a UUID, else one derived from it.
 
     >>> point_id("a0000000-0000-4000-8000-000000000000"), point_id("looms.md")
     ('a0000000-0000-4000-8000-000000000000', '584862d5-6736-52b7-97b2-e4a6c1968764')
@@ -367,26 +367,26 @@ def node_of(point: Any) -> str:
 
 
 def among_nodes(ids: Iterable[str]) -> Any:
-    """Return the filter that only the points of some nodes pass."""
+    """Return a filter that passes only the points of some nodes."""
     from qdrant_client import models
 
     return models.Filter(must=[models.HasIdCondition(has_id=list(map(point_id, ids)))])
 
 
 def check_client(client: Any) -> None:
-    """Raise InvalidArgumentError if `client` is not one of Qdrant."""
+    """Raise InvalidArgumentError if `client` is not a Qdrant client."""
     for method in ("query_batch_points", "update_vectors", "get_collection"):
         if not hasattr(client, method):
             raise InvalidArgumentError(f"client is {shown(client)}; expected a qdrant_client.QdrantClient.")
 
 
 def word_place(word: str) -> int:
-    """Return the place of a word in sparse vectors: 32 bits, which two of a million words share about a hundred times."""
+    """Return the place of a word in sparse vectors: 32 bits; among a million words, about a hundred pairs share one."""
     return int.from_bytes(blake2b(word.encode(), digest_size=4).digest())
 
 
 def added_weights(weights: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """Return weights by place, ascending; those of words that share one are added."""
+    """Return weights by place, ascending; the weights of words with the same place are added."""
     found: dict[int, float] = {}
     for place, weight in weights:
         found[place] = found.get(place, 0.0) + weight

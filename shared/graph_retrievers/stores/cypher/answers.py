@@ -25,9 +25,9 @@ def answer(
 ) -> Hits:
     """Return the hits of one question.
 
-    `row` is the result of the query, `notes` are the notes so far, `chains` says whether chains are further hits ("hits") or the
-    paths of the nodes they lead to ("path"), `search` has their limits, `passages` says whether the nodes are passages, and
-    `is_named` whether the question mentions a name.
+    `row` is the result of the query, `notes` are the notes so far, `chains` says whether chains are additional hits ("hits") or
+    the paths of the nodes to which they lead ("path"), `search` has their limits, `passages` says whether the nodes are passages,
+    and `is_named` whether the question mentions a name.
     """
     relations: dict[tuple[str, str], tuple[str, bool]] = {}
     for link in sorted(row["links"], key=_step_order):

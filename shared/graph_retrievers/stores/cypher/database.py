@@ -47,17 +47,17 @@ class CypherDatabase:
     schema : GraphSchema, optional
         Labels and property names.
     timeout : float, default 30.0
-        Seconds after which a query ends in an error, the connection and repeated attempts included, whether the server answers or
-        not. The server is told to stop it then, too.
+        Seconds after which a query ends in an error, including the connection and repeated attempts, even if the server does not
+        answer. The server is then told to stop the query.
     driver_options : mapping, optional
-        Further keywords of ``neo4j.GraphDatabase.driver``.
+        Other keywords of ``neo4j.GraphDatabase.driver``.
 
     Attributes
     ----------
     cosine : str
         Template of the raw cosine of two lists, with the fields ``a`` and ``b``.
     scoped : bool
-        Whether subqueries name the variables they read in brackets (Neo4j from 5.23 on, ArcadeDB).
+        Whether subqueries name the variables that they read in brackets (Neo4j from 5.23 on, ArcadeDB).
 
     Raises
     ------
@@ -68,13 +68,13 @@ class CypherDatabase:
 
     Notes
     -----
-    The cosine functions of some databases return (1 + cos) / 2. Which function exists, and on which scale, is tested once, when
-    connecting; without one the cosine is computed from the lists, which is many times slower.
+    The cosine functions of some databases return (1 + cos) / 2. The available function and its scale are tested once, when
+    connecting; without one, the cosine is computed from the lists, which is many times slower.
 
-    Such functions compute in single precision, and that of ArcadeDB, when it is compiled while it runs, changes the order in which
-    it adds. So the scores of one question may differ from one time to another by about 1e-7.
+    Such functions compute in single precision, and ArcadeDB's function changes its order of addition when it is compiled at run
+    time. So the scores of the same question may differ by about 1e-7 between calls.
 
-    A query that the driver calls retryable is tried three times. One object may be used by many threads and tasks.
+    A query that the driver considers retryable is tried three times. One object may be used by many threads and tasks.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class CypherDatabase:
         return self._run(self.aread(text, **parameters))
 
     def write(self, text: str, **parameters: Any) -> None:
-        """Run a writing query in a transaction of its own. It may be repeated, so it must be idempotent."""
+        """Run a writing query in its own transaction. It may be repeated, so it must be idempotent."""
 
         async def write(driver: Any) -> None:
             async with driver.session(database=self.name) as session:
@@ -178,7 +178,7 @@ class CypherDatabase:
         self._run(self._repeated(write))
 
     async def aread(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Return what :meth:`read` does, without blocking the event loop."""
+        """Return what :meth:`read` returns, without blocking the event loop."""
 
         async def read(driver: Any) -> list[dict[str, Any]]:
             # All rows are kept, so that none are asked for in later round trips.
@@ -219,7 +219,7 @@ class CypherDatabase:
         raise AssertionError("the last attempt returns or raises")
 
     def call(self, variables: str) -> str:
-        """Return the head of a subquery that reads `variables`, comma separated, of the query around it."""
+        """Return the head of a subquery that reads `variables`, comma separated, from the surrounding query."""
         return f"CALL ({variables}) {{" if self.scoped else f"CALL {{\n  WITH {variables}"
 
     def _query(self, text: str) -> Any:

@@ -1,4 +1,4 @@
-"""A graph in a Bolt database, read piece by piece."""
+"""A graph in a Bolt database, read in parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PARTS = {
 
 
 class CypherGraphStore:
-    """A graph that :func:`~graph_retrievers.stores.cypher.writer.write_graph` wrote, as a GraphStore; each method is one query.
+    """A graph written by :func:`~graph_retrievers.stores.cypher.writer.write_graph`, as a GraphStore; each method is one query.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CypherGraphStore:
         return f"CypherGraphStore({self.database!r})"
 
     def within(self, scope: Mapping[str, Any]) -> Self:
-        """Return the store of the nodes that pass a filter, and of the edges among them, without a round trip.
+        """Return the store of the nodes that pass a filter, and of the edges between them, without a round trip.
 
         The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
         """

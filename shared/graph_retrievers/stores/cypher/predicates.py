@@ -23,15 +23,15 @@ _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 class Predicate:
     """A condition on a node, as part of a query.
 
-    `text` is Cypher that is true or false for every node, never null, with ``{node}`` in place of the node's variable; `parameters`
-    are the values of the parameters in it.
+    `text` is Cypher that is true or false for every node, never null, with ``{node}`` for the node's variable; `parameters` are
+    the values of its parameters.
     """
 
     text: str
     parameters: Mapping[str, Any]
 
     def on(self, node: str) -> str:
-        """Return the condition on the node that the expression `node` stands for."""
+        """Return the condition on the node that the expression `node` refers to."""
         return self.text.replace("{node}", node)
 
     def __and__(self, other: Predicate | None) -> Predicate:

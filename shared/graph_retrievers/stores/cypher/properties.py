@@ -23,9 +23,9 @@ _SHOWN, _LARGEST = 20, 2**63
 
 
 def stored(value: Any) -> str | bool | int | float | list[Any] | None:
-    """Return a metadata value as a node property holds it; None where a property cannot hold it.
+    """Return a metadata value as the value of a node property; None if a property cannot store it.
 
-    Strings, booleans, integers of 64 bits, finite floats and lists of one kind of these can be held. Tuples and sets (sorted)
+    Strings, booleans, integers of 64 bits, finite floats and lists of one kind of these can be stored. Tuples and sets (sorted)
     become lists; in a list, booleans among numbers become numbers, and integers among floats become floats.
 
     Examples
@@ -56,7 +56,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def node_metadata(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and origin of a node from their JSON; both empty where this package did not write it."""
+    """Return metadata and origin of a node from their JSON; both are empty if this package did not write it."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError, RecursionError):

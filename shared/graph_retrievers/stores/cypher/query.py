@@ -1,4 +1,4 @@
-"""The text of the one query: seeds, T steps of activation, entities and chains.
+"""The text of the query: seeds, T steps of activation, entities and chains.
 
 Clauses pass the state on as a list of maps, one for each touched node, so only openCypher is needed: no APOC, no data
 science library. Groupings by node replace look-ups of maps by node; for the chains, nodes are numbered by rank, and their
@@ -29,11 +29,11 @@ _LARGEST = """reduce(best = given[0], x IN given |
 
 @dataclass(frozen=True)
 class SpreadingQuery:
-    """The one query of a retriever, by the operators in memory that it stands for: its text, and its parameters.
+    """The query of a retriever, from the equivalent operators in memory: its text, and its parameters.
 
     `chains` is None for no chains; with a `vector_index`, seeds without a name come from it, otherwise all vectors are compared;
-    with a `passage_type`, the nodes of this type are returned in place of the activated ones. The filters apply to nodes that are
-    returned, that are seeds, and that are walked to; `scope`, which they contain, to nodes whose names are read.
+    with a `passage_type`, the nodes of this type are returned instead of the activated ones. The filters apply to nodes that are
+    returned, that are seeds, and that are visited; `scope`, which they contain, to nodes whose names are read.
     """
 
     database: CypherDatabase

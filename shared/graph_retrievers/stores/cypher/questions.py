@@ -24,8 +24,8 @@ _LONGEST_NAME, _MOST_WORDS = 20, 200
 class Question:
     """One question: `text`, and what is known of it.
 
-    Its `vector`, shape [d]; its `entities`, distinct names, None where they are to be found in the text; and the vectors of
-    the entities, `names`, shape [len(entities), d]. Vectors are None without an embedding model.
+    Its `vector`, shape [d]; its `entities`, distinct names, or None if they must be found in the text; and the vectors of the
+    entities, `names`, shape [len(entities), d]. Vectors are None without an embedding model.
     """
 
     text: str
@@ -75,7 +75,7 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
 def word_runs(text: str) -> list[dict[str, Any]]:
     """Return every run of words of a question that could be a name: key, start, stop, and whether it is in lower case.
 
-    Names have at most 20 words, and are looked for in the first 200 words.
+    Names have at most 20 words, and are searched in the first 200 words.
     """
     words = name_words(text)[:_MOST_WORDS]
     folded = [word.casefold() for word in words]

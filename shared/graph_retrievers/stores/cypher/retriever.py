@@ -39,19 +39,19 @@ class CypherSpreadingActivation(AsyncRetriever):
     ----------
     database : CypherDatabase
     embedding : object, optional
-        Embedding model of the nodes' vectors. Not needed where every question is given with its vector, or the gate is
-        uniform, and all entities are found by name.
+        Embedding model of the nodes' vectors. Not needed if every question has its vector, or the gate is uniform, and all
+        entities are found by name.
     steps, decay, threshold, semantics, language_model, chains, chain_search
         As in memory.
     gate : {"cosine", "uniform"}, default "cosine"
     linking : EntityLinking, optional
-        As in memory; case is always folded.
+        As in memory; case is always ignored.
     passages, passage_type
         As in memory, but without a check whether there are nodes of the type.
     vector_index : str, optional
-        Vector index for seeds where no name is found. By default all vectors are compared, which is exact.
+        Vector index for seeds if no name is found. By default all vectors are compared, which is exact.
     k : int, default 30
-        Nodes to return; chains come behind them, with ``chains="hits"`` only.
+        Nodes to return; chains follow them only with ``chains="hits"``.
     name : str, optional
         Name in tables; the name of the class by default.
 
@@ -65,19 +65,19 @@ class CypherSpreadingActivation(AsyncRetriever):
     Notes
     -----
     Filters are mappings and become part of the query. They read the properties that
-    :func:`~graph_retrievers.stores.cypher.writer.write_graph` makes of metadata. With a vector index and a filter on seeds, ten
-    times the candidates are searched, and seeds beyond them are not found. With a `scope`, the names and vectors of its nodes are
-    read, without the index, and the three filters hold together with it.
+    :func:`~graph_retrievers.stores.cypher.writer.write_graph` creates from metadata. With a vector index and a filter on seeds,
+    ten times the candidates are searched, and seeds beyond them are not found. With a `scope`, the names and vectors of its nodes
+    are read, without the index, and the three filters apply together with it.
 
-    Results are not filled up from vector search. Names of more than 20 words, and names behind the first 200 words of a question,
-    are not found in it. Chains are searched
-    in the database with the bounds of :class:`~graph_retrievers.systems.spreading.chains.ChainSearch`.
+    Results are not filled up from vector search. Names of more than 20 words, and names after the first 200 words of a question,
+    are not found. Chains are searched in the database with the bounds of
+    :class:`~graph_retrievers.systems.spreading.chains.ChainSearch`.
 
-    Scores of one question may differ by about 1e-7 from one time to another, see
+    Scores of the same question may differ by about 1e-7 between calls, see
     :class:`~graph_retrievers.stores.cypher.database.CypherDatabase`.
 
-    A retriever may be used by many threads and tasks. The first question without entities also reads up to 10,000 names, to see
-    whether names are capitalised.
+    A retriever may be used by many threads and tasks. The first question without entities also reads up to 10,000 names, to
+    determine whether names are capitalised.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         return f"{self.name}({self.database!r}, gate={propagation.gate!r}, steps={propagation.steps}, k={self.k})"
 
     def search(self, call: Call) -> list[Hits]:
-        """Return the hits of each query of a call: models are asked once, the database query by query."""
+        """Return the hits of each query of a call: models are called once, the database once per query."""
         questions, query = self._batch(call)
         if self._unsure(questions, query):
             text, parameters = self._some_names(query)
@@ -151,7 +151,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(questions, query)]
 
     async def asearch(self, call: Call) -> list[Hits]:
-        """Return what :meth:`search` does, without blocking the event loop; up to 8 queries run at a time."""
+        """Return what :meth:`search` returns, without blocking the event loop; up to 8 queries run at a time."""
         # Models compute in a thread; the database answers over the event loop.
         questions, query = await asyncio.to_thread(self._batch, call)
         if self._unsure(questions, query):

@@ -32,7 +32,7 @@ def quoted(identifier: str) -> str:
 class GraphSchema:
     """Labels and property names of a graph in a database.
 
-    The defaults are those of the paper's graph where it has the field.
+    The defaults are those of the paper's graph if it has the field.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class GraphSchema:
     name_key : str, default "name_key"
         Node property with the normalised name (:func:`~graph_retrievers.stores.cypher.writer.index_names` writes it).
     position : str, default "position"
-        Property of nodes and relationships with the row in the corpus graph, which decides ties.
+        Property of nodes and relationships with the row in the corpus graph, which breaks ties.
     degree : str, default "degree"
         Node property with the number of distinct neighbours.
     digest : str, default "digest"
-        Node property by which the next write knows what is there already.
+        Node property by which the next write recognises unchanged nodes.
     relation : str, default "relation"
         Relationship property with the relation's name.
     field_prefix : str, default "metadata_"

@@ -24,19 +24,19 @@ CALL db.index.fulltext.queryNodes($index, one.text{limit}) YIELD node, score
 
 
 class CypherWords:
-    """The words of nodes in a full-text index of the database that holds the graph (Lucene's BM25), as a WordStore.
+    """The words of nodes in a full-text index of the graph's database (Lucene's BM25), as a WordStore.
 
-    Texts are split into words by the database's analyser, and scored by its own form of BM25, so that answers differ from those in
-    memory where analysers do; questions lose their stop words as there. Scores of single nodes are those of whole texts, not of
-    their terms, and every node with one of the words is read for them: where words are many and the graph is large,
-    :class:`~graph_retrievers.stores.qdrant.QdrantWords` is faster, and gives the scores in memory.
+    Texts are split into words by the database's analyser, and scored by its own form of BM25, so answers differ from those in
+    memory where analysers differ; stop words are removed from questions as in memory. Scores of single nodes are those of whole
+    texts, not of their terms, and every node with one of the words is read for them: for many words and large graphs,
+    :class:`~graph_retrievers.stores.qdrant.QdrantWords` is faster, and returns the scores in memory.
 
     Parameters
     ----------
     database : CypherDatabase
-        With the graph that :func:`~graph_retrievers.stores.cypher.writer.write_graph` wrote.
+        With a graph written by :func:`~graph_retrievers.stores.cypher.writer.write_graph`.
     index : str, optional
-        Name of the full-text index on names and texts of the nodes; by default that which :meth:`fill` makes.
+        Name of the full-text index on names and texts of the nodes; by default the one that :meth:`fill` creates.
 
     Examples
     --------
@@ -60,24 +60,24 @@ class CypherWords:
         return f"CypherWords({self.database!r}, index={self.index!r})"
 
     def fill(self, index: GraphIndex) -> None:
-        """Make the full-text index, unless there is one of that name, and write what the form of retrievers is chosen by.
+        """Create the full-text index, unless one with that name exists, and write the properties by which retrievers are chosen.
 
         Parameters
         ----------
         index : GraphIndex
-            What the graph was written of, with BM25.
+            The index from which the graph was written, with BM25.
 
         Raises
         ------
         MissingDatabaseFeatureError
-            If the database does not know Neo4j's statement. ArcadeDB makes such an index by SQL over HTTP only; the message has the
-            statements, and the name to give as `index`.
+            If the database does not support Neo4j's statement. ArcadeDB creates such an index only by SQL over HTTP; the message
+            has the statements, and the name to pass as `index`.
         """
         self.begin()
         self.finish(index)
 
     def begin(self) -> None:
-        """Make the full-text index, and mark the words as being filled; see :meth:`fill`."""
+        """Create the full-text index, and mark the words as being filled; see :meth:`fill`."""
         schema, names = self.database.schema, self.database.schema.names()
         if self.index == f"{schema.label} words":
             statement = "CREATE FULLTEXT INDEX {index} IF NOT EXISTS FOR (n:{label}) ON EACH [n.{name}, n.{text}]"
@@ -97,7 +97,7 @@ class CypherWords:
         self._tell("")
 
     def finish(self, index: GraphIndex) -> None:
-        """Write what the form of retrievers is chosen by; without it, the words are not taken for whole."""
+        """Write the properties by which retrievers are chosen; without them, the words count as incomplete."""
         self._tell(json.dumps(traits_of(index)))
 
     def _tell(self, traits: str) -> None:
@@ -105,7 +105,7 @@ class CypherWords:
         self.database.write(text, label=self.database.schema.label, traits=traits)
 
     def traits(self) -> Mapping[str, Any]:
-        """Return what was told of the index by :meth:`fill`; InvalidArgumentError if nothing was."""
+        """Return the properties of the index that :meth:`fill` wrote; InvalidArgumentError if there are none."""
         text = f"MATCH (t:{quoted(_LABEL)}) WHERE t.`label` = $label RETURN t.`traits` AS traits"
         rows = self.database.read(text, label=self.database.schema.label)
         if not rows or not rows[0]["traits"]:
@@ -116,7 +116,7 @@ class CypherWords:
         return json.loads(rows[0]["traits"])  # type: ignore[no-any-return]
 
     def within(self, ids: Collection[str]) -> Self:
-        """Return the words of some ids, for a ``scope``; how rare a word is follows from the whole graph."""
+        """Return a store restricted to some ids, for a ``scope``; the rarity of a word is that in the whole graph."""
         made = copy(self)
         made._among = list(ids)
         return made
@@ -126,7 +126,7 @@ class CypherWords:
         return [found[:k] for found in self._asked([(text, self._among) for text in texts], None if self._among is not None else k)]
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
-        """Return the scores of some texts by id, each for ids of its own: one mapping for each text."""
+        """Return the scores of some texts by id, each for its own ids: one mapping for each text."""
         return [[dict(found)] for found in self._asked([(text, list(ids)) for text, ids in pairs], None)]
 
     def _asked(self, asked: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:

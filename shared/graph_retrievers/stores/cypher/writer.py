@@ -1,4 +1,4 @@
-"""Writing a corpus graph into a database."""
+"""Write a corpus graph into a database."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_graph(
     batch_size: int = 1000,
     show_progress: bool = False,
 ) -> tuple[Changes, Changes]:
-    """Write a corpus graph into a database, in batches; writing it again writes what has changed.
+    """Write a corpus graph into a database, in batches; a later call writes only changes.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ def write_graph(
         Whether to delete the nodes of the label, and the relationships of the type between them, that are not in the graph. Every
         node of the label must have been written by this function.
     batch_size : int, default 1000
-        Nodes or relationships a query.
+        Nodes or relationships per query.
     show_progress : bool, default False
 
     Returns
     -------
     nodes, edges : Changes
-        How many were written, moved and deleted; relationships of deleted nodes are not counted.
+        Numbers of those written, moved and deleted; relationships of deleted nodes are not counted.
 
     Raises
     ------
@@ -78,19 +78,19 @@ def write_graph(
         If the schema has no relationship type, an id has more than 2,000 characters, or, with `prune`, a node was not written by
         this function.
     DatabaseError
-        If the database fails. Batches written before remain; write again, and what is there is not written twice.
+        If the database fails. Batches written before remain; a repeated call does not write them again.
 
     Notes
     -----
     A uniqueness constraint on the id and indexes on name and position are created first. Nodes are merged by id, relationships by
-    ends, relation and number among equal rows (property ``copy``). A node has a digest of what was written, by which the next write
-    leaves it alone; of one that only has another position or degree, these are written. Without `prune`, other nodes and
-    relationships of the database are not changed. Weights and texts of edges become the properties ``weight`` and ``text``, which
-    spreading activation does not read.
+    ends, relation and number among equal rows (property ``copy``). A node has a digest of what was written, by which the next
+    write skips it; if only its position or degree changed, only these are written. Without `prune`, other nodes and relationships
+    of the database are not changed. Weights and texts of edges become the properties ``weight`` and ``text``, which spreading
+    activation does not read.
 
-    Metadata is written as JSON, and every field that a property can hold also becomes a property of its own, for filters (see
-    :func:`~graph_retrievers.stores.cypher.properties.stored`). A warning of the log names the fields whose names cannot
-    be part of a property's name.
+    Metadata is written as JSON, and every field that a property can store also becomes a separate property, for filters (see
+    :func:`~graph_retrievers.stores.cypher.properties.stored`). A logged warning names the fields whose names cannot be part of a
+    property's name.
     """
     if isinstance(graph, GraphIndex):
         held = graph.signals.get("dense")
@@ -114,7 +114,7 @@ def check_writable(schema: GraphSchema, graph: CorpusGraph) -> None:
 
 
 def absent_nodes(database: CypherDatabase, graph: CorpusGraph, batch_size: int = 1000) -> tuple[int, list[str]]:
-    """Return the number of nodes that the label has, and the ids of those that are not in a graph."""
+    """Return the number of nodes with the label, and the ids of those that are not in a graph."""
     names, gone = database.schema.names(), list[str]()
     # Others may have positions too, but not both.
     count = (
@@ -144,9 +144,9 @@ def write_rows(
     show_progress: bool,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[Changes, Changes]:
-    """Write what of a graph the database does not hold yet, and delete the nodes `gone`; None keeps what the graph has not.
+    """Write the parts of a graph that are missing in the database, and delete the nodes `gone`; None keeps nodes outside the graph.
 
-    `check` is called before each batch, and ends the write by an error.
+    `check` is called before each batch, and can end the write by an error.
     """
     names = database.schema.names()
     prepare(database)
@@ -297,7 +297,7 @@ SET e.{position} = row.position, e.`weight` = row.weight, e.`text` = row.text"""
 
 
 def prepare(database: CypherDatabase) -> None:
-    """Make the constraint on ids and the index on names, where they are not there yet."""
+    """Create the constraint on ids and the index on names if they do not exist."""
     _make_index(database, "CONSTRAINT", database.schema.id, "REQUIRE n.{id} IS UNIQUE")
     _make_index(database, "INDEX", database.schema.name_key, "ON (n.{name_key})")
 
@@ -333,7 +333,7 @@ def index_names(database: CypherDatabase, *, batch_size: int = 10_000, show_prog
 
 
 def create_vector_index(database: CypherDatabase, name: str, dimensions: int) -> None:
-    """Create a vector index with cosine similarity on the nodes' vectors, unless there is one of that name.
+    """Create a vector index with cosine similarity on the nodes' vectors, unless one with that name exists.
 
     Parameters
     ----------
@@ -346,8 +346,8 @@ def create_vector_index(database: CypherDatabase, name: str, dimensions: int) ->
     Raises
     ------
     MissingDatabaseFeatureError
-        If the database does not know Neo4j's statement. ArcadeDB creates such an index by SQL over HTTP only; the message
-        contains the statement. A retriever without an index compares all vectors, exactly.
+        If the database does not support Neo4j's statement. ArcadeDB creates such an index only by SQL over HTTP; the message
+        contains the statement. A retriever without an index compares all vectors exactly.
     """
     names, schema = database.schema.names(), database.schema
     statement = (

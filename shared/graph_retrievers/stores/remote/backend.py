@@ -1,4 +1,4 @@
-"""The backend on a graph in a database and vectors in a vector store: answers what algorithms ask, a round trip a step."""
+"""The backend on a graph in a database and vectors in a vector store: it answers requests with one round trip per step."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class _Condition:
 
 
 class StoredQuestion(Question):
-    """A question on a graph in a database: filters are evaluated on what is fetched."""
+    """A question on a graph in a database: filters are evaluated on fetched nodes."""
 
     def __init__(self, backend: Stores, place: int) -> None:
         super().__init__(backend.queries, place)
@@ -98,7 +98,7 @@ class StoredQuestion(Question):
         return self.backend.passing(nodes, "seed_filter")
 
     def walked(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be walked to: bool, shape [n]."""
+        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
         return self.backend.passing(nodes, "traversal_filter")
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
@@ -116,7 +116,7 @@ class StoredQuestion(Question):
 
 
 class Stores(Memory):
-    """Answers requests from a graph store and a vector store; what a step asks for is fetched together.
+    """Answers requests from a graph store and a vector store; the data for a step are fetched together.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Stores(Memory):
         pages.fetch()
 
     def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
-        """Return rows by name: those of the nodes whose names have the same words in folded case, told apart as in memory."""
+        """Return rows by name: those of nodes whose names have the same words, ignoring case, distinguished as in memory."""
         found = []
         for _, request in asked:
             rows = sorted({row for name in request.names for row in self.pages.named.get(name_key(name), [])})
@@ -209,7 +209,7 @@ class Stores(Memory):
         return [(nodes, cosines.astype(np.float64)) for nodes, cosines in self.nearest(asked)]
 
     def nearest(self, asked: Sequence[tuple[int, Nearest | Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the best nodes of a signal; searches go deeper where filters or ties leave too few."""
+        """Return the best nodes of a signal; searches go deeper if filters or ties leave too few."""
         while True:
             found = [self._best(place, request) for place, request in asked]
             if not self.pages.fetch():
@@ -302,7 +302,7 @@ class Stores(Memory):
         return [[node.text for node in nodes] for nodes in self.contents(asked)]  # type: ignore[arg-type]
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
-        """Return the neighbours of nodes, without nodes that may not be walked to."""
+        """Return the neighbours of nodes, without nodes that may not be visited."""
         found = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in asked]
         return [near.kept(self.passing(near.node, "traversal_filter")) for near in found]
 
@@ -340,7 +340,7 @@ class Stores(Memory):
         return found
 
     def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
-        """Return the numbers of neighbours, which the database holds, or of edges."""
+        """Return the numbers of neighbours, which the database stores, or of edges."""
         held, near, parallel = self.pages.nodes, self.pages.near, asked[0][1].parallel
         return [
             np.array([len(near[row].parallel) if parallel else held[row].degree for row in request.nodes.tolist()], np.int64)

@@ -1,4 +1,4 @@
-"""A graph in a database, with its vectors, words and models, as retrievers read it."""
+"""A graph in a database, with its vectors, words and models, for retrievers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _OF_EDGES = ("schema triples",)
 class RemoteIndex:
     """A graph in a database, with vectors in a vector store.
 
-    An index keeps what it reads first: the number of nodes, the width of the vectors, and types. After the graph
-    or the vectors have changed, make a new one.
+    An index keeps the number of nodes, the width of the vectors, and types as first read. Create a new one after the graph or the
+    vectors have changed.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ class RemoteIndex:
     vectors : VectorStore, optional
         The signal ``"dense"``, compared by cosine. Every node has a vector in it under its id.
     words : WordStore, optional
-        The signal ``"bm25"``, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`. It knows what the form of retrievers is
-        chosen by, too, so that they run as in memory.
+        The signal ``"bm25"``, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`. It also has the properties by which
+        retrievers choose their form, so that they run as in memory.
     signals : mapping of str to Signal, optional
-        Signals over all nodes that this process holds, in the order in which the graph was written.
+        Signals over all nodes in the memory of this process, in the order in which the graph was written.
     embedding, relevance : object, optional
         Models, as for :class:`~graph_retrievers.index.GraphIndex`.
     include_titles : bool, optional
-        Whether the relevance model reads ``title + ". " + text``; by default as the index that filled `words`, else True.
+        Whether the relevance model reads ``title + ". " + text``; by default as for the index that filled `words`, else True.
     max_round_trips : int, default 100
-        Round trips to each engine that one batch of queries may take.
+        Maximum number of round trips to each engine for one batch of queries.
     max_nodes : int, default 100000
-        Nodes, and edges, that one batch of queries may fetch.
+        Maximum numbers of nodes and of edges fetched for one batch of queries.
     timeout : float, default 30.0
         Seconds in which the vector store, and the word store, must answer. A database has its own.
 
@@ -62,7 +62,7 @@ class RemoteIndex:
     EmptyGraphError
         If the database has no node.
     DimensionMismatchError
-        If a signal, or the words, cover another number of nodes than the database has.
+        If a signal, or the words, cover a different number of nodes than the database.
     DatabaseError
         If an engine fails, or does not answer in time.
     InvalidArgumentError
@@ -140,17 +140,17 @@ class RemoteIndex:
         return self
 
     def opened(self) -> StoredIndex:
-        """Return an index for a call, which knows what the call has fetched."""
+        """Return an index for a call, with the data that the call has fetched."""
         pages = Pages(self.graph, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
         return StoredIndex(StoredGraph(pages, self.include_titles, self._facts), self.signals, self.embedding, self.relevance)
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
-        """Return the index of the nodes that satisfy a filter and of the edges among them, as if there were nothing else.
+        """Return the index of the nodes that satisfy a filter and of the edges between them, as if there were no other nodes.
 
-        :class:`RemoteRetriever` reads it for ``scope=``. The filter is part of every query to the database, so that neighbours,
-        degrees, weights, titles and types are those of the scope; the ids of its nodes go with every search of the vector store;
-        signals are made for it (:meth:`~graph_retrievers.signals.signal.Signal.restricted`). Its ids are read in one round trip,
-        and kept for the next call, as long as :meth:`graph_retrievers.index.GraphIndex.within` keeps a scope.
+        :class:`RemoteRetriever` uses it for ``scope=``. The filter is part of every query to the database, so that neighbours,
+        degrees, weights, titles and types are those of the scope; the ids of its nodes are part of every search of the vector
+        store; signals are restricted to it (:meth:`~graph_retrievers.signals.signal.Signal.restricted`). Its ids are read in one
+        round trip, and cached as long as :meth:`graph_retrievers.index.GraphIndex.within` caches a scope.
 
         Parameters
         ----------
@@ -167,8 +167,8 @@ class RemoteIndex:
         EmptyGraphError
             If no node is in the scope.
         InvalidArgumentError
-            If the filter cannot be part of a query, a store or a signal cannot be asked in a scope, or it has more than `max_nodes`
-            nodes.
+            If the filter cannot be part of a query, a store or a signal cannot be restricted to a scope, or the scope has more
+            than `max_nodes` nodes.
         """
         if not isinstance(scope, Mapping):
             raise InvalidArgumentError(f"scope is {shown(scope)}, which a database cannot read; expected a mapping.")
@@ -190,7 +190,7 @@ class RemoteIndex:
         return made
 
     def read_schema(self) -> None:
-        """Read the node types, and what joins them, once: a retriever that checks plans needs them."""
+        """Read the node types, and the relations between them, once: a retriever that checks plans needs them."""
         if "schema triples" not in self._facts.known:
             types, triples = asked_of("graph store", self.graph.schema)
             self._facts.known |= {"type_names": list(types), "schema triples": list(triples)}

@@ -1,4 +1,4 @@
-"""The nodes, edges and vectors that one call has fetched, and the round trips for what it still needs."""
+"""The nodes, edges and vectors that one call has fetched, and the round trips for missing ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GRAPH, VECTORS, WORDS = "graph database", "vector store", "word store"
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call may ask for: round trips to each engine, nodes, and seconds for each answer of the vector store."""
+    """Limits of one call: round trips to each engine, nodes, and seconds for each answer of the vector store."""
 
     round_trips: int
     nodes: int
@@ -65,8 +65,8 @@ class _Near(NamedTuple):
 class Pages:
     """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
 
-    `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is wanted next; :meth:`fetch`
-    brings what of it is not there yet, in at most one round trip to the graph and two to each other store.
+    `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is needed next; :meth:`fetch`
+    fetches what is missing, in at most one round trip to the graph and two to each other store.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class Pages:
     size : int
         Number of nodes in the graph.
     dimension : int, default 0
-        Width of the vectors, if it is known.
+        Width of the vectors, if known.
     members : collection of str, optional
-        Of a scope: the ids of its nodes, beside which a search may find no others.
+        For a scope, the ids of its nodes; a search may find no others.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Pages:
         self.pairs: dict[str, set[str]] = {}
 
     def fetch(self) -> bool:
-        """Fetch what is wanted; return whether anything was missing."""
+        """Fetch what is needed; return whether anything was missing."""
         ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
         searched = self._compare(self.pairs) or any(self.searches.values())
         expand = self.expand - self.near.keys()
@@ -153,14 +153,14 @@ class Pages:
         return searched or missing or bool(vectors)
 
     def know(self, rows: Iterable[int]) -> None:
-        """Fetch those of some nodes that no answer contained, before anything else is wanted of them: one round trip, if any."""
+        """Fetch the nodes that no answer contained, before anything else about them is needed: at most one round trip."""
         unknown = set(rows) - self.nodes.keys()
         if unknown:
             self.positions |= unknown
             self.fetch()
 
     def take(self, page: Page) -> None:
-        """Keep the nodes of a page, and what was found by titles."""
+        """Keep the nodes of a page, and the results for titles."""
         for node in page.nodes:
             held = self.nodes.get(node.position)
             if held is not None and held.id != node.id:
@@ -289,7 +289,7 @@ class Pages:
         return True
 
     def term_scores(self, text: str, rows: Sequence[int]) -> np.ndarray:
-        """Return the scores of nodes by the terms of a text, fetched where they are missing: float32, shape [n, T]."""
+        """Return the scores of nodes by the terms of a text, fetched if missing: float32, shape [n, T]."""
         names = [self.nodes[row].id for row in rows]
         self._compare({text: set(names)})
         held = self.terms.get(text, [])
@@ -321,14 +321,14 @@ class Pages:
         self.dimension = width
 
     def vectors_of(self, rows: np.ndarray) -> Tensor:
-        """Return vectors at unit length, fetched where they are missing: Tensor, shape [n, d], float32."""
+        """Return vectors of unit length, fetched if missing: Tensor, shape [n, d], float32."""
         missing = sorted(set(rows.tolist()) - self.places.keys())
         if missing:
             self._read_vectors(missing)
         return self.table[[self.places[row] for row in rows.tolist()]]
 
     def part(self, rows: Sequence[int], include_titles: bool) -> CorpusGraph:
-        """Return some nodes, whose texts are there, as a graph in the order of `rows`, with the edges among them that are there."""
+        """Return some nodes with fetched texts as a graph in the order of `rows`, with the fetched edges between them."""
         held = [self.nodes[row] for row in rows]
         nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in held]
         graph, inside = CorpusGraph.from_nodes(nodes, include_titles=include_titles), {node.id for node in held}
@@ -365,7 +365,7 @@ class Pages:
 
 
 def name_key(name: str) -> str:
-    """Return a name as names are compared: its words in folded case, one space between; the first 1,000 characters of it.
+    """Return a name for comparison: its words in folded case, separated by one space; at most 1,000 characters.
 
     >>> name_key("Ada  LOVELACE")
     'ada lovelace'
@@ -389,7 +389,7 @@ def _check_edges(edges: Iterable[StoredEdge]) -> None:
 
 
 def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """Return what a call to an engine returns; DatabaseError if it fails.
+    """Return the result of a call to an engine; DatabaseError if it fails.
 
     >>> asked_of("graph store", sorted, [2, 1], reverse=True)
     [2, 1]
@@ -403,7 +403,7 @@ def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) 
 
 
 def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str = VECTORS) -> T:
-    """Return what a call to a store returns; DatabaseUnreachableError after so many seconds, DatabaseError if it fails.
+    """Return the result of a call to a store; DatabaseUnreachableError after a number of seconds, DatabaseError if it fails.
 
     >>> within(1.0, sorted, [2, 1])
     [1, 2]

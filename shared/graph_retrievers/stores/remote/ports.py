@@ -1,4 +1,4 @@
-"""What a graph database and a vector store are asked for."""
+"""Interfaces of graph databases, vector stores and word stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class StoredNode(NamedTuple):
-    """A node as a :class:`GraphStore` gives it; `text` and `origin` are None where they were not asked for."""
+    """A node from a :class:`GraphStore`; `text` and `origin` are None if they were not requested."""
 
     id: str
     position: int
@@ -36,7 +36,7 @@ class StoredNode(NamedTuple):
 
 
 class StoredEdge(NamedTuple):
-    """A relationship row as a :class:`GraphStore` gives it."""
+    """A relationship row from a :class:`GraphStore`."""
 
     position: int
     source: str
@@ -47,7 +47,7 @@ class StoredEdge(NamedTuple):
 
 
 class Titled(NamedTuple):
-    """A node found by its title: the title that was asked for, and the id."""
+    """A node found by its title: the requested title, and the id."""
 
     title: str
     id: str
@@ -55,7 +55,7 @@ class Titled(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """What one round trip brings: nodes, relationship rows, and which nodes have the titles that were asked for."""
+    """The result of one round trip: nodes, relationship rows, and which nodes have the requested titles."""
 
     nodes: Sequence[StoredNode] = ()
     edges: Sequence[StoredEdge] = ()
@@ -82,24 +82,25 @@ class GraphStore(Protocol):
     ) -> Page:
         """Return nodes by id, position or title, with their texts (`texts`), and with texts, edges and neighbours (`expand`).
 
-        `names` are the words, in folded case with one space between, of titles, or of ids where a title is empty: the nodes come
-        with their texts.
+        `names` are the words, in folded case and separated by one space, of titles, or of ids if a title is empty; these nodes
+        are returned with their texts.
 
         Ids that are not nodes are left out. With more than `limit` rows of one kind, only the first ``limit + 1`` are returned.
         """
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
-        """Return all node types, and all (type, relation, type) that edges have."""
+        """Return all node types, and all (type, relation, type) of edges."""
 
 
 @runtime_checkable
 class ScopedGraphStore(GraphStore, Protocol):
-    """A graph store that also answers for a part of its nodes, as ``scope=`` asks."""
+    """A graph store that can also be restricted to some of its nodes, for ``scope=``."""
 
     def within(self, scope: Mapping[str, Any]) -> GraphStore:
-        """Return the store of the nodes that pass a filter, and of the edges among them; there is no round trip.
+        """Return the store of the nodes that pass a filter, and of the edges between them, without a round trip.
 
-        It answers as if there were nothing else, a degree among them, but for the positions, which stay. It has `positions` too.
+        It answers as if there were no other nodes, also for degrees, except for positions, which do not change. It has
+        `positions` too.
         """
 
     def positions(self, limit: int) -> Mapping[str, int]:
@@ -110,8 +111,8 @@ class ScopedGraphStore(GraphStore, Protocol):
 class VectorStore(Protocol):
     """A vector store that compares by cosine, and whose ids are those of the nodes.
 
-    `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` make one of a store of these
-    frameworks. ``search`` must be exact for the answers to be those in memory.
+    `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` wrap a store of these frameworks.
+    The answers equal those in memory only if ``search`` is exact.
     """
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
@@ -123,7 +124,7 @@ class VectorStore(Protocol):
 
 @runtime_checkable
 class ScopedVectorStore(VectorStore, Protocol):
-    """A vector store that can also be searched among some of its vectors, as ``scope=`` asks."""
+    """A vector store that can also be searched among some of its vectors, for ``scope=``."""
 
     def within(self, ids: Collection[str]) -> VectorStore:
         """Return the store of the vectors of these ids, without a round trip: its search finds the nearest among them."""
@@ -133,12 +134,12 @@ class ScopedVectorStore(VectorStore, Protocol):
 class WordStore(Protocol):
     """The words of nodes in an engine that searches them, such as :class:`~graph_retrievers.stores.qdrant.QdrantWords`.
 
-    Ids are those of the nodes. The terms of a text are what the engine makes of it, each once; a score is the sum over the terms.
-    Each method is one request.
+    Ids are those of the nodes. The engine splits a text into terms, each once; a score is the sum over the terms. Each method is
+    one request.
     """
 
     def traits(self) -> Mapping[str, Any]:
-        """Return what :func:`graph_retrievers.systems.traits.traits_of` told of the index when the store was filled."""
+        """Return the result of :func:`graph_retrievers.systems.traits.traits_of` for the index from which the store was filled."""
 
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores, above 0, of the k best matches of each text, best first, or of all if fewer match."""
@@ -149,7 +150,7 @@ class WordStore(Protocol):
 
 @runtime_checkable
 class ScopedWordStore(WordStore, Protocol):
-    """A word store that can also be searched among some of its nodes, as ``scope=`` asks."""
+    """A word store that can also be searched among some of its nodes, for ``scope=``."""
 
     def within(self, ids: Collection[str]) -> WordStore:
         """Return the store of the words of these ids, without a round trip: its search finds the best among them."""

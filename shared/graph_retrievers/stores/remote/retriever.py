@@ -1,4 +1,4 @@
-"""Retrievers in memory, run on what they need of a graph and of vectors that lie elsewhere."""
+"""Retrievers in memory that fetch what they need from a graph and vectors outside memory."""
 
 from __future__ import annotations
 
@@ -31,37 +31,39 @@ __all__ = ["RemoteRetriever"]
 
 
 class RemoteRetriever(BaseRetriever):
-    """A retriever in memory on a :class:`RemoteIndex`: the same ids, scores and paths, from what it reads of the graph.
+    """A retriever in memory on a :class:`RemoteIndex`: the same ids, scores and paths, from the parts of the graph that it reads.
 
-    Its algorithms ask for neighbours, searches, scores and texts; what all questions of a batch ask in a step is fetched together.
+    Its algorithms request neighbours, searches, scores and texts; the requests of all questions of a batch in a step are fetched
+    together.
 
     Parameters
     ----------
     index : RemoteIndex
     system : callable, optional
-        From a :class:`~graph_retrievers.index.GraphIndex` and `options` to a
-        :class:`~graph_retrievers.retrievers.retriever.Retriever`: a class such as ``FastInsight``. By default what
-        :func:`~graph_retrievers.systems.registry.default_retriever` chooses in memory, and WalkFusion without `words`.
+        Maps a :class:`~graph_retrievers.index.GraphIndex` and `options` to a
+        :class:`~graph_retrievers.retrievers.retriever.Retriever`, for example the class ``FastInsight``. By default the choice of
+        :func:`~graph_retrievers.systems.registry.default_retriever` in memory, and WalkFusion without `words`.
     **options
         Keywords of `system`.
 
     Raises
     ------
     InvalidArgumentError
-        If the retriever reads what follows from the whole graph, such as PageRank; without `words`, also names in a question, and
-        what the form of WalkFusion is chosen by. From the constructor where that is known before a question is asked.
+        If the retriever reads data that depend on the whole graph, such as PageRank; without `words`, also names in a question,
+        and the properties by which WalkFusion chooses its form. Raised by the constructor if it is known before the first
+        question.
 
     Notes
     -----
-    FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes a round,
-    FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 and one for each step of the longest path, however many
-    queries a batch has. A search that has to go deeper, because of a filter or because it ends in a tie, takes more: it goes four
-    times as deep each time. A note on every result has the numbers.
+    FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes per
+    round, FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 plus one for each step of the longest path, for
+    any number of queries in a batch. A search that must go deeper, because of a filter or because it ends in a tie, takes more:
+    it goes four times as deep each time. A note on every result has the numbers.
 
-    A filter is a mapping, and is evaluated here on fetched nodes. A ``scope`` is a mapping too, and is asked of the engines (see
-    :meth:`RemoteIndex.within`): the answers are those of an index of its nodes alone. The first call of a scope takes one round
-    trip more, for MoR two. What a form is chosen by is that of the whole graph there, too. Hits have no ``plain_rank``, and their
-    edges no metadata. The graph must stand still during a call.
+    A filter is a mapping, and is evaluated here on fetched nodes. A ``scope`` is a mapping too, and is evaluated by the engines
+    (see :meth:`RemoteIndex.within`): the answers are those of an index of only its nodes. The first call of a scope takes one
+    more round trip, for MoR two. In a scope, a form is still chosen by the properties of the whole graph. Hits have no
+    ``plain_rank``, and their edges no metadata. The graph must not change during a call.
 
     Examples
     --------

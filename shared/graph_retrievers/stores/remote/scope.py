@@ -28,12 +28,12 @@ _Store = TypeVar("_Store", VectorStore, WordStore)
 
 
 class GraphOfScope:
-    """The nodes of a scope as a GraphStore, with positions from 0 to n - 1, as a graph of these nodes alone would have.
+    """The nodes of a scope as a GraphStore, with positions from 0 to n - 1, as in a graph of only these nodes.
 
     Parameters
     ----------
     graph : GraphStore
-        It answers for the scope.
+        The graph store of the scope.
     positions : mapping of str to int
         The positions of the n nodes in the whole graph, by their ids.
     """
@@ -54,11 +54,11 @@ class GraphOfScope:
         return size, self._placed(page)
 
     def read(self, *, positions: Collection[int] = (), limit: int, **asked: Collection[str]) -> Page:
-        """Return what the graph store does, which knows the positions in the whole graph."""
+        """Return the result of the graph store, which uses the positions in the whole graph."""
         return self._placed(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **asked))
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
-        """Return the node types of the scope, and what joins them there."""
+        """Return the node types of the scope, and the relations between them there."""
         return self.graph.schema()
 
     def _placed(self, page: Page) -> Page:
@@ -101,7 +101,7 @@ def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, most:
 
 
 def store_of_scope(store: _Store, kind: type[ScopedVectorStore | ScopedWordStore], ids: Collection[str]) -> _Store:
-    """Return the vectors or words of some ids; InvalidArgumentError if the store is not of the kind that can be searched so."""
+    """Return a store of vectors or words restricted to some ids; InvalidArgumentError if the store does not support this."""
     if not isinstance(store, kind):
         raise InvalidArgumentError(
             f"{type(store).__name__} cannot be searched in a scope: nodes outside it would take places among the best. Give it the "

@@ -1,4 +1,4 @@
-"""What is known of a graph in a database and of its signals, as an index that refuses all else."""
+"""The known parts of a graph in a database and of its signals, as an index that refuses everything else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_SCHEMA = ("schema", "metapaths")
 
 
 class WholeGraphError(InvalidArgumentError):
-    """Something reads what follows from the whole graph."""
+    """An algorithm reads data that depend on the whole graph."""
 
 
 class _Ids(Sequence[str]):
@@ -53,12 +53,12 @@ class _Ids(Sequence[str]):
 
 
 class Facts(Cache):
-    """What is known of a whole graph, as the cache of the graph; everything else is refused.
+    """Known properties of a whole graph, as the cache of the graph; everything else is refused.
 
     Parameters
     ----------
     traits : mapping
-        See :func:`~graph_retrievers.systems.traits.traits_of`; empty if nothing is told.
+        See :func:`~graph_retrievers.systems.traits.traits_of`; empty if nothing is known.
     """
 
     def __init__(self, traits: Mapping[str, Any]) -> None:
@@ -66,19 +66,19 @@ class Facts(Cache):
         self.known: dict[str, Any] = {**_ASSUMED, **traits}
 
     def told(self, name: str, reads: str = "") -> Any:
-        """Return what is known by a name; WholeGraphError, which tells what is read, if nothing is."""
+        """Return the property with a name; if it is unknown, a WholeGraphError says what was read."""
         if name not in self.known:
             raise WholeGraphError(f"{(reads or name)!r} of the whole graph")
         return self.known[name]
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what is known, or follows from types and relations that are; WholeGraphError for anything else."""
+        """Return what is known, or derived from known types and relations; WholeGraphError for anything else."""
         name = str(key[0] if isinstance(key, tuple) else key)
         return super().get(key, make) if name in _OF_SCHEMA and "schema triples" in self.known else self.told(name)
 
 
 class StoredGraph(CorpusGraph):
-    """What is known of a graph in a database: its size, and the nodes that are fetched. Reads of anything else are refused."""
+    """The known parts of a graph in a database: its size, and the fetched nodes. Reads of anything else are refused."""
 
     def __init__(self, pages: Pages, include_titles: bool, facts: Facts) -> None:
         self.pages, self.include_titles, self.device = pages, include_titles, torch.device("cpu")
@@ -96,7 +96,7 @@ class StoredGraph(CorpusGraph):
 
     @property
     def has_edges(self) -> bool:
-        """Whether the whole graph has any; True if that is not known."""
+        """Whether the whole graph has edges; True if unknown."""
         return bool(self.cache.known.get("has_edges", True))  # type: ignore[attr-defined]
 
     def row(self, node: str) -> int:
@@ -104,12 +104,12 @@ class StoredGraph(CorpusGraph):
         return self.pages.rows[node]
 
     def node(self, row: int) -> Node:
-        """Return a node whose text is fetched."""
+        """Return a node whose text has been fetched."""
         held = self.pages.nodes[int(row)]
         return Node(held.id, held.text or "", held.title, held.type, held.metadata, held.origin or {})
 
     def content(self, row: int) -> str:
-        """Return what models read of a node whose text is fetched."""
+        """Return the text that models read for a node whose text has been fetched."""
         node = self.node(row)
         return f"{node.title}. {node.text}" if self.include_titles and node.title else node.text
 
@@ -153,18 +153,18 @@ class StoredVectors(_Stored, VectorSignal):
         return torch.ones(1).expand(len(self))
 
     def prepared(self, vectors: Tensor) -> Tensor:
-        """Return the vectors of queries at unit length."""
+        """Return the vectors of queries, scaled to unit length."""
         return torch.nn.functional.normalize(vectors)
 
     def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the cosines of pairs; vectors that are not there yet are fetched."""
+        """Return the cosines of pairs; missing vectors are fetched."""
         distinct, back = torch.unique(rows, return_inverse=True)
         vectors = self.pages.vectors_of(distinct.numpy())[back]
         return zeroed((queries[batch] * vectors).sum(-1), torch.tensor(ROUNDING))
 
 
 class StoredWords(_Stored):
-    """A signal over words that this process holds, such as BM25."""
+    """A signal over words in the memory of this process, such as BM25."""
 
     def __init__(self, pages: Pages, whole: Signal) -> None:
         super().__init__(pages)
@@ -189,7 +189,7 @@ class SearchedWords(_Stored):
         return self.term_scores(queries, batch, rows).double().sum(1).float()
 
     def term_scores(self, queries: Any, batch: Tensor, rows: Tensor) -> Tensor:
-        """Return the scores of pairs by terms; those that are not there yet are fetched."""
+        """Return the scores of pairs by terms; missing ones are fetched."""
         parts = {b: self.pages.term_scores(queries[b], rows[batch == b].tolist()) for b in batch.unique().tolist()}
         found = torch.zeros(rows.numel(), max((part.shape[1] for part in parts.values()), default=0))
         for b, part in parts.items():
@@ -198,7 +198,7 @@ class SearchedWords(_Stored):
 
 
 class StoredIndex(GraphIndex):
-    """What is known of a graph in a database and its signals, as an index."""
+    """The known parts of a graph in a database and its signals, as an index."""
 
     def __init__(self, graph: StoredGraph, words: Mapping[str, Signal], embedding: Any = None, relevance: Any = None) -> None:
         self.graph, self.pages, self.rows, self.edge_sources = graph, graph.pages, None, ()
@@ -209,7 +209,7 @@ class StoredIndex(GraphIndex):
         self.embedding, self.relevance = embedding, BiEncoder(embedding) if relevance is None else relevance
 
     def within(self, scope: Any) -> GraphIndex:
-        """Refuse a part of the graph, which the engines are asked for."""
+        """Refuse to select a part of the graph, which is done by the engines."""
         raise WholeGraphError(f"the part of the graph with {scope}, of which nothing is told")
 
     def with_models(self, *, embedding: Any = None, relevance: Any = None) -> Self:
