@@ -17,6 +17,7 @@ from typing import Any, Literal, ParamSpec
 from graph_retrievers.arguments import check_keywords, choice, positive, typed
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.labels import one_line
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits import Hit
 from graph_retrievers.retrievers.retriever import Retriever
@@ -200,7 +201,7 @@ class GraphTools:
         for far, name, forward, weight in chosen:
             other = graph.node(far)
             beginning = " ".join(other.text[: 4 * _BEGINNING].split())[:_BEGINNING]
-            arrow = str(NodePath(("", ""), (_short(name),), (forward,))).strip()
+            arrow = str(NodePath(("", ""), (one_line(name, _NAME),), (forward,))).strip()
             lines.append(f"{arrow} {_name(other)}{': ' if beginning else ''}{beginning}{' ...' * (len(beginning) == _BEGINNING)}")
             step = {"relation": name[:_NAME], "direction": "out" if forward else "in", "weight": weight}
             listed.append({"id": other.id, "title": other.title[:_NAME], **step, "text": beginning})
@@ -252,7 +253,7 @@ class GraphTools:
     def _counted(self, relations: Counter[str], relation: str | None) -> str:
         if relation is not None or len(relations) < 2:
             return ""
-        most = [f"{count:,} {_short(name) or _UNNAMED}" for name, count in relations.most_common(self.max_items)]
+        most = [f"{count:,} {one_line(name, _NAME) or _UNNAMED}" for name, count in relations.most_common(self.max_items)]
         return f" (in all: {', '.join(most + ['...'] * (len(relations) > len(most)))})"
 
     def _cut(self, texts: Sequence[str]) -> list[str]:
@@ -289,16 +290,10 @@ def _edges_of(graph: CorpusGraph, row: int) -> list[tuple[int, str, bool, float]
     return [(far, graph.relation_names[relation], forward, weight) for far, relation, forward, weight, _ in edges]
 
 
-def _short(name: str) -> str:
-    """Return a name as a part of a line, whatever it holds."""
-    line = " ".join(name[: 2 * _NAME].split())
-    return line if len(line) <= _NAME else f"{line[:_NAME]} ..."
-
-
 def _name(node: Node | Hit) -> str:
     title = node.title if node.title != node.id else ""
     # The id is whole: it is asked for by the other tools.
-    return f"[{' '.join(node.id.split())}] {_short(title)}".strip()
+    return f"[{' '.join(node.id.split())}] {one_line(title, _NAME)}".strip()
 
 
 def _indented(text: str) -> str:
@@ -318,7 +313,8 @@ def _hit_data(hit: Hit) -> dict[str, Any]:
 
 
 def _path(hit: Hit) -> NodePath:
-    return replace(hit.path, titles=tuple(map(_short, hit.path.titles)), relations=tuple(map(_short, hit.path.relations)))
+    titles, relations = (tuple(one_line(name, _NAME) for name in names) for names in (hit.path.titles, hit.path.relations))
+    return replace(hit.path, titles=titles, relations=relations)
 
 
 def _notes(notes: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -195,6 +196,24 @@ class TestSearch:
         assert max(map(len, lines)) <= 100
         # The index was built in Python with a model that has no name to load it by; BM25 does without.
         assert "built with HashEmbedding" in err
+
+    def test_long_names_are_cut_for_a_person_and_whole_in_json(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "100")
+        long, far = "A very long title " * 200, "b" * 150
+        nodes = [Node("loom", "A loom weaves.", "Loom"), Node("card", "漢字" * 500, long), Node(far, "word " * 500, long)]
+        GraphIndex.from_nodes(nodes, [("loom", "card", long), ("loom", far, "reads")]).save(tmp_path / "index")
+        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading-uniform", "-k", "3"]
+        for more in ([], ["--explain"]):
+            first, second, third = re.split(r"\n  [123] +[0-9.]+  ", run(capsys, *command, *more)[1])[1:]
+            # A title takes what its id leaves of the line, and at least 40 characters beside an id of any length.
+            assert re.match(r"\S+  (A very long title ){3}A \.\.\. \[card\]\n", first)
+            assert re.match(rf"\S+  (A very long title ){{2}}\.\.\. \[{far}\]\n", second)
+            path = " ".join(first.partition("path: ")[2].split())
+            assert re.match(r"Loom -\[(A very long title ){4}A \.\.\.\]-> (A very long title ){4}A \.\.\. ", path)
+            # A text without spaces has a beginning too.
+            assert "漢字漢字" in first and "Loom [loom]" in third and all(len(line) <= 100 for line in first.splitlines()[1:])
+        found = json.loads(run(capsys, *command, "--json")[1])["hits"]
+        assert [hit["title"] for hit in found] == [long, long, "Loom"] and found[0]["path"]["relations"] == [long]
 
     def test_a_path_is_told_in_titles(self, tmp_path, capsys):
         source = write_dataset(tmp_path / "dataset")

@@ -78,17 +78,23 @@ def run_search(args: argparse.Namespace) -> None:
 
 def hits_table(hits: Hits, explain: bool) -> str:
     """Return hits as a table: one line each, below it the path to the hit, or why it is there, and the beginning of its text."""
+    from graph_retrievers.graph.labels import one_line
+
     width = max(shutil.get_terminal_size((110, 24)).columns, 60)
     found_by = max(len(name) for name in ["found by", *(hit.operator for hit in hits)])
     indent = " " * (17 + found_by)
     lines = [f"{'#':>3}  {'score':>8}  {'found by':<{found_by}}  node"]
     for rank, hit in enumerate(hits, 1):
-        name = " ".join((f"{hit.title} [{hit.id}]" if hit.title and hit.title != hit.id else hit.id).split())
+        # Ids are whole: they are what other commands and programs take.
+        titled, node = hit.title and hit.title != hit.id, " ".join(hit.id.split())
+        name = f"{one_line(hit.title, max(width - len(indent) - len(node) - 3, 40))} [{node}]" if titled else node
         lines.append(f"{rank:>3}  {hit.score:>8.4f}  {hit.operator:<{found_by}}  {name}")
+        named, relations = ([one_line(part, 80) for part in parts] for parts in (hit.path.titles, hit.path.relations))
+        hit = replace(hit, path=replace(hit.path, titles=tuple(named), relations=tuple(relations)), reason="")
         path = [f"path: {hit.path.text}"] if len(hit.path.nodes) > 1 else []
-        for line in replace(hit, reason="").explain().splitlines()[1:] if explain else path:
+        for line in hit.explain().splitlines()[1:] if explain else path:
             lines.extend(textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent + "  "))
-        if snippet := textwrap.shorten(hit.text, max(width - len(indent), 40), placeholder=" ..."):
+        if snippet := one_line(hit.text, max(width - len(indent), 40)):
             lines.append(indent + snippet)
     if not hits:
         lines.append("nothing found")

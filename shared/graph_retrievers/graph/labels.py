@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["is_random", "label", "path_title"]
+__all__ = ["is_random", "label", "one_line", "path_title"]
 
 # Of letters and digits that say nothing, as LlamaIndex and vector stores of LangChain make ids, or a hash; something may follow.
 _RANDOM = re.compile(r"(?:\A|/)(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{33,})(?![0-9a-z])", re.IGNORECASE)
@@ -34,10 +34,23 @@ def label(node: str, title: str, text: str) -> str:
     if title.strip() or not is_random(node):
         return title if title.strip() else node
     line = _MARKS.sub("", next((line for line in text.splitlines() if _MARKS.sub("", line)), ""))
-    words = " ".join(line.split())
-    if len(words) <= _LENGTH:
-        return words or node
-    return f"{words[: _LENGTH - 3].rpartition(' ')[0] or words[: _LENGTH - 3]} ..."
+    return one_line(line, _LENGTH) or node
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text in one line of at most `most` characters, which ends behind a word if it is cut.
+
+    Examples
+    --------
+    >>> one_line("A loom  reads cards.", 20), one_line("A loom reads cards.", 18), one_line("x" * 50, 10)
+    ('A loom reads cards.', 'A loom reads ...', 'xxxxxx ...')
+    """
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    words, _, part = line[: most - 3].rpartition(" ")
+    # Half of the room is not left to a word that is too long.
+    return f"{words if len(words) >= len(part) else line[: most - 4]} ..."
 
 
 def path_title(graph: CorpusGraph, row: int) -> str:
