@@ -54,7 +54,7 @@ def as_path(name: str, value: str | os.PathLike[str]) -> Path:
 
 
 def called(what: str, function: Callable[..., _T], *arguments: Any) -> _T:
-    """Return what a function of the user gives; raise InvalidArgumentError with its exception if it fails."""
+    """Return the result of a user's function; raise InvalidArgumentError with its exception if it fails."""
     try:
         return function(*arguments)
     except GraphRetrieverError:
@@ -74,7 +74,7 @@ def choice(name: str, value: _T, choices: Collection[_T]) -> _T:
 
 
 def check_keywords(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise UnexpectedArgumentError for the first of the keywords given to `owner` that is not one of those it takes."""
+    """Raise UnexpectedArgumentError for the first of the given keywords that `owner` does not take."""
     for name in given:
         if name not in known:
             raise UnexpectedArgumentError(f"{owner} does not take {shown(name)}; it takes {', '.join(known)}.{meant(name, known)}")
@@ -87,7 +87,7 @@ def keywords_of(*functions: Callable[..., Any]) -> set[str]:
 
 
 def meant(name: str, names: Collection[str]) -> str:
-    """Return a sentence that asks whether another name was meant; "" if none is.
+    """Return a sentence that suggests another name; "" if there is none.
 
     It has some of the words of `name` and no others, is spelled similarly, or has all its words; in this order.
 
@@ -136,7 +136,7 @@ def is_number(value: Any) -> bool:
 
 
 def listed(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:
-    """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and what cannot be iterated over."""
+    """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and values that are not iterable."""
     try:
         if not isinstance(values, (str, bytes, Mapping)):
             return list(values)
@@ -162,7 +162,7 @@ def seed_number(seed: Any) -> int:
 def positive(name: str, value: int, most: int | None = None, least: int = 1) -> int:
     """Return `value` as int if it is an integer from `least` to `most` (numpy's too); raise InvalidArgumentError otherwise.
 
-    Without `most`, larger ones than 2^62 become 2^62.
+    Without `most`, numbers above 2^62 become 2^62.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidArgumentError(f"{name} must be an integer of at least {least}, got {shown(value)}.")
@@ -195,10 +195,10 @@ def strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
 
 
 def typed(function: Callable[..., _T]) -> Callable[..., _T]:
-    """Return a function that raises InvalidArgumentError for arguments of other types than its annotations.
+    """Return a function that raises InvalidArgumentError for arguments whose types differ from its annotations.
 
-    Only classes and unions of them are read; lists are left to the checks of their contents, and annotations that cannot be
-    resolved to the function. None is taken where it is the default.
+    Only classes and unions of them are checked; the contents of lists are checked elsewhere, and annotations that cannot be
+    resolved by the function itself. None is accepted if it is the default.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""The caches of values that are computed from an immutable object, such as a graph or a batch of queries."""
+"""Caches of values that are computed from an immutable object, such as a graph or a batch of queries."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ABSENT = object()
 class Cache:
     """Values by key, each computed on first use.
 
-    A graph has one for tables made of its nodes and edges, a batch of queries has one for vectors and scores. Their owners do
-    not change, so entries are never out of date. A copy or a pickle of the owner starts with an empty cache. With a `limit`,
-    only so many entries are kept, the last ones that were made.
+    A graph has one for tables made from its nodes and edges, a batch of queries has one for vectors and scores. Their owners do
+    not change, so entries are never out of date. A copy or a pickle of the owner starts with an empty cache. With a `limit`, only
+    that number of the newest entries is kept.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Cache:
 
 
 class Same:
-    """A part of a key that is equal to itself alone: one object, which it holds, so that no other takes over its id.
+    """A part of a key that is equal only to itself: it keeps one object, so that no other can reuse its id.
 
     Examples
     --------
@@ -70,18 +70,18 @@ class Same:
         self.held = held
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other holds the same object."""
+        """Return whether the other has the same object."""
         return isinstance(other, Same) and self.held is other.held
 
     def __hash__(self) -> int:
-        """Return that of the object's id."""
+        """Return the hash of the object's id."""
         return hash(id(self.held))
 
 
 class SizedCache:
-    """Values by key, at most `limit` of them and of at most `size` in all (by ``len``), or the last one alone.
+    """Values by key, at most `limit` of them with a total of at most `size` (by ``len``), or only the last one.
 
-    Those that have not been asked for the longest go first. A copy or a pickle starts empty.
+    The least recently used are removed first. A copy or a pickle starts empty.
 
     Examples
     --------

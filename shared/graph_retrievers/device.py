@@ -10,9 +10,9 @@ __all__ = ["resolve_device"]
 
 
 def resolve_device(device: str | torch.device | None = None) -> torch.device:
-    """Return a torch device that this machine has: the CPU by default; of CUDA, with the index of the device.
+    """Return a torch device of this machine: the CPU by default; for CUDA, with the index of the device.
 
-    DeviceError if the name is not that of a torch device or the machine does not have it.
+    Raises DeviceError if the name is not that of a torch device, or the machine does not have it.
     """
     try:
         chosen = torch.device(device if device is not None else "cpu")

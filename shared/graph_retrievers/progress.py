@@ -1,4 +1,4 @@
-"""Progress bars: one that moves on a terminal and in a notebook, else lines."""
+"""Progress bars: a moving bar on a terminal and in a notebook, else lines."""
 
 from __future__ import annotations
 

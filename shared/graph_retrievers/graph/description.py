@@ -1,4 +1,4 @@
-"""What a corpus graph holds, in numbers and in words."""
+"""A description of a corpus graph, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -54,29 +54,29 @@ NO_EDGES_NOTE = _no_edges()
 
 @dataclass(frozen=True)
 class GraphDescription:
-    """What a graph holds; ``print`` shows it as a text, with advice.
+    """The contents of a graph; ``print`` shows them as text, with advice.
 
     Attributes
     ----------
     nodes, isolated, untitled, repeated : int
-        Nodes: all, those without neighbours, those without a title, those with exactly the text of another node.
+        Numbers of nodes: all, those without neighbours, those without a title, those with exactly the text of another node.
     types, edges : dict of str to int
         Nodes of each type and relationship rows of each relation; "" for those without one.
     degree, tokens : tuple of five int
-        Smallest, quartiles and largest of the number of distinct neighbours, and of the number of tokens that signals read of a
-        node, estimated.
+        Minimum, quartiles and maximum of the number of distinct neighbours, and of the estimated number of tokens that signals read
+        of a node.
     hubs : list of (id, title, degree)
-        The five nodes with most neighbours. Of a node without a title whose id is a UUID or a hash, the title is the first words of
-        its text, as in paths.
+        The five nodes with the most neighbours. The title of a node without one, whose id is a UUID or a hash, is the first words
+        of its text, as in paths.
     components, largest_component : int
-        Connected components, isolated nodes among them, and the nodes of the largest one.
+        Number of connected components, including isolated nodes, and number of nodes in the largest one.
     readable_tokens : int or None
-        Tokens that the embedding model reads of a text; None if it does not say. `truncated` counts the nodes with more.
+        Tokens that the embedding model reads of a text; None if unknown. `truncated` counts the nodes with more.
     signals, embedding : tuple of str, and str
     recall : float or None
-        Share of the ten nearest vectors that vector search finds, from a sample; None where it is exact.
+        Share of the ten nearest vectors that vector search finds, from a sample; None if it is exact.
     advice : tuple of str
-        What is likely to disappoint, and what to do.
+        Likely problems, and how to solve them.
     """
 
     nodes: int
@@ -98,7 +98,7 @@ class GraphDescription:
     advice: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the attributes as values that JSON holds."""
+        """Return the attributes as values for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ def describe(
     tried: Collection[str] = (),
     recall: float | None = None,
 ) -> GraphDescription:
-    """Return what a graph with at least one node holds.
+    """Return the description of a graph with at least one node.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def describe(
     signals, embedding
         Names to show.
     tried : collection of str, default ()
-        Classes of the sources of edges that were asked, which advice leaves out.
+        Classes of the sources of edges that were tried, which the advice leaves out.
     recall : float, optional
         See :class:`GraphDescription`.
 
@@ -185,7 +185,7 @@ def describe(
 
 
 def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
-    """Warn that a graph has no edges, once however often this is called for it; sources of classes in `tried` found none."""
+    """Warn that a graph has no edges, only once per graph; sources of the classes in `tried` found none."""
     graph.cache.get("missing edges reported", lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
 
 

@@ -88,13 +88,13 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     ------
     InvalidArgumentError
         For an unknown operator, a mask of another graph, a condition that is none of these, or a mapping with more than 10,000
-        conditions. Those of one ``$or`` that ask for single values of the same field count as one, and so do all values of ``$in``.
+        conditions. Conditions of one ``$or`` on single values of the same field count as one, as do all values of ``$in``.
 
     Notes
     -----
-    A warning is logged, once a graph and field, for a field that no node has, and for a value that none can equal, or be
-    ordered with, because the field never holds one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no
-    node has.
+    A warning is logged, once per graph and field, for a field that no node has, and for a value that cannot be equal to or
+    ordered with any value, because the field never has one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name
+    fields that no node has.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _kind(kind: type) -> str:
 
 
 def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
-    """Return a key for what a condition selects: the text of a mapping that JSON holds, otherwise a digest of the mask."""
+    """Return a key for what a condition selects: the text of a mapping if JSON can represent it, otherwise a digest of the mask."""
     if isinstance(condition, Mapping):
         try:
             text = json.dumps(condition, sort_keys=True)

@@ -50,7 +50,7 @@ NAMED_BY_TEXTS = "named_by_texts"
 
 
 def composed(text: str) -> str:
-    """Return a text with accents joined to their letters (normal form C); of more than 30 marks in a row, each 30 alone."""
+    """Return a text with accents joined to their letters (normal form C); more than 30 marks in a row are read 30 at a time."""
     return text if text.isascii() else "".join(unicodedata.normalize("NFC", part) for part in _MARKS.split(text))
 
 
@@ -70,7 +70,7 @@ def capitalized_names(text: str) -> list[str]:
 
     A number after it, or a particle such as "of" or "von" between two capitalised words, belongs to the name ("Area Code 404",
     "Tower of London"), and so does a title before it ("Dr. Holm"). A single word that begins a sentence or a line is not a name,
-    nor are particles or single letters alone, runs of more than eight words, or of more than 100 characters. The first 10,000
+    nor are single particles or letters, or runs of more than eight words or more than 100 characters. Only the first 10,000
     characters are read. Scripts without capitals have no such names.
 
     Examples
@@ -98,10 +98,10 @@ def capitalized_names(text: str) -> list[str]:
 
 
 def is_proper_name(name: str) -> bool:
-    """Return whether a name is spelled as that of a person, a place or a work.
+    """Return whether a name is spelled like that of a person, a place or a work.
 
-    Each word, but for particles, begins with a capital, a digit or a letter of a script without capitals, and at least one has no
-    further capital: "CREATE TABLE" and "PyObject" are none.
+    Each word, except particles, begins with a capital, a digit or a letter of a script without capitals, and at least one has no
+    other capital: "CREATE TABLE" and "PyObject" are not such names.
 
     >>> [is_proper_name(name) for name in ("The Tower of London", "London", "Technical data", "CREATE TABLE", "\u6771\u4eac")]
     [True, True, False, False, True]
@@ -112,11 +112,11 @@ def is_proper_name(name: str) -> bool:
 
 
 def opening_name(title: str, text: str) -> str:
-    r"""Return the title with which a text opens, as the text spells it; "" if it does not.
+    r"""Return the title with which a text begins, as the text spells it; "" if there is none.
 
-    Articles of an encyclopedia open so: "Ada Holm was born in Lund". A title in a line of its own or before a colon is a heading,
-    which is passed over. A title before a full stop or a capital does not count. At most two words or marks may come before it, and
-    its qualifier, such as "(film)", may be missing.
+    Articles of an encyclopedia begin like this: "Ada Holm was born in Lund". A title in a separate line or before a colon is a
+    heading, which is skipped. A title before a full stop or a capital does not count. At most two words or marks may precede it,
+    and its qualifier, such as "(film)", may be missing.
 
     >>> opening_name("Kismet (film)", "# Kismet\nThe Kismet is a film."), opening_name("Loom", "# Loom\nA machine.")
     ('Kismet', '')
@@ -136,7 +136,7 @@ def opening_name(title: str, text: str) -> str:
 
 
 def name_keys(text: str) -> set[str]:
-    """Return the words by which texts are said to share a name: folded, of two characters or more, without particles.
+    """Return the words that determine whether texts share a name: folded, of at least two characters, without particles.
 
     >>> sorted(name_keys("The Tower of J. Holm's"))
     ['holm', 'tower']
@@ -145,9 +145,9 @@ def name_keys(text: str) -> set[str]:
 
 
 def named_step(near: str, relation: int) -> str:
-    """Return the name, in quotation marks, of a step that no edge joins; "" where its relation is not that of a name in the text.
+    """Return the name, in quotation marks, of a step without an edge; "" if its relation is not that of a name in the text.
 
-    `near` is the text of the step's first node, and `relation` stands in ``Ranking.relations``: -2 less the number of the name.
+    `near` is the text of the step's first node, and `relation` is from ``Ranking.relations``: -2 minus the number of the name.
 
     >>> named_step("Kismet starred Ada Holm.", -2)
     '"Ada Holm"'
@@ -180,21 +180,21 @@ class NameTable:
     names : sequence of str, length N
         Name of each node; several nodes may share one, and an empty name is never found.
     fold : bool, default False
-        Whether case is ignored. Of names that differ in case only, the one spelled as in the text is preferred.
+        Whether case is ignored. Of names that differ only in case, the one spelled as in the text is preferred.
 
     Attributes
     ----------
     capitals : bool
         Whether most names contain a capital letter, so that a lower-case word of a text is rarely meant as a name.
     longest : int
-        Words of the longest name that is found in texts.
+        Number of words of the longest name that is found in texts.
 
     Notes
     -----
     A name is a run of words and punctuation marks: matches begin and end at word boundaries, white space does not count, and
-    typographic quotes and dashes equal plain ones. In scripts without spaces between words each letter is a word, and Korean names
-    are found before particles too. A text of n words costs at most n times the number of distinct lengths of
-    names that begin with the same word. So that this is linear in the text, names of more than 64 words are not found in texts.
+    typographic quotes and dashes equal plain ones. In scripts without spaces between words each letter is a word, and Korean
+    names are also found before particles. The cost for a text of n words is at most n times the number of distinct lengths of
+    names that begin with the same word. To keep this linear in the text, names of more than 64 words are not found in texts.
 
     Examples
     --------
@@ -239,8 +239,8 @@ class NameTable:
     def find(self, text: str) -> list[tuple[str, list[int]]]:
         """Return the names in a text, in order: (name as the text spells it, rows of its nodes).
 
-        Matches do not overlap; from left to right, the longest name that begins at a word is taken. Where most names contain a
-        capital, matches in lower case count only if no match of the text contains a capital: in "which actors star in Kismet",
+        Matches do not overlap; from left to right, the longest name that begins at a word is used. If most names contain a
+        capital, matches in lower case count only if no match in the text contains a capital: in "which actors star in Kismet",
         Kismet is a name and "actors" is not, even if there is such a node; in "who directed kismet", kismet is.
         """
         written = name_words(text)
@@ -267,9 +267,9 @@ class NameTable:
 
 
 def name_runs(text: str, longest: int) -> set[str]:
-    """Return the names that a text may hold, in folded case with one space between words: all runs of at most `longest` words.
+    """Return the names that a text may contain, in folded case with one space between words: all runs of at most `longest` words.
 
-    Of Korean, words without their particles too. They are the keys by which a :class:`NameTable` finds names in the text.
+    For Korean, also words without their particles. They are the keys by which a :class:`NameTable` finds names in the text.
 
     >>> sorted(name_runs("A loom weaves", 2))
     ['a', 'a loom', 'loom', 'loom weaves', 'weaves']
@@ -285,9 +285,9 @@ def name_runs(text: str, longest: int) -> set[str]:
 
 
 def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
-    """Return the table of a graph's node names (titles, ids where a title is empty); kept in the cache of the graph.
+    """Return the table of a graph's node names (titles, or ids if a title is empty); kept in the cache of the graph.
 
-    A title that several nodes with the same address share is the name of their page, and stands for the first of them.
+    A title shared by several nodes with the same address is the name of their page, and refers to the first of them.
     """
 
     def make() -> NameTable:
@@ -299,9 +299,9 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
 
 
 def name_types(graph: CorpusGraph) -> tuple[str, ...]:
-    """Return the node types that stand for names in the texts of others: all their nodes are marked so, and have no text.
+    """Return the node types that represent names in the texts of others: all their nodes are marked as such, and have no text.
 
-    :class:`~graph_retrievers.construction.entities.EntityMentions` makes such nodes. Empty if the graph has only such nodes.
+    :class:`~graph_retrievers.construction.entities.EntityMentions` creates such nodes. Empty if the graph has only such nodes.
 
     >>> name_types(CorpusGraph(["a", "b"], ["By Ada.", ""], types=["", "entity"], metadata=[{}, {NAMED_BY_TEXTS: True}]))
     ('entity',)
@@ -319,7 +319,7 @@ def name_types(graph: CorpusGraph) -> tuple[str, ...]:
 
 
 def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:
-    """Return the rows of the nodes with exactly this title, upper and lower case alike, in ascending order."""
+    """Return the rows of the nodes with this title, ignoring case, in ascending order."""
 
     def make() -> dict[str, list[int]]:
         held: dict[str, list[int]] = {}

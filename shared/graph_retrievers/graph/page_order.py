@@ -1,4 +1,4 @@
-"""The chunks of pages in the order of the page, whatever order they come in."""
+"""The chunks of pages in the order of the page, for any input order."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ LangChain's splitters write the first with ``add_start_index=True``; the second 
 
 
 class PageOrder(NamedTuple):
-    """The rows of chunks by the address of their page, in its order, and the addresses of pages whose order nothing tells."""
+    """The rows of chunks by the address of their page, in its order, and the addresses of pages with unknown order."""
 
     rows: dict[str, list[int]]
     unknown: list[str]
 
 
 def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], origins: Sequence[Mapping[str, Any]]) -> PageOrder:
-    """Return the chunks of each page in its order, as far as their metadata tell it, else as they come.
+    """Return the chunks of each page in its order if their metadata determine it, else in the input order.
 
     A page is ordered by the first of :data:`PLACE_FIELDS` that is a number in all of its chunks and differs between them; the
-    chunks of a file with pages by the number of the page (``page``, ``page_number`` or ``page_label``) first. Places that repeat,
-    such as those that a splitter counted anew in each section, say nothing. `addresses` has the page of each node, "" for none.
+    chunks of a file with pages first by the number of the page (``page``, ``page_number`` or ``page_label``). Repeated places,
+    such as those of a splitter that counts from 0 in each section, are ignored. `addresses` has the page of each node, "" for
+    none.
 
     >>> held = [{"start_index": 80}, {"start_index": 0}, {}, {}]
     >>> page_order(["a.md", "a.md", "b.md", "b.md"], held, [{}] * 4)
@@ -56,7 +57,7 @@ def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], 
 def named_rows(
     titles: Sequence[str], metadata: Sequence[Mapping[str, Any]], origins: Sequence[Mapping[str, Any]]
 ) -> frozenset[int]:
-    """Return the rows of the nodes that their titles name: of the chunks of a page with the same title only the first."""
+    """Return the rows of the nodes to which their titles refer: of the chunks of a page with the same title only the first."""
     titled = [row for row, title in enumerate(titles) if title]
     addresses = [page_address(metadata[row]) for row in titled]
     alone = [row for row, address in zip(titled, addresses, strict=True) if not address]

@@ -1,4 +1,4 @@
-"""Metadata as values that JSON gives back unchanged, so that an index can be saved and loads as it was."""
+"""Metadata as values that survive JSON unchanged, so that a saved index loads unchanged."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BITS = 1 << 13
 
 
 def plain(value: Any, where: str, depth: int = 0) -> Any:
-    """Return a metadata value as JSON holds it; `value` itself if it is such a value already.
+    """Return a metadata value as a value for JSON; `value` itself if it already is one.
 
-    None, bools, ints (of at most 8,192 bits), finite floats, strings, lists of these and dicts of these with string keys are kept.
-    Others become what people usually write for them:
+    None, bools, ints (of at most 8,192 bits), finite floats, strings, lists of these and dicts of these with string keys are
+    kept. Others are converted:
 
     ==========================================  ====================================================
     tuple, set, frozenset                       list; of a set, sorted
@@ -37,8 +37,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     NaN, NaT                                    None, a missing value
     ==========================================  ====================================================
 
-    `where` says what the value is, for the InvalidArgumentError for anything else, such as bytes, infinity, objects and keys that
-    are not strings, and for more than 64 levels.
+    Anything else, such as bytes, infinity, objects and keys that are not strings, and more than 64 levels, raises an
+    InvalidArgumentError, in which `where` describes the value.
 
     >>> plain({"day": date(2024, 5, 1), "tags": ("a", "b"), "score": np.float64(0.5)}, "metadata")
     {'day': '2024-05-01', 'tags': ['a', 'b'], 'score': 0.5}

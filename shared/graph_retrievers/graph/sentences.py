@@ -19,8 +19,8 @@ def sentences(text: str) -> list[str]:
     """Return the sentences of a text, in order, without the white space around them.
 
     A sentence ends at ``.``, ``!``, ``?`` or an ellipsis before white space, at the full stops of Chinese and Japanese, and at
-    the end of a line. A full stop after a single capital, as of an initial, after a title such as "Dr", or before a small letter
-    ends none. Other abbreviations are not known.
+    the end of a line. A full stop after a single capital, such as an initial, after a title such as "Dr", or before a lower-case
+    letter does not end a sentence. Other abbreviations are not recognised.
 
     >>> sentences("Dr. Ada M. Holm sang. Did she? In Lund, e.g. at school.")
     ['Dr. Ada M. Holm sang.', 'Did she?', 'In Lund, e.g. at school.']

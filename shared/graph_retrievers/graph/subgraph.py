@@ -1,4 +1,4 @@
-"""A small part of a graph as a result, with conversions for viewing it."""
+"""A small part of a graph as a result, and its conversion to other formats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Subgraph:
     edges : tuple of Edge
         Their ends are among the nodes.
     names : tuple of SharedName
-        Pairs of nodes that a path joins by a name, and no edge: dashed lines in pictures, and marked in every other form.
+        Pairs of nodes that a path joins by a name instead of an edge: dashed lines in pictures, and marked in every other format.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Subgraph:
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return the subgraph as a networkx graph of ids, with the other fields of nodes and edges as attributes.
 
-        A name that joins two nodes, where no edge does, is an edge with the attribute ``shared_name``, True, and the name as its
+        A name that joins two nodes without an edge becomes an edge with the attribute ``shared_name``, True, and the name as its
         ``relation``.
         """
         import networkx
@@ -80,9 +80,9 @@ class Subgraph:
         return made
 
     def to_node_link(self) -> dict[str, Any]:
-        """Return :meth:`to_networkx` as the lists ``nodes`` and ``edges`` of networkx's node-link form, as plain values.
+        """Return :meth:`to_networkx` as the lists ``nodes`` and ``edges`` of networkx's node-link format, as plain values.
 
-        What JSON does not have becomes text, and NaN and infinity None.
+        Values that JSON does not have become text, and NaN and infinity become None.
         """
         import networkx
 
@@ -91,8 +91,8 @@ class Subgraph:
     def to_graphml(self) -> str:
         """Return :meth:`to_networkx` as GraphML, which Gephi, yEd, Cytoscape and networkx read.
 
-        Nodes are n0, n1 and so on, and their ids an attribute; metadata are an attribute of JSON; characters that XML cannot hold
-        become U+FFFD.
+        Nodes are n0, n1 and so on, with their ids as an attribute; metadata are an attribute in JSON; characters that are not
+        allowed in XML become U+FFFD.
 
         Examples
         --------
@@ -137,11 +137,11 @@ class Subgraph:
         return "\n".join([*lines, "}"])
 
     def to_csv(self) -> str:
-        """Return the subgraph as text for a language model, as G-Retriever writes it: a table of nodes and one of edges.
+        """Return the subgraph as text for a language model, as in G-Retriever: a table of nodes and one of edges.
 
-        Nodes are numbered from 0 in their order; ``node_attr`` is "title. text" of a node, and its id where both are empty;
-        ``edge_attr`` is the text of an edge, and its relation where that is empty; of a name that joins two nodes, where no edge
-        does, it is the name in quotation marks.
+        Nodes are numbered from 0 in their order; ``node_attr`` is "title. text" of a node, or its id if both are empty;
+        ``edge_attr`` is the text of an edge, or its relation if that is empty; for a name that joins two nodes without an edge,
+        it is the name in quotation marks.
 
         References
         ----------

@@ -1,4 +1,4 @@
-"""What a word is, in any script: letters and digits with the marks that belong to them."""
+"""Words in any script: letters and digits with their combining marks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def word_pattern(text: str) -> re.Pattern[str]:
 
 
 def word_count(text: str) -> int:
-    r"""Return the number of words that spaces part; in scripts without spaces, two letters count as one.
+    r"""Return the number of words separated by spaces; in scripts without spaces, two letters count as one.
 
     >>> word_count("A loom weaves."), word_count("\u6771\u4eac\u3067\u751f\u307e\u308c\u305f")
     (3, 4)
@@ -94,8 +94,8 @@ def is_unspaced(character: str) -> bool:
 def pairs(word: str) -> list[str]:
     r"""Return a word, or in scripts without spaces between words its pairs of neighbouring letters.
 
-    Such pairs are what full text search of these scripts goes by without a dictionary (the CJKBigramFilter of Lucene). A letter
-    with nothing beside it is left out, as short words are.
+    Full-text search of these scripts without a dictionary uses such pairs (the CJKBigramFilter of Lucene). A single letter is
+    left out, like short words.
 
     >>> pairs("loom"), pairs("\u7535\u5f71\u7531")
     (['loom'], ['\u7535\u5f71', '\u5f71\u7531'])
@@ -110,7 +110,7 @@ def pairs(word: str) -> list[str]:
 
 
 def unpointed(text: str) -> str:
-    """Return a text without the points and vowel signs that Hebrew and Arabic are mostly written without."""
+    """Return a text without the points and vowel signs that are usually omitted in Hebrew and Arabic."""
     return _POINTS.sub("", text)
 
 
@@ -134,7 +134,7 @@ def ends_word(text: str, end: int) -> bool:
 
 
 def korean_stems(word: str) -> list[str]:
-    r"""Return what a Korean word may be without its particles, longest first, of two letters or more.
+    r"""Return the possible stems of a Korean word without its particles, longest first, with at least two letters.
 
     >>> korean_stems("\uc11c\uc6b8\uc5d0\uc11c\ub294") == ["\uc11c\uc6b8\uc5d0\uc11c", "\uc11c\uc6b8"], korean_stems("loom")
     (True, [])

@@ -1,4 +1,4 @@
-"""An index that is built: vectors, the edges that are found with them, and signals."""
+"""Build an index: vectors, the edges that are found with them, and signals."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def build(
     Parameters
     ----------
     graph : CorpusGraph
-        Its nodes, with their edges unless `edges` are to be found.
+        Its nodes, with their edges unless `edges` must be found.
     nodes : sequence of Node, length N, optional
-        The nodes; empty where neither vectors that they bring nor `edges` are asked for.
+        The nodes; empty if neither their own vectors nor `edges` are needed.
     documents : sequence, length N, optional
-        What the nodes were made from.
+        The sources of the nodes.
     edges : sequence, optional
-        Items of :func:`graph_retrievers.construction.edges.edge_items`; None where the graph has its edges.
+        Items of :func:`graph_retrievers.construction.edges.edge_items`; None if the graph already has its edges.
     lenient, embedding, vectors, bm25, edge_signals, dense_backend, dense_precision, metric, cache, show_progress
         See :class:`graph_retrievers.index.GraphIndex`.
     """

@@ -1,7 +1,6 @@
-"""The next index of a corpus that changes: its nodes, edges and signals, without reading again what stays.
+"""The next index of a changing corpus: its nodes, edges and signals, without reading unchanged parts again.
 
-:func:`change` goes through it in this order: nodes are deleted and taken in, signals of nodes follow, edges are set, signals of
-edges follow.
+:func:`change` has these steps: delete and add nodes, update the signals of nodes, set edges, update the signals of edges.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folders that change in one step: one writer at a time, a manifest that is replaced last, and files named by their content."""
+"""Atomic changes of folders: one writer at a time, a manifest that is replaced last, and files named by their content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORKSHOP = re.compile(r"\.index-[0-9a-f]{32}\.tmp")
 
 
 def own_name(name: str) -> bool:
-    """Return whether a file of this name may be one of an index, apart from the manifests."""
+    """Return whether a file with this name may belong to an index, apart from the manifests."""
     return name == _LOCK or bool(_CONTENT.fullmatch(name) or _WORKSHOP.fullmatch(name))
 
 
@@ -34,8 +34,8 @@ def own_name(name: str) -> bool:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which is created if it does not exist; wait while another process or thread holds it.
 
-    What fails inside for lack of space or rights raises IndexWriteError. The lock is that of the folder itself where the system
-    has one, so that it needs no file and ends with the process; a file ``.lock`` elsewhere (Windows, some network drives).
+    Errors inside for lack of space or permissions raise IndexWriteError. The lock is that of the folder itself if the system
+    supports it, so that it needs no file and ends with the process; otherwise a file ``.lock`` (Windows, some network drives).
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     with ExitStack() as held:
@@ -101,7 +101,7 @@ def workshop(folder: Path) -> Iterator[Path]:
 def publish(made: Path, folder: Path, names: list[str], previous: bytes | None) -> None:
     """Move files and the manifest of a workshop into its folder; the manifest, which makes them the index, comes last.
 
-    `previous` is the manifest of the generation to keep beside the new one. The caller holds the lock.
+    `previous` is the manifest of the generation to keep with the new one. The caller holds the lock.
     """
     for name in names:
         os.replace(made / name, folder / name)
@@ -117,9 +117,9 @@ def publish(made: Path, folder: Path, names: list[str], previous: bytes | None) 
 
 
 def sweep(folder: Path, named: Mapping[str, list[str] | None]) -> None:
-    """Remove what processes that died have left in a folder: workshops, and content that no manifest names.
+    """Remove what dead processes have left in a folder: workshops, and content that no manifest names.
 
-    `named` has the files of each manifest, None for one that cannot be read: no content is removed then. The caller holds the lock.
+    `named` has the files of each manifest, None for one that cannot be read; no content is then removed. The caller holds the lock.
     """
     known = {name for names in named.values() if names is not None for name in names}
     for path in folder.iterdir():

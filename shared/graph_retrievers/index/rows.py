@@ -1,4 +1,4 @@
-"""Relationship rows of a graph whose nodes were changed: those that stay, in the order of the given graph."""
+"""Relationship rows of a graph whose nodes were changed: the remaining ones, in the order of the given graph."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _T = TypeVar("_T")
 
 
 def surviving(graph: CorpusGraph, part: slice, place: np.ndarray, dropped: Collection[int] = ()) -> tuple[np.ndarray, Rows]:
-    """Return the rows of a stretch of edges whose two ends are still there, apart from those `dropped`.
+    """Return the rows of consecutive edges whose two ends still exist, except those `dropped`.
 
-    `place`, shape [N], is the new row of each node, -1 for one that is gone. The rows are returned as numbers in the graph, int64,
-    shape [m], and with the new rows of their ends.
+    `place`, shape [N], is the new row of each node, -1 for a deleted one. The rows are returned as numbers in the graph, int64,
+    shape [m], with the new rows of their ends.
     """
     sources, targets = (place[column[part].cpu().numpy()] for column in (graph.sources, graph.targets))
     keep = (sources >= 0) & (targets >= 0)
@@ -33,7 +33,7 @@ def surviving(graph: CorpusGraph, part: slice, place: np.ndarray, dropped: Colle
 
 
 def merged_keys(graph: CorpusGraph, place: np.ndarray, added: Rows, size: int) -> np.ndarray:
-    """Return the :func:`simple_keys` of a graph whose nodes are placed anew, in their order, and which gets some rows."""
+    """Return the :func:`simple_keys` of a graph whose nodes get new rows, in the same order, and to which some edges are added."""
     head, tail = np.repeat(place, graph.degree.cpu().numpy()), place[graph.indices.cpu().numpy()]
     keys = head * size + tail
     keys = keys if place.min(initial=0) >= 0 else keys[(head >= 0) & (tail >= 0)]
@@ -44,9 +44,9 @@ def merged_keys(graph: CorpusGraph, place: np.ndarray, added: Rows, size: int) -
 
 
 def set_rows(graph: CorpusGraph, parts: Sequence[Rows], names: Sequence[str], keys: np.ndarray | None = None) -> None:
-    """Set the edges of a graph, one stretch after another; relations are numbered as they first occur.
+    """Set the edges of a graph, one source after another; relations are numbered in the order of their first occurrence.
 
-    `keys` are the :func:`simple_keys` of the rows, where they are known.
+    `keys` are the :func:`simple_keys` of the rows, if known.
     """
     sources, targets, relations, weights = (np.concatenate([part[i] for part in parts]) for i in range(4))
     first = np.full(len(names), len(relations))

@@ -1,4 +1,4 @@
-"""The part of an index that some of its nodes make, with the edges among them."""
+"""The part of an index with only some of its nodes, and the edges between them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def restricted(before: Built, rows: Tensor) -> Built:
 
 
 def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor]:
-    """Return the graph that nodes, ascending and distinct rows, and the edges among them would make on their own, and these edges.
+    """Return the graph of some nodes, ascending and distinct rows, and the edges between them, and these edges.
 
-    Nodes and relationship rows are in the order of the given graph; types and relations that do not occur are not named. The edges
+    Nodes and relationship rows are in the order of the given graph; types and relations that do not occur are left out. The edges
     are their relationship rows in the given graph: int64, shape [m].
 
     >>> whole = CorpusGraph(["a", "b", "c"], ["", "", ""], edges=[("a", "b", "cites"), ("a", "c", "has")])

@@ -1,4 +1,4 @@
-"""What a saved index holds beside its graph: signals, and the specifications that found its edges, by name and settings."""
+"""The parts of a saved index other than its graph: signals, and the edge specifications, by name and settings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def saved_signals(signals: Mapping[str, Signal]) -> tuple[dict[str, Tensor], lis
 def restored_signals(
     tensors: Mapping[str, Tensor], settings: Mapping[str, Any], given: Mapping[str, Signal], device: torch.device, folder: Any
 ) -> dict[str, Signal]:
-    """Return the signals that :func:`saved_signals` wrote, those `given` in the place of theirs; `folder` is for messages."""
+    """Return the signals that :func:`saved_signals` wrote, replaced by those `given`; `folder` is for messages."""
     found: dict[str, Signal] = {}
     try:
         listed = [(str(saved["name"]), str(saved["kind"]), saved["settings"]) for saved in settings["signals"]]
@@ -77,12 +77,12 @@ def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool
 
 
 def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:
-    """Return the sources of edges: of specifications of this package the settings, of others the names alone."""
+    """Return the sources of edges: the settings of this package's specifications, and only the names of others."""
     return [{"rows": source.rows, **({} if source.spec is None else _plain(source.spec))} for source in sources]
 
 
 def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder: Any) -> list[EdgeSource]:
-    """Return the sources that :func:`saved_sources` wrote; specifications of other packages are looked up among those `given`."""
+    """Return the sources that :func:`saved_sources` wrote; specifications outside this package are taken from those `given`."""
     left = list(specifications(given))
 
     def spec(saved: Mapping[str, Any]) -> EdgeSpec | None:
@@ -107,7 +107,7 @@ def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder:
 
 
 def picklable_sources(sources: Iterable[EdgeSource]) -> tuple[EdgeSource, ...]:
-    """Return sources of edges for a pickle: functions, and classes that cannot be pickled, by their names alone."""
+    """Return sources of edges for a pickle: functions, and classes that cannot be pickled, only by their names."""
 
     def pickles(spec: EdgeSpec | None) -> bool:
         try:

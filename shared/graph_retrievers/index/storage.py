@@ -1,8 +1,8 @@
 """Saved indexes: a folder with the tensors, the nodes and the settings of an index, and a manifest of them.
 
-``manifest.json`` lists every other file of the index with its size and SHA-256. The names of these files contain part of
-their checksum, and the files are never changed once written. Replacing the manifest is therefore the one step that turns
-an old index into a new one; a save that fails at any point leaves the old index intact.
+``manifest.json`` lists every other file of the index with its size and SHA-256. The names of these files contain part of their
+checksum, and the files are never changed once written. Replacing the manifest is therefore the only step that turns an old index
+into a new one; a save that fails at any point leaves the old index intact.
 
 ===========================  ==================================================================================
 ``tensors-*.safetensors``    relationship rows with their weights, tensors of the signals
@@ -74,7 +74,7 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError)
 
 
 class Saved(NamedTuple):
-    """What a folder holds: the manifest as it was read, and what it names."""
+    """The contents of a folder: the manifest as read, and the parts that it names."""
 
     manifest: bytes
     graph: CorpusGraph
@@ -85,11 +85,11 @@ class Saved(NamedTuple):
 def write_index(
     folder: str | os.PathLike[str], graph: CorpusGraph, tensors: Mapping[str, Tensor], settings: Mapping[str, Any]
 ) -> None:
-    """Write a corpus graph and the signals on it, their tensors and JSON-plain settings, to a folder, all or nothing.
+    """Write a corpus graph and its signals, their tensors and settings for JSON, to a folder, all or nothing.
 
-    The folder is created if it does not exist. An index in it is replaced; if it holds something else, or metadata, a text or a
-    setting cannot be written exactly, InvalidArgumentError is raised, and for an index of a newer format, or of a version that is
-    not a number of a format, IndexVersionError.
+    The folder is created if it does not exist. An index in it is replaced. InvalidArgumentError is raised if it contains
+    something else, or metadata, a text or a setting cannot be written exactly; IndexVersionError for an index of a newer format,
+    or with an invalid version number.
     """
     target = as_path("folder", folder).resolve()
     check_target(target)
@@ -102,7 +102,7 @@ def publish_index(
 ) -> bytes:
     """Write an index as :func:`write_index` does, for a caller that holds the folder's lock; return its manifest.
 
-    `previous` is the manifest whose index is kept beside the new one, and opened where the new one is damaged.
+    `previous` is the manifest whose index is kept with the new one, and opened if the new one is damaged.
     """
     check_target(folder)
     _check_writable(graph, settings)
@@ -157,8 +157,9 @@ def _check_writable(graph: CorpusGraph, settings: Mapping[str, Any]) -> None:
 def read_saved(folder: str | os.PathLike[str], device: str | torch.device | None = None, *, held: bool = False) -> Saved:
     """Return what :func:`write_index` wrote: the graph on a device, the CPU by default, and tensors and settings of the signals.
 
-    `held` says that the caller holds the folder's lock. CorruptIndexError, which names the file, if one is missing, cut short or
-    changed; IndexVersionError if another version of the format wrote the index. The tensors of the signals are on the CPU.
+    `held` says that the caller holds the folder's lock. Raises CorruptIndexError, which names the file, if one is missing,
+    truncated or changed; IndexVersionError if another version of the format wrote the index. The tensors of the signals are on
+    the CPU.
     """
     return _attempted(folder, lambda root, raw: _read(root, raw, device), held)
 
@@ -169,7 +170,7 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def current_manifest(folder: Path) -> bytes:
-    """Return the newest manifest of a folder as it is; CorruptIndexError if there is none."""
+    """Return the newest manifest of a folder unchanged; CorruptIndexError if there is none."""
     path = folder / MANIFEST
     try:
         if path.is_file() and path.stat().st_size > _LONGEST:
@@ -247,9 +248,9 @@ def _check_rows(rows: list[Tensor], nodes: int, names: int) -> None:
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
-    """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or holds an index.
+    """Raise InvalidArgumentError unless an index may be written to a folder: it is new, empty or contains an index.
 
-    Raises IndexVersionError if a newer version of this package wrote that index, or its version is not a number of a format.
+    Raises IndexVersionError if a newer version of this package wrote that index, or its version number is invalid.
     """
     target = as_path("folder", folder).resolve()
     ours = False

@@ -43,7 +43,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
     """Write one part of a trained operator, such as ``"reranker"``, to a folder: ``<part>.safetensors`` and ``<part>.json``.
 
-    `config` is what is needed to build the part again, for JSON. Other parts in the folder are kept.
+    `config` has the values for building the part again, for JSON. Other parts in the folder are kept.
     """
     from safetensors.torch import save_file
 
@@ -61,7 +61,7 @@ def save_checkpoint(folder: str | Path, part: str, tensors: Mapping[str, Tensor]
 
 
 def checkpoint_folder(folder: str | Path) -> Path:
-    """Return a folder for checkpoints, made if it does not exist; InvalidArgumentError if that fails."""
+    """Return a folder for checkpoints, created if it does not exist; InvalidArgumentError if that fails."""
     path = as_path("The folder for a checkpoint", folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def load_checkpoint(folder: str | Path, part: str) -> tuple[dict[str, Tensor], d
 def load_part(
     folder: str | Path, part: str, kinds: Mapping[str, tuple[type, ...]], what: str, defaults: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors of one part and those of its settings that are asked for (see :func:`checked_settings`).
+    """Return the tensors of one part and the requested settings (see :func:`checked_settings`).
 
     `defaults` has the settings that older checkpoints lack.
     """
@@ -101,9 +101,9 @@ def load_part(
 
 
 def check_trained(trained: Mapping[str, Any], wanted: Mapping[str, Any], what: str, command: str) -> None:
-    """Raise InvalidArgumentError if what was trained has other settings than are wanted.
+    """Raise InvalidArgumentError if the settings of the training differ from the requested ones.
 
-    `what` begins the message, such as "DIR was trained with"; `command` trains it with those of the paper.
+    `what` begins the message, such as "DIR was trained with"; `command` trains it with the settings of the paper.
 
     >>> check_trained({"hops": 1}, {"hops": 1}, "x was trained with", "fit lesegr")
     """
@@ -161,10 +161,10 @@ def _existing(file: str | Path) -> Path:
 
 
 def checked_settings(config: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]], what: str, where: Any) -> dict[str, Any]:
-    """Return the settings of a checkpoint that are asked for; raise InvalidArgumentError if one is missing or of another type.
+    """Return the requested settings of a checkpoint; raise InvalidArgumentError if one is missing or has another type.
 
-    `kinds` has the types of each; ``object`` allows any, and a bool is not an int. `what` and `where` are for the message: whose
-    checkpoint it should be, and where it is.
+    `kinds` has the types of each; ``object`` allows any, and a bool is not an int. For the message, `what` says which checkpoint
+    it should be, and `where` its location.
 
     >>> checked_settings({"depth": 7, "seed": 0}, {"depth": (int,)}, "G-RAG", "a folder")
     {'depth': 7}
@@ -181,11 +181,11 @@ def checked_settings(config: Mapping[str, Any], kinds: Mapping[str, tuple[type, 
 
 
 def restored(make: Callable[[], _Network], tensors: Mapping[str, Tensor], what: str) -> _Network:
-    """Return the network that `make` makes, with its weights, ready for use; `what` says whose they are, for messages.
+    """Return the network that `make` creates, with its weights, ready for use; `what` names it in messages.
 
-    `make` is asked on a device without memory: settings that ask for more than the weights hold are refused before anything of
-    their size exists. InvalidArgumentError if the network cannot be made, the weights are not those of such a network, or one holds
-    NaN, infinity or other numbers than those of float32.
+    `make` is called on a device without memory: settings that need more than the weights contain are refused before any memory is
+    allocated. InvalidArgumentError if the network cannot be created, the weights are not those of such a network, or one contains
+    NaN, infinity or numbers that are not float32.
 
     >>> restored(lambda: nn.Linear(1, 1), {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, "a line")(torch.ones(1)).tolist()
     [2.0]

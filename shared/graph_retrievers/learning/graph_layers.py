@@ -39,7 +39,7 @@ def _scaled(values: Tensor, factors: Tensor | None) -> Tensor:
 
 
 class GCNConv(nn.Module):
-    r"""Graph convolution (Kipf and Welling, 2016), with d the number of neighbours plus one: in `edges`, or as `degree` says.
+    r"""Graph convolution (Kipf and Welling, 2016), with d the number of neighbours, in `edges` or from `degree`, plus one.
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{g_{ij}}{\sqrt{d_i d_j}} W x_j + b
     """
@@ -140,7 +140,7 @@ class TransformerConv(nn.Module):
         x'_i = W_1 (g_{ii} x_i) + \sum_{j \in N(i)} g_{ij} a_{ij} W_2 x_j, \qquad
         a_{ij} = \mathrm{softmax}_j \frac{(W_3 x_i) \cdot (W_4 x_j)}{\sqrt{c}}
 
-    A node without neighbours has the first term only.
+    A node without neighbours has only the first term.
 
     >>> TransformerConv(8, 16, heads=2)(torch.zeros(3, 8), torch.tensor([[0], [1]])).shape
     torch.Size([3, 32])

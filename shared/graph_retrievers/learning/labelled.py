@@ -25,6 +25,6 @@ class LabelledQuery:
 
 
 def questions_digest(*splits: Sequence[LabelledQuery]) -> str:
-    """Return 16 characters that differ if the questions of the splits, their order or their relevant nodes do."""
+    """Return 16 characters that change with the questions of the splits, their order and their relevant nodes."""
     told = ascii([[(query.text, query.gold) for query in split] for split in splits])
     return hashlib.sha256(told.encode()).hexdigest()[:16]

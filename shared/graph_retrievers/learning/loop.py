@@ -47,7 +47,7 @@ def fit(
     evaluate : callable
         Returns the held-out score, larger is better; called after each epoch, without gradients.
     epochs : int, default 100
-        Upper limit.
+        Maximum number of epochs.
     patience : int, default 10
         Epochs without a better score before training stops.
     learning_rate : float, default 1e-4
@@ -55,10 +55,10 @@ def fit(
     seed : int, default 0
         Seed of the generator. Equal seeds and initial weights give equal results on one machine.
     resume : str or Path, optional
-        Folder that keeps the state after each epoch. A training that was stopped goes on from there, with the result it would
-        have had. The state stays until :func:`graph_retrievers.learning.state.clear_state` removes it.
+        Folder that keeps the state after each epoch. A stopped training continues from there, with the result of an uninterrupted
+        one. The state remains until :func:`graph_retrievers.learning.state.clear_state` removes it.
     about : mapping, optional
-        What else the result depends on, for JSON; a state with other settings is refused.
+        Other settings on which the result depends, for JSON; a state with different settings is refused.
     show_progress : bool, default False
     description : str, default "fit"
         Text of the progress bar.

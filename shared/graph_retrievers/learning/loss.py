@@ -32,7 +32,7 @@ def listwise_cross_entropy(scores: Tensor, relevant: Tensor) -> Tensor:
 def pairwise_hinge(scores: Tensor, relevant: Tensor) -> Tensor:
     r"""Return the mean of :math:`\max(0, 1 - (s_i - s_j))` over relevant items i and others j (G-RAG, equation 10).
 
-    The paper does not say which pairs it takes: all of a list are taken here. Arguments: see :func:`listwise_cross_entropy`.
+    The paper does not say which pairs it uses; here all pairs of a list are used. Arguments: see :func:`listwise_cross_entropy`.
     Without a pair it is 0.
 
     >>> pairwise_hinge(torch.tensor([1.0, 0.5, 0.0]), torch.tensor([True, False, False]))

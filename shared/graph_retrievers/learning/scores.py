@@ -13,7 +13,7 @@ __all__ = ["check_scores"]
 def check_scores(scores: Tensor, who: str) -> None:
     """Raise InvalidArgumentError if a score of a trained network is NaN or infinite; `who` names the network.
 
-    Weights that are finite, each for itself, may give sums that are not.
+    Finite weights may have sums that are not finite.
     """
     if not bool(torch.isfinite(scores).all()):
         raise InvalidArgumentError(f"{who} gave scores that are NaN or infinite: its weights are too large; train it again.")

@@ -1,4 +1,4 @@
-"""The state of a training under way, kept so that it can go on after an interruption."""
+"""The state of an unfinished training, kept so that it can continue after an interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class History:
     best_score: float = float("-inf")
 
     def __post_init__(self) -> None:
-        """Raise TypeError for values that no training has."""
+        """Raise TypeError for values that are impossible in a training."""
         numbers = [*self.losses, *self.scores, self.best_score]
         if len(self.losses) != len(self.scores) or not all(isinstance(number, float) for number in numbers):
             raise TypeError("losses and scores are not numbers, one of each for an epoch")
@@ -53,7 +53,7 @@ def save_state(
     history: History,
     settings: Mapping[str, Any],
 ) -> None:
-    """Write everything that the next epoch depends on to a folder, as :func:`save_checkpoint` writes checkpoints."""
+    """Write everything on which the next epoch depends to a folder, as :func:`save_checkpoint` writes checkpoints."""
     tensors = {f"module.{name}": value for name, value in module.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
     for number, state in optimizer.state_dict()["state"].items():
@@ -93,7 +93,7 @@ def load_state(
 ) -> tuple[History, dict[str, Tensor]]:
     """Set module, optimizer and generators to the state in a folder; return the history and the best weights so far.
 
-    A folder without a state gives an empty history. Raises InvalidArgumentError if the state belongs to other settings or to
+    For a folder without a state, the history is empty. Raises InvalidArgumentError if the state belongs to other settings or to
     another module.
     """
     if not (Path(folder) / f"{_PART}.json").is_file():

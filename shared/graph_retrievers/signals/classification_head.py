@@ -1,4 +1,4 @@
-"""Separation of a sequence-classification model into its encoder and its head."""
+"""Separate a sequence-classification model into its encoder and its head."""
 
 from __future__ import annotations
 

@@ -28,26 +28,26 @@ class _Token(NamedTuple):
 
 
 class ConceptParser:
-    """Lemmatised concepts of a text, related inside each sentence: a light stand-in for an AMR parser.
+    """Lemmatised concepts of a text, related inside each sentence: a light substitute for an AMR parser.
 
-    Sentences, parts of speech and phrases are those of TextBlob, lemmas those of simplemma; both bring their data with them
+    Sentences, parts of speech and phrases are those of TextBlob, lemmas those of simplemma; both include their data
     (``pip install 'graph-retrievers[meaning]'``). Nouns, verbs, adjectives and numbers are concepts; a concept that occurs twice
     is one node. Relations follow the order of the text:
 
     - the head of a phrase to its other words (``mod``);
     - a subject to its verb (``ARG0-of``), a verb to its object (``ARG1``), a subject to what it is (``be``);
-    - a phrase to the one that a preposition or conjunction joins to it (``in``, ``of``, ``and``, ...);
+    - a phrase to the one joined to it by a preposition or conjunction (``in``, ``of``, ``and``, ...);
     - other neighbouring phrases (``next``).
 
     Parameters
     ----------
     workers : int, default -1
-        Processes for 2,000 texts or more; -1 for one a core, 1 for none.
+        Processes for 2,000 texts or more; -1 for one per core, 1 for none.
 
     Notes
     -----
-    About 1,400 paragraphs of 100 words a second on one core. Words of other languages become concepts as they are. Lines of
-    more than 4,000 characters are read in parts.
+    It parses about 1,400 paragraphs of 100 words per second on one core. Words of other languages become concepts unchanged.
+    Lines of more than 4,000 characters are read in parts.
 
     Examples
     --------

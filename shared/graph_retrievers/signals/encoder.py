@@ -26,10 +26,10 @@ _UNLIMITED = 1 << 30
 class Encoder:
     """Pooled last hidden states of a model of transformers, an encoder without a head: float32.
 
-    `pooling` is "cls", the state of the first token, or "mean", that over all tokens of a row; `pad` is the padding token. A model
-    of BERT's architecture runs as a :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder` once :meth:`pack` has been
-    called, any other by its own forward pass, padded on the right. On a CPU, batches of a packed model run side by side, each on
-    one thread: threads that share a batch wait for each other at every layer, long on a busy machine.
+    `pooling` is "cls", the state of the first token, or "mean", that over all tokens of a row; `pad` is the padding token. A
+    model of BERT's architecture runs as a :class:`~graph_retrievers.signals.packed_encoder.PackedEncoder` once :meth:`pack` has
+    been called, any other by its own forward pass, padded on the right. On a CPU, batches of a packed model run side by side,
+    each on one thread, because threads that share a batch wait for each other at every layer, which takes long on a busy machine.
     """
 
     def __init__(self, model: Any, pooling: Literal["cls", "mean"], pad: int | None) -> None:
@@ -41,7 +41,7 @@ class Encoder:
         self.packed: PackedEncoder | None = None
 
     def pack(self, agrees: Callable[[], bool], dtype: torch.dtype | None = None) -> None:
-        """Run without padding from now on, if the model allows it and `agrees`, which may encode, then returns true.
+        """Run without padding from now on, if the model supports it and `agrees`, which may encode, then returns true.
 
         With a `dtype`, its linear layers are of this precision.
         """
@@ -51,12 +51,12 @@ class Encoder:
                 self.packed = before
 
     def release(self) -> None:
-        """Drop the model where the packed encoder has what it needs of it."""
+        """Drop the model if the packed encoder has all that it needs from it."""
         if self.packed is not None:
             self._model = None
 
     def inputs(self, encoded: Any) -> dict[str, list[list[int]]]:
-        """Return those lists of a tokenizer's answer that the model takes."""
+        """Return the lists of a tokenizer's output that the model accepts."""
         return {key: encoded[key] for key in self._keys if key in encoded}
 
     def __call__(self, encoded: dict[str, list[list[int]]], budget: int) -> Tensor:
@@ -150,7 +150,7 @@ def _side_by_side(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
 
 
 def named_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype | None:
-    """Return the dtype of a name, None for None; InvalidArgumentError if the encoder cannot run in it on a device."""
+    """Return the dtype with a name, None for None; InvalidArgumentError if the encoder cannot run in it on a device."""
     found = _DTYPES.get(str(dtype).removeprefix("torch."))
     if dtype is not None and (found is None or (device.type == "cpu" and found == torch.float16)):
         raise InvalidArgumentError(
@@ -160,7 +160,7 @@ def named_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.
 
 
 def fast_bfloat16(device: torch.device) -> bool:
-    """Return whether a device multiplies bfloat16 by instructions of its own: AVX-512 BF16 or AMX of a CPU, or a GPU."""
+    """Return whether a device has its own instructions for bfloat16: AVX-512 BF16 or AMX of a CPU, or a GPU."""
     if device.type == "cpu":
         names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
         return any(getattr(torch.cpu, name, bool)() for name in names)
@@ -168,7 +168,7 @@ def fast_bfloat16(device: torch.device) -> bool:
 
 
 def longest(model: Any, tokenizer: Any) -> int:
-    """Return the largest number of tokens that a model of transformers accepts."""
+    """Return the maximum number of tokens that a model of transformers accepts."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
     if isinstance(table, torch.nn.Embedding):

@@ -31,7 +31,7 @@ def import_faiss() -> Any:
 
 
 class HNSW:
-    """A graph of vectors that are near each other, in which a search walks towards the query.
+    """A graph of near vectors, in which a search moves towards the query.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class HNSW:
     count : int
         The number of rows N.
     repeated : Tensor, shape [r], int64, optional
-        The rows whose vectors repeated others when the graph was built; by default all rows that no vector of the graph has.
+        The rows whose vectors repeated others when the graph was built; by default all rows without a vector in the graph.
     recall : float, default 1.0
-        The share of the ten nearest that it finds, measured when it was built: for 200 of its vectors, beside exact search.
+        The share of the ten nearest that it finds, measured when it was built, for 200 of its vectors against exact search.
 
     Attributes
     ----------
     outside : Tensor, shape [n], int64
-        The rows that no vector of the graph has.
+        The rows without a vector in the graph.
     held : int
         The number of the other rows.
 
@@ -73,7 +73,7 @@ class HNSW:
 
     @classmethod
     def of(cls, vectors: Tensor) -> HNSW:
-        """Return the graph of vectors, shape [N, d]; of equal ones, the first alone is in it, as copies would crowd out others."""
+        """Return the graph of vectors, shape [N, d]; of equal ones, it has only the first, because copies would displace others."""
         faiss, graph, rows = import_faiss(), _empty(vectors.shape[1]), _first_of_each(vectors)
         threads = faiss.omp_get_max_threads()
         # Several threads would make another graph each time.
@@ -95,9 +95,9 @@ class HNSW:
         return float((found >= least - 1e-6).float().mean())
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return dot products and rows near each query: Tensor, shape [B, K], K >= k where there are so many.
+        """Return dot products and rows near each query: Tensor, shape [B, K], K >= k if there are enough.
 
-        Rows `outside` are not among them; -inf and -1 stand where a vector has no row.
+        Rows `outside` are not among them; a vector without a row has -inf and -1.
         """
         reach = min(k + 16 + min(len(self._rows) - self.held, k), len(self._rows))
         settings = import_faiss().SearchParametersHNSW(efSearch=max(_SEARCHING, 2 * reach))
@@ -106,7 +106,7 @@ class HNSW:
         return scores.masked_fill(rows < 0, -torch.inf), rows
 
     def followed(self, kept: Tensor) -> HNSW | None:
-        """Return the graph of changed rows, where `kept` has the present row of each, -1 if it is new; None if too many changed."""
+        """Return the graph of changed rows, where `kept` has the current row of each, -1 if new; None if too many changed."""
         place = torch.full((len(self._rows) + len(self.outside),), -1)
         # Of several rows with one content, the first has its vector.
         old = (kept >= 0).nonzero().flatten().flip(0)
@@ -128,7 +128,7 @@ class HNSW:
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], vectors: Tensor) -> HNSW:
-        """Return the graph of a :meth:`state` and the vectors of all rows; InvalidArgumentError if they do not fit together."""
+        """Return the graph of a :meth:`state` and the vectors of all rows; InvalidArgumentError if they do not match."""
         faiss, graph = import_faiss(), _empty(vectors.shape[1])
         parts = ("levels", "neighbors", "entry", "rows", "gone", "repeated", "recall")
         levels, neighbors, entry, rows, gone, repeated, recall = (tensors[f"hnsw_{name}"] for name in parts)

@@ -53,9 +53,9 @@ class _Adapted:
 def as_language_model(model: Any) -> LanguageModel:
     """Return `model` as a :class:`LanguageModel`; InvalidArgumentError if it is none of the kinds below.
 
-    It is a LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex ``LLM``
-    (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text. A LangChain model that
-    has no ``invoke`` of its own is asked with ``ainvoke``; other asynchronous functions are refused.
+    It is a LangChain chat model or LLM (``invoke``; ``with_structured_output`` is used if there is a schema), a LlamaIndex
+    ``LLM`` (``complete`` and ``stream_complete``), a :class:`LanguageModel`, or a callable from a prompt to a text. A LangChain
+    model without its own ``invoke`` is called with ``ainvoke``; other asynchronous functions are refused.
     """
     labels = [getattr(model, key, None) for key in ("model_name", "model", "name")]
     name = next((label for label in labels if isinstance(label, str) and label), type(model).__name__)
@@ -146,11 +146,11 @@ def complete_json(
 ) -> Any:
     """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
-    The schema (JSON schema, draft 2020-12) is appended to the prompt, which is asked `attempts` times at most; further prompts
-    contain the rejected answer and the reason. Answers of more than 200,000 characters are rejected unread. An object, or an array
-    where the schema asks for one, may stand in a text or a fence, or behind the thoughts in ``<think>``, but not beside another
-    one; where the schema asks for a number, a text may spell it. `check` says what else is wrong with a value that satisfies the
-    schema, such as "the id 3 comes twice"; "" for nothing.
+    The schema (JSON schema, draft 2020-12) is appended to the prompt, which is sent at most `attempts` times; later prompts
+    contain the rejected answer and the reason. Answers of more than 200,000 characters are rejected unread. An object, or an
+    array if the schema requires one, may be inside a text or a code fence, or after the thoughts in ``<think>``, but not next to
+    another one; if the schema requires a number, a string may contain it. `check` returns any other error of a value that
+    satisfies the schema, such as "the id 3 comes twice", or "".
 
     >>> complete_json(lambda prompt: '{"year": 1801}', "When was the loom built?", {"type": "object", "required": ["year"]})
     {'year': 1801}
@@ -185,9 +185,9 @@ def complete_many(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the places of prompts and their JSON answers as they arrive; an answer is what :func:`complete_json` returns or raises.
 
-    `schema` is one for all n prompts, or a sequence of one each. `workers` prompts are asked at the same time; 1 asks in the
-    calling thread, for models that are not thread-safe. After an error the other prompts are still asked. `description` is the text
-    of the progress bar, the other arguments are those of :func:`complete_json`.
+    `schema` is one for all n prompts, or a sequence with one per prompt. `workers` prompts are sent at the same time; 1 uses the
+    calling thread, for models that are not thread-safe. After an error the other prompts are still sent. `description` is the
+    text of the progress bar; the other arguments are those of :func:`complete_json`.
 
     >>> list(complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1))
     [(0, 1801), (1, 1801)]

@@ -1,4 +1,4 @@
-"""Loading models of transformers: from safetensors only, without running their code, and without a progress bar."""
+"""Load models of transformers: only from safetensors, without running their code, and without a progress bar."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["load_pretrained", "no_loading_bar"]
 
 
 def load_pretrained(source: str, kind: str, called: str, of: str = "", **options: Any) -> tuple[Any, Any]:
-    """Return the tokenizer and the model of a name on a hub or of a folder; InvalidArgumentError if they cannot be loaded.
+    """Return the tokenizer and the model from a name on a hub or a folder; InvalidArgumentError if they cannot be loaded.
 
-    `kind` is the model's class in transformers, and `options` are those of its ``from_pretrained``. `called` and `of` say in the
-    message what was to be loaded, and what files it is made of.
+    `kind` is the model's class in transformers, and `options` are those of its ``from_pretrained``. For the message, `called`
+    says what was to be loaded, and `of` its files.
     """
     import transformers
 

@@ -69,15 +69,15 @@ class MeaningCache:
     Raises
     ------
     CorruptIndexError
-        If the file is something else.
+        If the file has other contents.
     InvalidArgumentError
-        If `parser` is not a parser, the file cannot be used, or graphs of a function are to be kept in a file: another function
-        of the same name would get them.
+        If `parser` is not a parser, the file cannot be used, or a file is given for the graphs of a function, because another
+        function with the same name would get them.
 
     Notes
     -----
-    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time. A missing
-    package raises its ImportError. Empty graphs are kept in memory only.
+    A text on which the parser raises an error has an empty graph, with a warning in the log; it is tried again next time. A
+    missing package raises its ImportError. Empty graphs are kept only in memory.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Abstract Meaning Representations as meaning graphs: in PENMAN notation that was parsed before, and by amrlib."""
+"""Abstract Meaning Representations as meaning graphs: from existing PENMAN notation, and by amrlib."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["AmrlibParser", "PenmanParser", "penman_graph"]
 def penman_graph(text: str) -> MeaningGraph:
     """Return the graph of an AMR in PENMAN notation; InvalidArgumentError if it cannot be read.
 
-    Variables are nodes in the order of the text, with their concepts as labels; constants (names, numbers, polarity) are nodes of
-    their own behind them. Inverted roles (``:ARG0-of``) are turned round, so that every relation leads from its source. Names of
-    roles are without the colon.
+    Variables are nodes in the order of the text, with their concepts as labels; constants (names, numbers, polarity) are separate
+    nodes after them. Inverted roles (``:ARG0-of``) are reversed, so that every relation leads from its source. Names of roles are
+    without the colon.
 
     >>> penman_graph('(w / write-01 :ARG0 (p / person :name (n / name :op1 "Ada")))').labelled_relations()
     (('write-01', 'ARG0', 'person'), ('person', 'name', 'name'), ('name', 'op1', 'Ada'))
@@ -45,15 +45,15 @@ def penman_graph(text: str) -> MeaningGraph:
 
 
 class PenmanParser:
-    """Graphs of texts that were parsed before.
+    """Existing graphs of texts.
 
     Parameters
     ----------
     graphs : mapping of str to str, or str or Path
-        The AMR of each text in PENMAN notation, or a file of AMRs whose texts stand in ``# ::snt`` lines, as corpora and parsers
-        write it, with an empty line after each. Of several with one text the first counts.
+        The AMR of each text in PENMAN notation, or a file of AMRs with their texts in ``# ::snt`` lines, as written by corpora and
+        parsers, with an empty line after each. Of several with the same text, the first counts.
     name : str, default "penman"
-        Name of what they were parsed with, if graphs of several are kept in one file.
+        Name of the original parser, if graphs of several parsers are kept in one file.
 
     Raises
     ------
@@ -64,9 +64,9 @@ class PenmanParser:
 
     Notes
     -----
-    A text that is not among them, or whose AMR is not well formed, has an empty graph. White space does not matter. G-RAG asks
-    for documents by their contents, "<title>. <text>" where they have titles, and for a question as ``question: <question>``. If
-    only the question itself is among them, its graph gets a node ``question`` before its top.
+    A text that is not among them, or whose AMR is not well formed, has an empty graph. White space does not matter. G-RAG looks
+    up documents by their contents, "<title>. <text>" if they have titles, and a question as ``question: <question>``. If only the
+    question itself is among them, its graph gets a node ``question`` before its top.
 
     Examples
     --------
@@ -108,10 +108,10 @@ class AmrlibParser:
     Parameters
     ----------
     model : object
-        What ``amrlib.load_stog_model(folder)`` returns, or anything else with ``parse_sents(texts)`` that gives PENMAN strings.
+        The result of ``amrlib.load_stog_model(folder)``, or any object with ``parse_sents(texts)`` that returns PENMAN strings.
         amrlib's documentation lists where to get its models; nothing is downloaded here.
     name : str, default "amrlib"
-        Name of the model, if graphs of several are kept in one file.
+        Name of the model, if graphs of several models are kept in one file.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class AmrlibParser:
 
     Notes
     -----
-    A text is parsed as a whole, as in G-RAG, and cut by the model where it is too long. A text for which the model gives no
+    A text is parsed as a whole, as in G-RAG, and cut by the model if it is too long. A text for which the model returns no
     well-formed AMR has an empty graph.
 
     Examples

@@ -1,4 +1,4 @@
-"""Adapters that turn what users pass as a relevance model into a :class:`RelevanceModel`."""
+"""Adapters that turn a user's relevance model into a :class:`RelevanceModel`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def as_relevance_model(model: Any) -> RelevanceModel:
     It is a :class:`RelevanceModel`, or a name or folder, which is loaded as a cross-encoder. The others become a
     :class:`PairScorer`: a LangChain ``BaseCrossEncoder`` (``score(pairs)``), a LangChain document compressor
     (``compress_documents``) that has such a model or writes a ``relevance_score``, a ``CrossEncoder`` of sentence-transformers
-    (``predict(pairs)``), a reranker of LlamaIndex (``postprocess_nodes``), whose ``top_n`` does not count here and which gives
-    texts that it leaves out its lowest score, or 0 if that is lower, and a callable from a list of (query, text) to scores.
+    (``predict(pairs)``), a reranker of LlamaIndex (``postprocess_nodes``), whose ``top_n`` is ignored here and where texts that
+    it leaves out get its lowest score, or 0 if that is lower, and a callable from a list of (query, text) to scores.
     """
     not_a_class("relevance", model)
     if isinstance(model, RelevanceModel):

@@ -25,14 +25,14 @@ class PackedEncoder:
     projections of a layer fused; attention runs over groups of rows of equal length, whose heads are a view of it. The sums are
     those of the model, in another order.
 
-    If the state of the first token is asked for (`pooling` "cls"), keys and values of the last layer are computed for all tokens,
-    the rest of this layer for the first token of each row only. The mean over the tokens of a row ("mean") is a sum in float32.
+    For the state of the first token (`pooling` "cls"), keys and values of the last layer are computed for all tokens, and the
+    rest of this layer only for the first token of each row. The mean over the tokens of a row ("mean") is a sum in float32.
 
     On a CPU all rows of a group have the same length, so there is no padding and no mask. Elsewhere the number of kernels matters
-    more: a group includes rows down to 3/4 of its longest, padded and masked for attention and the mean only.
+    more: a group includes rows down to 3/4 of its longest, padded and masked only for attention and the mean.
 
-    With a `dtype` of half precision, linear layers and attention are computed in it; embeddings, norms and what is added from
-    layer to layer stay in the dtype of the model. Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
+    With a `dtype` of half precision, linear layers and attention are computed in it; embeddings, norms and residual connections
+    stay in the dtype of the model. Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
     """
 
     def __init__(self, model: Any, pooling: Literal["cls", "mean"], dtype: torch.dtype | None = None) -> None:

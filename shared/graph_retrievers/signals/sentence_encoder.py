@@ -61,31 +61,31 @@ class SentenceEncoder:
     model : str or Path
         Name on a hub, or a folder; loaded at first use.
     max_length : int, default 256
-        Tokens read of a text.
+        Maximum number of tokens read of a text.
     batch_tokens : int, optional
         Tokens per forward pass; by default 2048 on a CPU, because of its caches, and 65536 elsewhere.
     device : str or torch.device, optional
         The CPU by default.
     dtype : {"float32", "bfloat16", "float16"} or torch.dtype, optional
-        Precision of the model. By default bfloat16 for a model of BERT's architecture, where the device has instructions for it
-        and the vectors of four texts have a cosine of at least .9998 with those of float32, which is measured when the model is
-        loaded; else float32. :attr:`precision` says which. Vectors are float32.
+        Precision of the model. By default bfloat16 for a model of BERT's architecture, if the device has instructions for it and
+        the vectors of four texts have a cosine of at least .9998 with those of float32, which is measured when the model is loaded;
+        else float32. :attr:`precision` shows the choice. Vectors are float32.
     pooling : {"mean", "cls"}, optional
-        What of the last hidden states is the vector: their mean, or the first. By default as the model's own settings for
-        sentence-transformers say (``1_Pooling/config.json``), the mean without any.
+        Whether the vector is the mean of the last hidden states, or the first of them. By default as in the model's own settings
+        for sentence-transformers (``1_Pooling/config.json``), or the mean without any.
 
     Notes
     -----
     Models of BERT's architecture (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA) run without padding, see
     :class:`~graph_retrievers.signals.encoder.Encoder`; others by their own forward pass. Texts are sorted by length. A text gets
-    the same vector in any batch, but for rounding: of float32 a cosine above .999999, of bfloat16 above .9999.
+    the same vector in any batch, up to rounding: the cosine is above .999999 for float32 and above .9999 for bfloat16.
 
-    The prompts of these settings (``config_sentence_transformers.json``) for queries and for documents stand before each text.
+    The prompts in these settings (``config_sentence_transformers.json``) for queries and for documents precede each text.
 
     Raises
     ------
     InvalidArgumentError
-        At the first text, if the model cannot be loaded, or its settings ask for another pooling.
+        At the first text, if the model cannot be loaded, or its settings require another pooling.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class SentenceEncoder:
         self._lock = threading.Lock()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether another object is this encoder; InvalidArgumentError where LlamaIndex asks for a model of its own."""
+        """Return whether another object is this encoder; InvalidArgumentError if LlamaIndex expects its own kind of model."""
         # LlamaIndex compares every model with this name, and then refuses those of other classes by an assertion without a text.
         if isinstance(other, str) and other == "default":
             raise InvalidArgumentError(
@@ -132,12 +132,12 @@ class SentenceEncoder:
         return {name: value for name, value in self.__dict__.items() if name not in ("_loaded", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the settings of another encoder."""
+        """Restore the settings of another encoder."""
         self.__dict__.update(state, _loaded=None, _lock=threading.Lock())
 
     @property
     def precision(self) -> str:
-        """The dtype of the model, such as "bfloat16"; empty while it is still to be chosen, that is until the model is loaded."""
+        """The dtype of the model, such as "bfloat16"; empty until it is chosen when the model is loaded."""
         loaded = self._loaded
         return loaded.precision if loaded is not None else str(self._dtype or "").removeprefix("torch.")
 
@@ -249,9 +249,9 @@ class SentenceEncoder:
                 yield [part[row] for row in rows], normalize(states, dim=1).cpu()
 
     def split_text(self, text: str, max_tokens: int | None = None) -> list[str]:
-        """Return a text cut into pieces of at most `max_tokens` tokens, by default as many as the encoder reads.
+        """Split a text into pieces of at most `max_tokens` tokens, by default as many as the encoder reads.
 
-        The pieces are stretches of the text, in order; L tokens make ceil(L / `max_tokens`) of them.
+        The pieces are consecutive parts of the text; L tokens make ceil(L / `max_tokens`) pieces.
         """
         tokenizer = self._ready().tokenizer
         with self._lock:
@@ -288,7 +288,7 @@ def minilm(**options: Any) -> SentenceEncoder:
 def load_embedding(name: str | Path, device: str | torch.device | None = None) -> SentenceEncoder:
     """Return a :class:`SentenceEncoder` by name: :func:`minilm` for "minilm" and "all-MiniLM-L6-v2".
 
-    Other names are those of models on a hub, or folders. The model runs on `device`, by default the CPU.
+    Other names are models on a hub, or folders. The model runs on `device`, by default the CPU.
     """
     if str(name) in ("minilm", "all-MiniLM-L6-v2"):
         return minilm(device=device)

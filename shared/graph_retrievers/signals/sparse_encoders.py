@@ -73,7 +73,7 @@ class Splade(_TransformersSparse):
     model : str, Path or (model, tokenizer)
         Name on a hub, folder, or a masked language model of transformers with its tokenizer.
     max_length : int, default 256
-        Tokens read of a text.
+        Maximum number of tokens read of a text.
     batch_size : int, default 16
     device : str or torch.device, optional
         The CPU by default.
@@ -104,8 +104,7 @@ class LexicalWeights(_TransformersSparse):
     model : str, Path or (model, tokenizer)
         Name on a hub, folder, or an encoder of transformers with its tokenizer.
     head : (Tensor of shape [d] or [1, d], float or Tensor of shape [1])
-        w and b. Models come with them in a file of their own, which has to be read by the caller: this package does not open
-        pickled weights.
+        w and b. Models have them in a separate file, which the caller must read: this package does not open pickled weights.
     max_length, batch_size, device
         See :class:`Splade`.
 
