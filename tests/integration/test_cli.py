@@ -109,6 +109,14 @@ class TestIndex:
         assert "4 nodes, 6 edges (4 links, 2 mentions), vectors of all-MiniLM-L6-v2 (384) and BM25, in " in out
         assert "embedding: 100%" in err and "skipped references to nodes outside the corpus: 1" in err
 
+    def test_it_counts_the_words_of_scripts_without_spaces(self, tmp_path, capsys):
+        (tmp_path / "pages").mkdir()
+        (tmp_path / "pages" / "a.md").write_text(
+            "# \u4fee\u590d\u5ba4\n\n\u738b\u5148\u751f\u4fee\u7406\u5730\u56fe", encoding="utf-8"
+        )
+        _, out, _ = run(capsys, "index", tmp_path / "pages", tmp_path / "out", "--no-embedding", "--edges", "none")
+        assert out.startswith("1 page in 1 node; the longest has 4 words (a.md)\n")
+
     def test_edges_and_signals_can_be_chosen(self, pages, tmp_path, capsys):
         status, out, _ = run(capsys, "index", pages, tmp_path / "a", "--no-embedding", "--edges", "none")
         assert (status, "4 nodes, 0 edges, BM25, in " in out) == (0, True)

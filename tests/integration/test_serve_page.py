@@ -499,6 +499,27 @@ def test_texts_are_written_in_their_own_direction_and_numbers_whole(browser, ser
     quiet(browser, url)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_relation_is_not_broken_by_a_long_name_beside_it(browser, served, size):
+    long = "<script>window.loom</script> " * 4
+    edges = [("card", "loom", "links"), ("card", "loom", "x" * 40)]
+    index = GraphIndex.from_texts(["A card.", "A loom."], ids=["card", "loom"], titles=["Card", long], edges=edges)
+    url = served({"bm25": BM25(index, backfill=False)})
+    sized(browser, size)
+    opened(browser, f"{url}#question=card&k=1", "document.body.dataset.drawn")
+    browser.find_element(By.CSS_SELECTOR, ".hits button").click()
+    wait(browser, "document.querySelectorAll('.around .of').length === 2")
+    lines = browser.execute_script(
+        """return [...document.querySelectorAll(".around .of")].map((each) => {
+          const range = document.createRange();
+          range.selectNodeContents(each);
+          return range.getClientRects().length;
+        });"""
+    )
+    assert lines[0] == 1 < lines[1] and fits(browser, size)
+    quiet(browser, url)
+
+
 CODED = {chr(code) for part in ((0, 9), (11, 32), (127, 160), (0x202A, 0x202F), (0x2066, 0x206A)) for code in range(*part)} | set(
     "\u061c\u200e\u200f"
 )

@@ -124,9 +124,12 @@ def _vectors(contents: list[str], embedding: Embedding) -> tuple[Tensor, int]:
 
 def _pages(nodes: Sequence[Node]) -> str:
     """Return a line about what was read from a folder."""
+    from graph_retrievers.graph.words import word_count
+
     pages = len({node.metadata["path"] for node in nodes})
-    longest = max(nodes, key=lambda node: len(node.text.split()))
-    return f"{pages:,} pages in {len(nodes):,} nodes; the longest has {len(longest.text.split()):,} words ({longest.id})"
+    longest = max(nodes, key=lambda node: word_count(node.text))
+    held = f"{pages:,} page{'s' * (pages > 1)} in {len(nodes):,} node{'s' * (len(nodes) > 1)}"
+    return f"{held}; the longest has {word_count(longest.text):,} words ({longest.id})"
 
 
 def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[Any]:
