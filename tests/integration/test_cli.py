@@ -361,7 +361,7 @@ class TestErrors:
 
     def test_a_file_that_is_no_text(self, tmp_path, capsys):
         (tmp_path / "docs").mkdir()
-        (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\xfe\x00")
+        (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\x00\xfe")
         assert "a.txt cannot be read as UTF-8" in run(capsys, "index", tmp_path / "docs", tmp_path / "out")[2]
 
     def test_a_damaged_index(self, tmp_path, capsys):

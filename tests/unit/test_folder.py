@@ -93,7 +93,10 @@ def test_encodings(tmp_path):
     write(tmp_path, c_md=b"\xfe\xff" + marked, d_html="\u56fe<meta charset=latin-1>".encode("utf-16"))
     assert [node.title or node.text for node in read_folder(tmp_path)][2:] == ["Caf\u00e9 \u56fe", "d"]
     assert read_folder(tmp_path)[3].text == "\u56fe"
-    write(tmp_path, c_md="", d_html="")
+    write(tmp_path, c_md="", d_html=b"\xff\xfe\x00")
+    with pytest.raises(DatasetError, match=r"d\.html cannot be read as UTF-16.*Convert it, let it declare"):
+        read_folder(tmp_path)
+    write(tmp_path, d_html="")
     write(tmp_path, c_txt=b"caf\xe9")
     with pytest.raises(DatasetError, match=r"c\.txt cannot be read as UTF-8.*Convert it \(iconv.*begins with a dot"):
         read_folder(tmp_path)

@@ -182,11 +182,12 @@ def _read(path: Path) -> Page:
     encoding = marked or (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
     try:
         # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
-        text = raw.decode(encoding, "strict" if encoding.startswith("utf-8") else "replace")
+        text = raw.decode(encoding, "strict" if encoding.startswith("utf-") else "replace")
     except UnicodeError as error:
+        way = "" if marked else " (iconv -f WINDOWS-1252 -t UTF-8)"
         declared = ", let it declare its encoding with <meta charset=...>" if suffix in _HTML else ""
         raise DatasetError(
-            f"{path} cannot be read as UTF-8: {error}. Convert it (iconv -f WINDOWS-1252 -t UTF-8){declared}, or leave it out: "
+            f"{path} cannot be read as {'UTF-16' if marked else 'UTF-8'}: {error}. Convert it{way}{declared}, or leave it out: "
             "move it elsewhere, or rename it so that its name begins with a dot."
         ) from error
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
