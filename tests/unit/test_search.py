@@ -783,6 +783,7 @@ def test_a_long_parameter_is_shown_by_its_class():
 
     # A hundred and twenty characters with their quotes are shown.
     assert repr(Told("w" * 118)) == f"Told(word='{'w' * 118}')" and repr(Told("w" * 119)) == "Told(word=<str>)"
+    assert repr(Told(len)) == "Told(word=len)"
 
 
 def test_steps_are_whole_where_their_edges_are_just_as_many_as_may_be_read():
