@@ -11,11 +11,12 @@ from pydantic import TypeAdapter
 
 from graph_retrievers.agents import GraphTools
 from langchain_graph_retrievers.base import EngineRetriever
+from langchain_graph_retrievers.fields import CheckedFields
 
 __all__ = ["GraphToolkit"]
 
 
-class GraphToolkit(BaseToolkit):
+class GraphToolkit(CheckedFields, BaseToolkit):
     """Tools with which an agent searches an index, reads documents, follows their edges and asks why: ``search``, ``read``, ...
 
     The content of a tool message is text with ids, bounded in length; its artifact is the same as JSON-plain data. A wrong

@@ -159,7 +159,9 @@ class GraphTools:
         for node, text in zip(nodes, cut, strict=True):
             end = start + len(text)
             rest = len(node.text) - end
-            lines += [_name(node), _indented(text)]
+            lines += [_name(node), *([_indented(text)] if text else [])]
+            if start and start >= len(node.text):
+                lines.append(f"    (nothing more: the text has {len(node.text):,} characters)")
             if rest > 0:
                 lines.append(f"    ({rest:,} characters more: read([{node.id!r}], start={end}))")
             listed.append({"id": node.id, "title": node.title[:_NAME], "text": text, "next": end if rest > 0 else None})
@@ -200,9 +202,10 @@ class GraphTools:
         lines, listed = [f"{_name(node)} has {count}{self._counted(relations, relation)}."], []
         for far, name, forward, weight in chosen:
             other = graph.node(far)
-            beginning = " ".join(other.text[: 4 * _BEGINNING].split())[:_BEGINNING]
+            line = " ".join(other.text[: 4 * _BEGINNING].split())
+            beginning = line[:_BEGINNING]
             arrow = str(NodePath(("", ""), (one_line(name, _NAME),), (forward,))).strip()
-            lines.append(f"{arrow} {_name(other)}{': ' if beginning else ''}{beginning}{' ...' * (len(beginning) == _BEGINNING)}")
+            lines.append(f"{arrow} {_name(other)}{': ' if beginning else ''}{beginning}{' ...' * (len(line) > _BEGINNING)}")
             step = {"relation": name[:_NAME], "direction": "out" if forward else "in", "weight": weight}
             listed.append({"id": other.id, "title": other.title[:_NAME], **step, "text": beginning})
         if len(chosen) < len(wanted):

@@ -70,6 +70,20 @@ def test_reading_on_gives_the_whole_text():
     assert text == TEXTS[2] and start is None
 
 
+def test_reading_behind_the_end_of_a_text_says_how_long_it_is():
+    told = "[loom] Loom\n    (nothing more: the text has 19 characters)"
+    assert str(tools().read(["loom"], start=19)) == str(tools().read(["loom"], start=500)) == told
+    assert str(tools().read(["loom"], start=18)) == "[loom] Loom\n    ."
+    empty = GraphTools(BM25(GraphIndex.from_texts(["", "A loom."], ids=["none", "loom"])))
+    assert str(empty.read(["none", "loom"])) == "[none]\n[loom]\n    A loom."
+
+
+def test_the_beginning_of_a_neighbour_ends_in_dots_only_if_more_follows():
+    for length, more in ((160, ""), (161, " ...")):
+        index = GraphIndex.from_texts(["A loom.", "x" * length], ids=["a", "b"], edges=[("a", "b")])
+        assert str(GraphTools(BM25(index)).neighbors("a")).endswith(f"\n-> [b]: {'x' * 160}{more}")
+
+
 def test_a_title_that_repeats_the_id_is_left_out():
     index = GraphIndex.from_texts(["A loom."], ids=["loom"], titles=["loom"])
     assert str(GraphTools(BM25(index)).read(["loom"])) == "[loom]\n    A loom."
@@ -248,6 +262,16 @@ def test_tools_of_langchain():
     for tool in made.values():
         shown = convert_to_openai_tool(tool)["function"]
         assert shown["parameters"]["additionalProperties"] is False and "\nParameters\n------" in shown["description"]
+
+
+def test_a_toolkit_of_langchain_refuses_what_it_does_not_take():
+    pytest.importorskip("langchain_core")
+    from langchain_graph_retrievers import GraphToolkit
+
+    with pytest.raises(ValueError, match="GraphToolkit does not take 'max_item'; it takes .* Did you mean 'max_items'"):
+        GraphToolkit(retriever=BM25(built()), max_item=3)
+    with pytest.raises(InvalidArgumentError, match="max_items must be an integer of at least 1, got 0"):
+        GraphToolkit(retriever=BM25(built()), max_items=0).get_tools()
 
 
 async def test_tools_of_langchain_in_an_event_loop():
