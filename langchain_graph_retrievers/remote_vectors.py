@@ -1,4 +1,4 @@
-"""LangChainVectors: a LangChain vector store beside a graph in a database."""
+"""LangChainVectors: a LangChain vector store for a graph in a database."""
 
 from __future__ import annotations
 

@@ -100,13 +100,13 @@ def _faiss(store: Any) -> tuple[list[Document], Any]:
     documents = []
     for place, name in enumerate(names):
         document = store.docstore.search(name)
-        # The docstore returns a message for a document that it does not hold.
+        # The docstore returns a message for a document that it does not have.
         if not isinstance(document, Document):
             raise InvalidArgumentError(f"Vector {place} of the FAISS store is that of {name!r}, which its docstore does not hold.")
         documents.append(document if document.id or name is None else document.model_copy(update={"id": str(name)}))
     try:
-        # Faiss ends the process where an index cannot give many vectors back; that it cannot give one is an error. An inverted
-        # index gives many, but not one.
+        # Faiss ends the process if an index cannot return many vectors, but raises an error if it cannot return one. An inverted
+        # index returns many, but not one.
         if places and not hasattr(store.index, "invlists"):
             store.index.reconstruct(0)
         return documents, store.index.reconstruct_n(0, len(places)) if places else []

@@ -32,9 +32,9 @@ _TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
 def engine_filter(filters: MetadataFilters | Filter, graph: CorpusGraph | None = None) -> Filter:
     """Return filters in the form that every engine retriever reads.
 
-    ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may hold) are understood, and every
-    ``FilterOperator``. The engine's own filters pass as they are. `graph` has the nodes to be filtered, where they are in memory:
-    ``text_match_insensitive`` is evaluated on them, for want of a filter mapping that says the same.
+    ``MetadataFilters`` may nest; ``and``, ``or`` and ``not`` (none of the parts may be true) are supported, and every
+    ``FilterOperator``. The engine's own filters are returned unchanged. `graph` has the nodes to be filtered, where they are in
+    memory: ``text_match_insensitive`` is evaluated on them, for want of a filter mapping that says the same.
 
     The result decides as LlamaIndex' own filter function: a field that is missing satisfies only ``!=``, ``nin`` and ``is_empty``.
     Where that function raises, the answer is False: a value of a type that cannot be compared does not match; ``text_match`` on a

@@ -225,7 +225,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                 yield f"no triplet leads from {listed} to another entity"
 
     def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
-        # The base class puts the source in the place of the triplet, one for one.
+        # The base class replaces each triplet by its source.
         found = super()._add_source_text(retrieved_nodes, og_node_map)
         for new, old in zip(found, retrieved_nodes, strict=True):
             if new is not old:

@@ -1,4 +1,4 @@
-"""LlamaIndexVectors: a LlamaIndex vector store beside a graph in a database."""
+"""LlamaIndexVectors: a LlamaIndex vector store for a graph in a database."""
 
 from __future__ import annotations
 

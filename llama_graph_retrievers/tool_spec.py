@@ -1,4 +1,4 @@
-"""The tools of an agent that walks a graph, as LlamaIndex tools."""
+"""The tools of an agent that explores a graph, as LlamaIndex tools."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["GraphToolSpec"]
 
 
 class GraphToolSpec(GraphTools, BaseToolSpec):
-    """Tools with which an agent searches an index, reads nodes, follows their edges and asks why.
+    """Tools with which an agent searches an index, reads nodes, follows edges and explains results.
 
-    ``to_tool_list()`` gives them to an agent. The content of an answer is text with ids, bounded in length; its ``raw_output`` is a
-    :class:`graph_retrievers.agents.ToolAnswer`, whose ``data`` are JSON-plain.
+    ``to_tool_list()`` returns them for an agent. The content of an answer is text with ids, of limited length; its ``raw_output``
+    is a :class:`graph_retrievers.agents.ToolAnswer`, whose ``data`` are values for JSON.
 
     Parameters
     ----------
     retriever : GraphRetriever or graph_retrievers.retrievers.Retriever
-        What searches, on the index that the tools read.
+        Searches the index that the tools read.
     max_characters : int, default 8000
-        Characters of texts in an answer.
+        Maximum number of characters of all texts in an answer.
     max_items : int, default 50
-        Hits, nodes or neighbours in an answer.
+        Maximum number of hits, nodes or neighbours in an answer.
 
     Examples
     --------

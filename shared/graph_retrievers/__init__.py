@@ -1,6 +1,6 @@
-"""Graph retrievers for RAG and agents: published systems, and what they are made of.
+"""Graph retrievers for RAG and agents: published systems, and their parts.
 
-What most programs need is here. Operators come from :mod:`graph_retrievers.operators`, sources of edges from
+This module has what most programs need. Operators come from :mod:`graph_retrievers.operators`, sources of edges from
 :mod:`graph_retrievers.construction`, errors from :mod:`graph_retrievers.errors`.
 
 >>> import graph_retrievers as gr
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         build_retriever,
     )
 
-# Where each name is; loaded when first asked for, so that the version can be read without torch.
+# Where each name is; loaded when first used, so that the version can be read without torch.
 _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",

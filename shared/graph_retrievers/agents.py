@@ -1,4 +1,4 @@
-"""Tools with which an agent walks a graph by itself: search, read, follow edges, ask why."""
+"""Tools with which an agent explores a graph: search, read, follow edges, explain."""
 
 # Without annotations from __future__: frameworks read the types of the tools from their signatures, where they would find strings.
 
@@ -38,7 +38,7 @@ _UNNAMED = "without a relation"
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """What a tool found: `text` for the language model, and the same as JSON-plain `data` for the program around it."""
+    """The answer of a tool: `text` for the language model, and the same as `data`, values for JSON, for the calling program."""
 
     text: str
     data: Mapping[str, Any]
@@ -49,7 +49,7 @@ class ToolAnswer:
 
 
 def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
-    """Return a tool that refuses arguments it does not have, that are missing, or of other types, whoever calls it."""
+    """Return a tool that refuses unknown, missing, or wrongly typed arguments from any caller."""
     checked, (_, *taken) = typed(method), signature(method).parameters.values()
     kinds = {each.name: each.annotation for each in taken}
     needed = [each.name for each in taken if each.default is Signature.empty]
@@ -70,7 +70,7 @@ def _tool(method: Callable[_P, ToolAnswer]) -> Callable[_P, ToolAnswer]:
 
 
 def _meant(value: Any, kind: Any) -> Any:
-    """Return a number or a list that a language model wrote as text, or a number as 5.0; any other value as it is."""
+    """Return a number or a list that a language model wrote as text, or a number written as 5.0; any other value unchanged."""
     wanted: Any = {int: (int, float), list[str]: list}.get(kind)
     if isinstance(value, str) and wanted:
         with suppress(ValueError, RecursionError):
@@ -82,19 +82,19 @@ def _meant(value: Any, kind: Any) -> Any:
 class GraphTools:
     """Tools for an agent over the index of a retriever.
 
-    Each method is a tool: its name, arguments and docstring are what the language model is told. Answers have ids, by which the
-    other tools ask for more, and are bounded, whatever the texts and the degrees of nodes. The frameworks' packages and
-    ``graph-retrievers mcp`` offer these methods as tools of their own kind.
+    Each method is a tool: the language model gets its name, arguments and docstring. Answers have ids, by which the other tools
+    return more, and a limited length for any texts and degrees of nodes. The framework packages and ``graph-retrievers mcp``
+    offer these methods as their own kinds of tools.
 
     Parameters
     ----------
     retriever : Retriever
-        What searches. An agent that may see a part of an index only is given a retriever on
+        Searches the index. For an agent that may see only a part of an index, pass a retriever on
         :meth:`graph_retrievers.index.GraphIndex.within`, so that no tool leads out of it.
     max_characters : int, default 8000
-        Characters of texts in an answer, about 2,000 tokens; the texts of an answer share them.
+        Maximum number of characters of all texts in an answer, about 2,000 tokens.
     max_items : int, default 50
-        Hits, nodes or neighbours in an answer.
+        Maximum number of hits, nodes or neighbours in an answer.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class GraphTools:
     def search(self, query: str, k: int = 5) -> ToolAnswer:
         """Search the documents for a question or for keywords; returns ids, titles, texts and how each was found.
 
-        A path such as "A -[cites]-> B" says by which links a document was reached. Long texts are cut: read(ids) gives the rest.
+        A path such as "A -[cites]-> B" shows by which links a document was reached. Long texts are cut; read(ids) returns the rest.
 
         Parameters
         ----------
@@ -140,14 +140,14 @@ class GraphTools:
 
     @_tool
     def read(self, ids: list[str], start: int = 0) -> ToolAnswer:
-        """Read the whole texts of documents by their ids, from a character on if they are long.
+        """Read the whole texts of documents by their ids, starting at a given character if they are long.
 
         Parameters
         ----------
         ids : list of str
-            Ids that search or neighbors returned.
+            Ids returned by search or neighbors.
         start : int, default 0
-            The character at which to begin, for the rest of a text that was cut.
+            The character at which to start, to read the rest of a text that was cut.
         """
         if isinstance(ids, str) or not isinstance(ids, Sequence) or not ids or not all(isinstance(each, str) for each in ids):
             raise InvalidArgumentError(f"ids is {shown(ids)}; expected a list of one id or more, each a string.")
@@ -173,18 +173,18 @@ class GraphTools:
     def neighbors(
         self, id: str, relation: str | None = None, direction: Literal["both", "out", "in"] = "both", limit: int = 20
     ) -> ToolAnswer:
-        """List the documents that one document is linked with, by which relation, and in which direction.
+        """List the documents linked to one document, by which relation and in which direction.
 
         Parameters
         ----------
         id : str
             Id of the document.
         relation : str, optional
-            Only edges of this relation.
+            Only edges with this relation.
         direction : {"both", "out", "in"}, default "both"
             Only edges that start at the document ("out"), or that lead to it ("in").
         limit : int, default 20
-            Edges to list, those of the largest weight first.
+            Maximum number of edges to list, largest weight first.
         """
         graph, node = self.retriever.index.graph, self._node(id)
         choice("direction", direction, _DIRECTIONS)
@@ -216,12 +216,12 @@ class GraphTools:
 
     @_tool
     def explain(self, query: str, k: int = 5) -> ToolAnswer:
-        """Say why a search found what it found: what found each document, its path, its rank without links, and the steps.
+        """Explain the results of a search: what found each document, its path, its rank without links, and the steps.
 
         Parameters
         ----------
         query : str
-            The question that was searched for.
+            The question of the search.
         k : int, default 5
             Documents to explain.
         """
@@ -236,7 +236,7 @@ class GraphTools:
         )
 
     def functions(self, answered: Callable[[ToolAnswer], Any], error: type[Exception]) -> list[Callable[..., Any]]:
-        """Return the tools as functions of a framework: its kind of answer, and its kind of error, which the model reads.
+        """Return the tools as functions of a framework, with its kind of answer and its kind of error, which the model reads.
 
         Their names, docstrings and parameters are those of the methods.
         """

@@ -207,7 +207,7 @@ def typed(function: Callable[..., _T]) -> Callable[..., _T]:
         try:
             hints = get_type_hints(function)
         except (NameError, TypeError):
-            # A class that is imported for type checkers alone.
+            # A class that is imported only for type checkers.
             hints = {}
         single = [name for name, part in shape.parameters.items() if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD)]
         parts = {name: _parts(hints[name]) for name in single if name in hints}

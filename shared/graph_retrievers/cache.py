@@ -104,7 +104,7 @@ class SizedCache:
         found = self._values.get(key)
         made = make() if found is None else found
         with self._lock:
-            # Moved to the end, behind those that were asked for before.
+            # Moved to the end, after those used before.
             value: S = self._values.pop(key, made)
             self._values[key] = value
             held = sum(map(len, self._values.values()))

@@ -1,6 +1,6 @@
 """Datasets: folders with nodes, edges and queries as JSON lines.
 
-A folder holds ``nodes.jsonl``, ``edges.jsonl`` and, for evaluation, ``queries.jsonl``, each plain or as ``.gz``.
+A folder contains ``nodes.jsonl``, ``edges.jsonl`` and, for evaluation, ``queries.jsonl``, each plain or as ``.gz``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Query:
     """A question with the ids of the nodes that answer it.
 
-    `split` is ``"train"``, ``"dev"``, ``"test"``, or "", and `type` the kind of question, or "". `entities` are names that the
-    question is about, `plan` is a typed path from a start node to the answers, if they are known, and `answer` the answer as text,
+    `split` is ``"train"``, ``"dev"``, ``"test"``, or "", and `type` the kind of question, or "". `entities` are the entities of
+    the question, `plan` is a typed path from a start node to the answers, if these are known, and `answer` is the answer as text,
     or "". `extra` has all other fields of the row.
     """
 
@@ -72,7 +72,7 @@ class Dataset:
 
 
 def is_dataset(folder: str | Path) -> bool:
-    """Return whether a folder holds the nodes of a dataset."""
+    """Return whether a folder contains the nodes of a dataset."""
     return any((as_path("folder", folder) / f"nodes.jsonl{end}").is_file() for end in ("", ".gz"))
 
 
@@ -199,10 +199,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def text_lines(path: Path, packed: bool | None = None) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) of a file in UTF-8, one line in memory at a time; `packed`: by gzip, as the file says by default.
+    """Yield (number, line) of a file in UTF-8, one line in memory at a time; `packed`: by gzip, by default detected from the file.
 
-    DatasetError if it cannot be read, has a line of more than 50 million characters, or expands to more than 200 times its size
-    (and 100 million characters), as only files made to fill a memory do.
+    Raises DatasetError if it cannot be read, has a line of more than 50 million characters, or expands to more than 200 times its
+    size (and 100 million characters), which only happens for files made to exhaust memory.
     """
     number = read = 0
     try:

@@ -641,7 +641,7 @@ def _fact_hits(facts: Facts | None, paths: _Paths, alike: _Largest) -> list[Hit]
             titles = tuple(paths.title(graph.row(end)) for end in ends)
             path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
             ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
-            # Edges of one relation between the same nodes are facts of their own.
+            # Edges with the same relation between the same nodes are separate facts.
             place = graph.parallel_place(row)
             ids, near = ids if place == 1 else f"{ids} | {place}", alike(map(graph.row, ends))
             metadata, operator = _copied(edge.metadata), facts.operator

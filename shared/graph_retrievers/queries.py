@@ -78,7 +78,7 @@ class LatentCache:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queries:
-    """B immutable queries on one index; :meth:`narrowed` gives a copy that shares the computed results.
+    """B immutable queries on one index; :meth:`narrowed` returns a copy that shares the computed results.
 
     Use :meth:`of` to create one.
 

@@ -41,7 +41,7 @@ __all__ = ["check_embedding", "check_operator", "check_relevance", "check_retrie
 
 # A product of a larger matrix may add in another order.
 _ROUNDING = 1e-5
-# Names that a graph store is asked for, one request each.
+# Names to request from a graph store, one per request.
 _NAMES = 20
 _TEXTS = ("A loom weaves cloth.", "Punched cards drive a loom.", "", "A mill grinds corn.", "A loom weaves cloth.")
 # Systems that ask a graph and vectors for what stores are asked for, without what the whole graph would tell.
@@ -121,8 +121,8 @@ def check_retriever(
 def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str], *, k: int = 5) -> None:
     """Check an operator as a retriever (:func:`check_retriever`), within a scope, and its declared kind.
 
-    Within a scope it is to find what it finds on an index of the scope's nodes alone. What it asks is to be of its
-    `kind` (:func:`graph_retrievers.search.operator.kind_of`).
+    Within a scope, it must find what it finds on an index of only the scope's nodes. Its requests must match its `kind`
+    (:func:`graph_retrievers.search.operator.kind_of`).
 
     Parameters
     ----------

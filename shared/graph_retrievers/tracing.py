@@ -115,7 +115,7 @@ def tell(span: Any, call: Any) -> None:
 def _span(name: str, attributes: dict[str, Any]) -> Iterator[Any]:
     from opentelemetry.trace import Status, StatusCode
 
-    # Messages of errors name what was given, such as a question.
+    # Error messages contain what was given, such as a question.
     with _TRACER.start_as_current_span(
         name, attributes=attributes, record_exception=_CONTENT, set_status_on_exception=False
     ) as span:

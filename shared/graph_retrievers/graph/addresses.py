@@ -1,4 +1,4 @@
-"""Addresses of pages: the metadata field that holds them, and forms in which links and pages can be compared."""
+"""Addresses of pages: their metadata field, and forms in which links and pages can be compared."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://
 
 
 def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FIELDS) -> str:
-    """Return the address of the page that a node was cut from: the first of some metadata fields that it has, "" for none."""
+    """Return the address of the page from which a node was cut: the first of some metadata fields that it has, "" for none."""
     values = (metadata.get(name) for name in fields)
     return next((text for value in values if value is not None and (text := _text(value))), "")
 
 
 def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> str:
-    """Return the document that a node was made from, by the node's id, metadata and origin.
+    """Return the document from which a node was made, by the node's id, metadata and origin.
 
     It is the source of a LlamaIndex node (``ref_doc_id``); else the metadata field ``document``, which
     :func:`~graph_retrievers.construction.contextual.chunk_documents` writes; else the page's address, from ``url``, ``source``,
@@ -78,17 +78,17 @@ def _text(value: Any) -> str:
 class AddressBook:
     """Pages by address, a URL or a path; links are resolved as in a browser.
 
-    Where no page has the very address of a link, these do not count: ``http`` or ``https``, a slash
-    at the end, the ending ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query
-    behind a question mark. A link that begins with a slash is also looked up below the folder that all paths share.
+    If no page has the exact address of a link, these differences are ignored: ``http`` or ``https``, a slash at the end, the
+    extension ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query after a
+    question mark. A link that begins with a slash is also looked up below the folder that all paths share.
 
-    A wiki link such as ``[[Looms]]`` or ``[[guide/Looms#cards]]`` names a page by its file without the ending, and by folders
-    around it; upper and lower case are alike. Of several pages, that with exactly this path comes first, then that whose folder
-    shares the most with the folder of the link, then the shorter path.
+    A wiki link such as ``[[Looms]]`` or ``[[guide/Looms#cards]]`` names a page by its file without the extension, and by folders
+    around it, ignoring case. Of several pages, the one with exactly this path comes first, then the one whose folder shares the
+    most with the folder of the link, then the shorter path.
 
-    `sites` are the places where paths are published: addresses of the folder that they begin in, such as ``https://x.org/docs``, or
-    of a repository on GitHub or GitLab. A link to what lies below is read as a path. `others` are further addresses, with the page
-    that each leads to; they count where `addresses` and `sites` give none.
+    `sites` are the places where paths are published: addresses of their root folder, such as ``https://x.org/docs``, or of a
+    repository on GitHub or GitLab. A link to an address below is read as a path. `others` are other addresses, with the page to
+    which each leads; they are used if `addresses` and `sites` have no result.
 
     >>> book = AddressBook(["docs/guide/start.md", "docs/index.md"], sites=["https://x.org/manual"])
     >>> book.find("../", base="docs/guide/start.md"), book.find("start#install", base="docs/guide/start.md")
@@ -111,7 +111,7 @@ class AddressBook:
             self._named.setdefault(path[-1], []).append((path, address))
 
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
-        """Return the address of the page that a link on the page `base` leads to and the fragment, None if it is not known."""
+        """Return the address of the page to which a link on the page `base` leads, and the fragment; None if it is unknown."""
         link = link.strip()
         if len(link) > _LONGEST or len(base) > _LONGEST or (not base and link[:1] in ("", "#")):
             return None
@@ -146,7 +146,7 @@ class AddressBook:
         return (min(found, key=order)[1], fragment) if found else None
 
     def misses(self, link: str, base: str = "") -> bool:
-        """Return whether a link that leads to no page should: it is relative or below a site, and not the name of another file."""
+        """Return whether a link without a page should have one: it is relative or below a site, and names no other file."""
         if link.startswith("[["):
             return not is_other_file(link[2:].partition("#")[0].removesuffix("]]"))
         try:
@@ -217,7 +217,7 @@ def _site(address: str) -> tuple[str, str] | None:
 
 
 def _as_url(address: str) -> str:
-    """Return a URL as it is and a path quoted, with a slash in front."""
+    """Return a URL unchanged and a path quoted, with a leading slash."""
     if _SCHEME.match(address):
         return _OTHER_SCHEME.sub(r"http://\1--", address)
     return "/" + quote(address.replace("\\", "/").removeprefix("./").lstrip("/"), errors="replace")

@@ -33,7 +33,7 @@ Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 _MOST = 10_000
 # Unknown fields that a similar one is looked for, and characters of them: all fields are compared with each.
 _SUGGESTED, _LONGEST = 5, 100
-# Faults that are remembered for a graph, so that each is told once.
+# Problems remembered for a graph, so that each is reported once.
 _TOLD = 1000
 
 
@@ -180,7 +180,7 @@ def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
 
 
 def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
-    """Return why no value of the kinds that a field holds satisfies a condition, or an empty string if some may."""
+    """Return why no value of a field's kinds can satisfy a condition, or an empty string if some may."""
     values = list(value) if operator == "$in" else [value]
     kinds = {_kind(kind) for kind in {type(each) for each in values} - {NoneType}}
     # Of values of other types it is not known what they equal.
@@ -206,7 +206,7 @@ def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
 
 
 def _kinds(graph: CorpusGraph) -> dict[str, set[str]]:
-    """Return the kinds of values that each metadata field holds, by field in order; none where all nodes have None."""
+    """Return the kinds of values of each metadata field, by field in order; none where all nodes have None."""
     types: dict[str, set[type]] = defaultdict(set)
     for entry in graph.metadata:
         for name, value in entry.items():
@@ -230,7 +230,7 @@ def filter_key(graph: CorpusGraph, condition: Filter) -> tuple[str, Any]:
             if json.loads(text) == condition:
                 return "mapping", text
         except Exception:
-            # Values that JSON does not hold, nested too deeply, or that do not compare: filter_mask says what is wrong with them.
+            # Values that JSON cannot represent, are nested too deeply, or do not compare: filter_mask raises an error for them.
             pass
     return "mask", sha256(filter_mask(graph, condition).cpu().numpy().tobytes()).digest()
 
@@ -342,7 +342,7 @@ def _values(wanted: Any) -> list[Any] | None:
         values = wanted["$in"]
     else:
         return None
-    # NaN is in a list that holds it, but does not equal itself.
+    # NaN is in a list that contains it, but does not equal itself.
     return values if all(type(value) in _PLAIN and value == value for value in values) else None
 
 

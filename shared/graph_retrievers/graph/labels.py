@@ -1,4 +1,4 @@
-"""What a node is called where people and language models read it."""
+"""Names of nodes for people and language models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_random(node: str) -> bool:
 
 
 def label(node: str, title: str, text: str) -> str:
-    """Return the title of a node; without one its id, or the first words of its text where the id says nothing.
+    """Return the title of a node; without one its id, or the first words of its text if the id is random.
 
     Examples
     --------
@@ -54,6 +54,6 @@ def one_line(text: str, most: int) -> str:
 
 
 def path_title(graph: CorpusGraph, row: int) -> str:
-    """Return the title of a node; without one the first words of its text where its id says nothing, else ""."""
+    """Return the title of a node; without one the first words of its text if its id is random, else ""."""
     title, node = graph.titles[row], graph.ids[row]
     return title if title or not is_random(node) else label(node, "", graph.texts[row])

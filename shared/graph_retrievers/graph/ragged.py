@@ -1,4 +1,4 @@
-"""Tensor work on rows of different lengths: what every graph operator is built from."""
+"""Tensor functions on rows of different lengths, from which every graph operator is built."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:
         raise InvalidArgumentError(f"{owner} returned row {int(ordered[:, 1:][twice][0])} twice for one query.")
 
 
-# Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
+# Scores nearer to each other than this share of the larger differ only by the rounding of single precision.
 _ROUNDING = 1e-6
 
 
@@ -51,13 +51,13 @@ def _slack(values: Tensor, tolerance: Tensor | float | None) -> Tensor:
 
 
 def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tensor:
-    """Return the order of each row by falling score; scores that differ only by rounding keep their present order.
+    """Return the order of each row by descending score; scores that differ only by rounding keep their order.
 
-    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. From the largest
-    score on, a score and all that are smaller by no more than the tolerance count as equal; the next smaller score begins a new
-    run. So scores that differ by more keep their order, however many lie between them. `scores`, of shape [..., K] as the result,
-    int64, are free of NaN. `tolerance` is a number or has one for each row; by default it is a millionth of the larger score, the
-    rounding of single precision.
+    Sums of the same numbers in another order (a batch of another size, another device) differ in their last bits. Starting with
+    the largest score, a score and all that are smaller by at most the tolerance count as equal; the next smaller score begins a
+    new run. So scores that differ by more keep their order, for any number of scores between them. `scores`, of shape [..., K]
+    like the result, int64, must not contain NaN. `tolerance` is a number or has one for each row; by default it is a millionth of
+    the larger score, the rounding of single precision.
 
     >>> descending(torch.tensor([0.5, 0.9, 0.90000004, 0.7]))
     tensor([1, 2, 3, 0])
@@ -103,7 +103,7 @@ def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
 
 
 def falling(scores: Tensor) -> Tensor:
-    """Return ordered scores, shape [..., K], without the rises by rounding that ties in row order leave."""
+    """Return ordered scores, shape [..., K], without the rises by rounding that result from ties in row order."""
     return torch.cummin(scores, -1).values if scores.numel() else scores
 
 
@@ -128,9 +128,9 @@ def gather_rows(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
-    """Return the k largest entries of each row [B, N], best first, and their columns, all N of fewer; ties go to the lower column.
+    """Return the k (at most N) largest entries of each row [B, N], best first, and their columns; ties go to the lower column.
 
-    Scores are free of NaN; `tolerance` is that of :func:`descending`.
+    Scores must not contain NaN; `tolerance` is that of :func:`descending`.
 
     >>> top_k(torch.tensor([[0.2, 0.9, 0.9]]), 2)
     (tensor([[0.9000, 0.9000]]), tensor([[1, 2]]))

@@ -18,15 +18,15 @@ def prize_collecting_steiner_tree(
     The m edges join `sources` and `targets`, int64 from 0 to n - 1; parallel edges and self loops are allowed. `prizes`, shape [n],
     and `costs`, shape [m], float64, are not negative. If no prize is positive, the tree is empty.
 
-    The growth of Goemans and Williamson joins nodes until one component with prizes to spend is left; strong pruning then cuts each
-    tree down to its best part, and the best of them is returned. The prizes left out and the costs paid are together at most twice
-    their least possible sum. The prizes taken less the costs paid have no such bound: no fast algorithm has one.
+    The growth of Goemans and Williamson joins nodes until one component with prizes to spend is left; strong pruning then cuts
+    each tree down to its best part, and the best of them is returned. The sum of the missed prizes and the paid costs is at most
+    twice its minimum. The collected prizes minus the paid costs have no such bound: no fast algorithm has one.
 
-    Of what happens at the same time, edges become tight before components die, and edges whose ends have the highest prizes become
-    tight before others, then lower edges before higher. So the order of nodes and edges chooses among trees where numbers tie, such
-    as edges of one cost, and not where they differ. Two rules differ from ``pcst_fast`` with strong pruning: the trees of all
-    components are compared, where it looks at the last active one alone, and parts of worth 0 are kept, where it drops them. The
-    work is O(m) for each of at most 2 n events, in arrays; events at the same time are one.
+    For simultaneous events, edges become tight before components die, and edges whose ends have the highest prizes become tight
+    before others, then lower edges before higher. So the order of nodes and edges decides only among trees with equal numbers,
+    such as edges with equal costs. Two rules differ from ``pcst_fast`` with strong pruning: the trees of all components are
+    compared, not only the last active one, and parts of value 0 are kept, not dropped. The cost is O(m) for each of at most 2 n
+    events, in arrays; simultaneous events count as one.
 
     Goemans and Williamson, "A General Approximation Technique for Constrained Forest Problems", SIAM Journal on Computing 1995;
     Johnson, Minkoff and Phillips, "The Prize Collecting Steiner Tree Problem: Theory and Practice", SODA 2000 (strong pruning);

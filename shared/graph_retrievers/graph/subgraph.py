@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Subgraph"]
 
-# What XML cannot hold.
+# Characters that XML does not allow.
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -55,7 +55,7 @@ class Subgraph:
         return f"Subgraph(nodes={len(self.nodes)}, edges={len(self.edges)}{names})"
 
     def _names(self) -> dict[str, str]:
-        """Return what the nodes are called, by id; behind them the ends of edges that are not among them, called by their ids."""
+        """Return what the nodes are called, by id; followed by the ends of edges that are not among them, named by their ids."""
         ends = {end: end for edge in self.edges for end in (edge.source, edge.target)}
         ends |= {end: end for shared in self.names for end in (shared.near, shared.far)}
         named = {node.id: label(node.id, node.title, node.text) for node in self.nodes}

@@ -1,4 +1,4 @@
-"""How many tokens a text has, without a tokenizer."""
+"""Estimate the number of tokens of a text without a tokenizer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PIECE = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_\u3040-\u9fff\uac00-\u
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a WordPiece tokenizer makes of a text.
+    """Return the approximate number of WordPiece tokens of a text.
 
-    A word counts one for each seven letters begun, a number one for each three digits begun, a mark one. On paragraphs of Wikipedia
-    and on a manual with code, the tokens of MiniLM are 0.97 times that in the middle, and between 0.87 and 1.19 times for nine of
-    ten texts; words times 1.3 are off by up to 1.9.
+    A word counts as one for every seven letters (rounded up), a number as one for every three digits (rounded up), a mark as one.
+    On paragraphs of Wikipedia and on a manual with code, the tokens of MiniLM are 0.97 times the estimate in the median, and
+    between 0.87 and 1.19 times for nine of ten texts; words times 1.3 are off by up to 1.9.
     """
     return len(_PIECE.findall(text))

@@ -16,7 +16,7 @@ _POINTER_LIMIT = 1 << 27
 
 
 class TypedAdjacency:
-    """Relationship rows from both ends, those of each node sorted by the kind of step they allow; on the host.
+    """Relationship rows from both ends, those of each node sorted by the kind of step that they allow; on the host.
 
     A *kind* is a pair of neighbour type and relation that occurs in the graph. Kinds are numbered so that a step to a type, by
     any relation or by one, reads one contiguous slice of a node's edges; with ``order="relation"``, a step by a relation, to any
@@ -50,9 +50,9 @@ class TypedAdjacency:
             self._keys = self._keys[:0].copy()
 
     def span(self, type_name: str | None, relation: str | None) -> tuple[int, int]:
-        """Return the kinds of a step as a half-open range, None standing for any type or relation; (0, 0) if there is no such edge.
+        """Return the kinds of a step as a half-open range, with None for any type or relation; (0, 0) if there is no such edge.
 
-        What comes second in `order` cannot be given alone, because its kinds are not a range: InvalidArgumentError.
+        InvalidArgumentError if only the second part of `order` is given, because its kinds are not a range.
         """
         first, second = (type_name, relation) if self.order == "type" else (relation, type_name)
         if first is None and second is not None:

@@ -119,7 +119,7 @@ def build(
 
 
 def _brought(graph: CorpusGraph, documents: Sequence[Any], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:
-    """Return the vectors that documents bring, those of the others embedded; None if no document brings one."""
+    """Return the documents' own vectors, and embed the others; None if no document has one."""
     if all(getattr(document, "embedding", None) is None for document in documents):
         return None
     return document_vectors(documents, None if embed is None else lambda places: embed([graph.content(row) for row in places]))

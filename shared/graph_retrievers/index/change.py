@@ -30,7 +30,7 @@ __all__ = ["change", "check_ids"]
 class _Changed(NamedTuple):
     """A graph with changed nodes, still without edges.
 
-    `place`, shape [N], is the new row of each present row, -1 for deleted ones; `kept`, shape [N'], the present row with the
+    `place`, shape [N], is the new row of each current row, -1 for deleted ones; `kept`, shape [N'], the current row with the
     content of each new row, -1 if the content is new; `rows`, shape [n], the new rows of the documents that were given, in their
     order.
     """
@@ -119,7 +119,7 @@ def _sources(graph: CorpusGraph) -> dict[str, list[int]]:
 
 
 def _replaced(graph: CorpusGraph, deleted: Collection[int], new: CorpusGraph) -> tuple[CorpusGraph, np.ndarray, np.ndarray]:
-    """Return a graph without some rows and with the nodes of another one, the new row of each present row, and those of new nodes.
+    """Return a graph without some rows and with the nodes of another one, the new row of each current row, and those of new nodes.
 
     A new node takes the row of the node that has its id and is not deleted; the others come last, in their order.
     """
@@ -166,7 +166,7 @@ def _kept_rows(graph: CorpusGraph, changed: CorpusGraph, rows: Sequence[int], fi
 
 
 def _own_vectors(documents: Sequence[Any], vectors: Any) -> Sequence[Tensor | None]:
-    """Return the vectors given for documents, or those that they bring, of unit length; None for a document without one."""
+    """Return the vectors given for documents, or their own, of unit length; None for a document without one."""
     if vectors is not None:
         return list(check_vectors(vectors, len(documents)).cpu())
     brought = (getattr(document, "embedding", None) for document in documents)
@@ -174,7 +174,7 @@ def _own_vectors(documents: Sequence[Any], vectors: Any) -> Sequence[Tensor | No
 
 
 class _Contents(Sequence[str]):
-    """What signals read of the nodes of a graph, made when it is asked for."""
+    """The texts that signals read for the nodes of a graph, computed when needed."""
 
     def __init__(self, graph: CorpusGraph) -> None:
         self._graph = graph
@@ -193,7 +193,7 @@ def _followed(
     embed: Callable[[list[str]], Tensor],
     brought: Mapping[int, Tensor | None],
 ) -> dict[str, Signal]:
-    """Return signals, all over nodes or all over edges, as :meth:`Signal.updated` makes them; as they are where no row changes.
+    """Return signals, all over nodes or all over edges, as :meth:`Signal.updated` makes them; unchanged if no row changes.
 
     The signal "dense" takes the vectors `brought` for some rows instead of embedding their contents.
     """

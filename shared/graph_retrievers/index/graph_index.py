@@ -307,7 +307,7 @@ class GraphIndex:
         edges, relevance = edge_items(edges), signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles, device=device)
         index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
-        # Where none are asked for, a retriever that needs some says so.
+        # If none are requested, a retriever that needs some reports it.
         if edges and not index.graph.has_edges:
             tell_no_edges(index.graph, index._tried())
         elif edges and (advice := index.describe().advice):
@@ -371,7 +371,7 @@ class GraphIndex:
         _ = self.graph.incidence, name_types(self.graph)
         for signal in self.signals.values():
             signal.prepare()
-        # By what retrievers on this graph go, with whatever models.
+        # Retrievers on this graph depend on it, with any models.
         self.graph.cache.get("prepared", lambda: True)
         return self
 
@@ -402,7 +402,7 @@ class GraphIndex:
             index = cls(graph, found, embedding=embedding, relevance=relevance, edge_sources=sources)
         except DimensionMismatchError as error:
             raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
-        # The same model may have its folder or the name of its owner in front.
+        # The name of the same model may begin with its folder or its owner.
         same = Path(index.embedding_name).name == Path(built).name
         if built and index.embedding is not None and not same and "dense" in found.keys() - (signals or {}).keys():
             logger.warning(
@@ -539,7 +539,7 @@ class GraphIndex:
             Documents whose nodes are deleted; see :func:`graph_retrievers.graph.addresses.node_source`.
         add_edges : iterable of Edge, (source, target) or (source, target, relation), default ()
         delete_edges : iterable of the same, default ()
-            Edges that were given one by one. (source, target) stands for all relations.
+            Edges that were given one by one. (source, target) means all relations.
         vectors : array-like, shape [n, d], optional
             Vectors of the documents of `add` and `upsert`. By default the ``embedding`` of LlamaIndex nodes is used, and the
             model of the index embeds the others.

@@ -97,7 +97,7 @@ def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder:
         return _SPECS[name](**saved["settings"]) if name in _SPECS else _Unknown(str(name))
 
     try:
-        # Indexes that do not say where their edges come from hold edges that were given.
+        # Indexes without sources of their edges have edges that were given one by one.
         found = [EdgeSource(spec(saved), int(saved["rows"])) for saved in settings.get("edges", [{"rows": rows}])]
         if any(source.rows < 0 for source in found):
             raise ValueError("a number of edges is negative")

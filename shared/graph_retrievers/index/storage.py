@@ -332,7 +332,7 @@ def _manifest_text(body: Mapping[str, Any]) -> str:
 
 
 def _check_plain(value: Any, where: str) -> None:
-    """Raise unless JSON gives `value` back as it is."""
+    """Raise unless JSON returns `value` unchanged."""
     if plain(value, where) is not value:
         raise InvalidArgumentError(f"{where} was changed to {shown(value)}, which JSON does not read back unchanged; undo this.")
 
@@ -403,7 +403,7 @@ def _read_nodes(path: Path) -> tuple[dict[str, list[Any]], list[str], list[dict[
     """Return the columns of the nodes, and texts and metadata of the edges; empty lists where no edge has any."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
         tables = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
-        # A view or a computed column in the place of a table could run without end.
+        # A view or a computed column instead of a table could run forever.
         if any(_TABLES.get(name) != sql for name, sql in tables.items()):
             raise ValueError("its tables are not those of an index")
         rows = database.execute("SELECT id, text, title, type, metadata FROM nodes ORDER BY row").fetchall()

@@ -27,7 +27,7 @@ _TEXTS = 1 << 30
 
 
 class _State(NamedTuple):
-    """What a store holds: the manifest it was read from, and the index; None for a store without documents."""
+    """The contents of a store: the manifest from which it was read, and the index; None for a store without documents."""
 
     manifest: bytes | None = None
     current: GraphIndex | None = None

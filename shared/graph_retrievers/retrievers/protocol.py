@@ -76,7 +76,7 @@ class Call:
             yield replace(
                 self,
                 queries=self.queries[part],
-                # A function needs no slices: it is asked for the texts of this part.
+                # A function needs no slices: it is called for the texts of this part.
                 vectors=self.vectors[part] if hasattr(self.vectors, "__getitem__") else self.vectors,
                 inputs={name: values[part] for name, values in self.inputs.items()},
             )
@@ -210,7 +210,7 @@ class BaseRetriever(ABC):
         return await in_thread(self.retrieve_batch, queries, k, **arguments)
 
     def _told(self, call: Call) -> list[Hits]:
-        """Return what :meth:`search` returns, told to OpenTelemetry."""
+        """Return what :meth:`search` returns, and record it in OpenTelemetry."""
         with retrieving(self.name, call.queries, call.k) as span:
             results = self.search(call)
             answered(span, results)

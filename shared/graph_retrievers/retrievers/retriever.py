@@ -155,7 +155,7 @@ class Retriever(BaseRetriever):
                 "give both."
             )
         self.source_field = source_field
-        # What a database holds is not known here.
+        # The contents of a database are unknown here.
         held = index.graph.metadata if source_field is not None and type(index.graph) is CorpusGraph else ()
         if held and not any(source_field in metadata for metadata in held):
             _logger.warning(
@@ -223,7 +223,7 @@ class Retriever(BaseRetriever):
 
     @property
     def _falls_back(self) -> bool:
-        """Whether vectors stand in for a relevance model that the composition asks for; that of a scope may ask for none."""
+        """Whether vectors replace a relevance model that the composition needs; that of a scope may ask for none."""
         return _asks_relevance(self.operator) and isinstance(self.index.relevance, BiEncoder)
 
     @property
@@ -269,7 +269,7 @@ class Retriever(BaseRetriever):
         return made
 
     def _composed(self, index: GraphIndex) -> Operator:
-        """Return the operator on an index; a system whose composition follows from what an index holds overrides it."""
+        """Return the operator on an index; a system whose composition depends on the contents of an index overrides it."""
         return self.operator if self._compose is None else self._compose(index)  # type: ignore[no-any-return]
 
     def _returned(self) -> tuple[str, ...] | None:
@@ -384,21 +384,21 @@ class Retriever(BaseRetriever):
         return names
 
     def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
-        # What a composition reads may depend on the index: that of a scope is asked when it is there.
+        # The inputs of a composition may depend on the index: those of a scope are checked when it exists.
         if "scope" not in filters:
             super()._check_inputs(names, filters)
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run together."""
         with time_limited(self):
-            # A record has the steps of one call alone.
+            # A record has the steps of only one call.
             alone = self._shared_calls is None or recording()
             return self._answered(call) if alone else self._shared_calls(call, self._answered, self.index)  # type: ignore[misc]
 
     def _answered(self, call: Call) -> list[Hits]:
         filters = dict(call.filters)
         scope = filters.pop("scope", None)
-        # Filters are worked out once, whatever the number of batches.
+        # Filters are evaluated once for all batches.
         if scope is not None:
             try:
                 index = self.index.within(scope)

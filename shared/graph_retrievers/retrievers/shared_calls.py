@@ -90,7 +90,7 @@ class SharedCalls:
             self._waiting = [each for each in self._waiting if not each.done]
 
     def _next(self) -> list[_Waiting]:
-        # Calls that are over end when their threads wake up, and have no part in a batch.
+        # Calls that are over end when their threads wake up, and are not part of a batch.
         first, *others = [each for each in self._waiting if not AllOver([each.limits]).over()] or self._waiting
         batch, count = [first], len(first.call.queries)
         for other in others:
@@ -117,7 +117,7 @@ def _answer(batch: list[_Waiting]) -> None:
 
 
 def _alike(left: Call, right: Call) -> bool:
-    """Return whether two calls may be one: they differ in queries, vectors and values of inputs alone."""
+    """Return whether two calls may be one: they differ only in queries, vectors and values of inputs."""
     if left.k != right.k or left.inputs.keys() != right.inputs.keys() or left.filters.keys() != right.filters.keys():
         return False
     if not all(_same(left.filters[name], right.filters[name]) for name in left.filters):

@@ -46,7 +46,7 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
     batch, rows = np.repeat(np.arange(len(named)), list(map(len, named))), np.concatenate(named)
     if not len(rows):
         return {}
-    # Pair by pair, so that a batch gives what its questions give one by one.
+    # Pair by pair, so that a batch returns what its questions return one by one.
     owner, node = torch.from_numpy(batch).to(index.device), torch.from_numpy(rows).to(index.device)
     lengths = queries.lengths.double()[owner] * index.dense.norms.to(index.device)[node]
     # One answer of the device to wait for.

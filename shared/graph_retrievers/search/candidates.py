@@ -33,9 +33,9 @@ __all__ = [
     "stacked",
 ]
 
-# What stands beside the nodes of a ranking, and its pads.
+# The values beside the nodes of a ranking, and their pads.
 _BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
-# Scores nearer to each other than this share of the larger differ by the rounding of single precision alone.
+# Scores nearer to each other than this share of the larger differ only by the rounding of single precision.
 _ROUNDING = 1e-6
 
 
@@ -244,7 +244,7 @@ def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
 
 
 def _beside(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
-    """Return what stands beside the nodes of each of some candidates by a name, all equally wide; pads where nothing does."""
+    """Return the values beside the nodes of each of some candidates with a name, all equally wide; pads where nothing does."""
     held = [part.beside.get(name) for part in parts]
     width = max(column.shape[1:] for column in held if column is not None)
     tables = [np.full((len(part), *width), _BESIDE[name]) for part in parts]

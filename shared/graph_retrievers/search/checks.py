@@ -76,7 +76,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             expected = "expected requests of graph_retrievers.search.requests"
             raise InvalidArgumentError(f"{owner} asked for {shown(request)}; {expected}.")
         if not request.verb:
-            # A request of a kind of its own may have fields, and rows of a graph, of its own.
+            # A new kind of request may have other fields, and rows of another graph.
             continue
         _check_fields(request, owner)
         nodes = getattr(request, "nodes", None)
@@ -115,7 +115,7 @@ def _check_fields(request: Request, owner: str) -> None:
 
 
 def _check_beside(request: Relevance, owner: str) -> None:
-    """Raise InvalidArgumentError unless there is a text, and a row to mix, for each node: those of others stand behind it."""
+    """Raise InvalidArgumentError unless there is a text, and a row to mix, for each node, because those of others follow it."""
     given, mix, count = request.texts, request.mix, len(request.nodes)
     told = f"{owner} asked for Relevance of {count} nodes"
     if given is not None and not (isinstance(given, list | tuple) and len(given) == count and _are_strings(tuple(given))):

@@ -49,7 +49,7 @@ class Named(NamedTuple):
 class _Task(NamedTuple):
     place: int
     algorithm: Search[Any]
-    # Takes what the algorithm returns, and says what goes on then.
+    # Takes the result of the algorithm, and returns what continues then.
     finish: Callable[[Any], _Ready]
     name: str
 
@@ -209,7 +209,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                 check_answers(found, requests)
                 if trace is not None:
                     if len(trace) > told:
-                        # A search of its own has told what it asked; the calls behind it are a later step.
+                        # A separate search has recorded its requests; the calls after it are a later step.
                         step = trace[-1].step + 1
                     else:
                         seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
@@ -248,7 +248,7 @@ def _check_algorithms(algorithms: Any, how: str, owner: str) -> None:
 
 
 def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgumentError:
-    """Return why requests cannot be told apart from those of other keys."""
+    """Return why requests cannot be distinguished from those with other keys."""
     held = ", ".join(f"{name} {shown(getattr(request, name))}" for name in request.shared) or f"the key {shown(request.key())}"
     told = f"{owner or 'A search'} asked for {type(request).__name__} with {held}"
     why = f"requests that agree in them are answered together ({error})"
@@ -256,7 +256,7 @@ def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgume
 
 
 def _side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> _Ready:
-    """Return what goes on for a task that runs some algorithms: itself once all of them are done."""
+    """Return what continues after a task that runs some algorithms: the task itself when all of them are done."""
     if not algorithms:
         return [(task, [])]
     values, left = [None] * len(algorithms), set(range(len(algorithms)))

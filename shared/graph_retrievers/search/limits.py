@@ -79,7 +79,7 @@ class _Gone(threading.Event):
     over = threading.Event.is_set
 
     def error(self, trace: Sequence[Any]) -> asyncio.CancelledError:
-        # No Exception: nothing that goes on after errors goes on after this.
+        # Not an Exception: code that continues after errors must not continue after this.
         return asyncio.CancelledError("the task that waits for this search was cancelled")
 
 

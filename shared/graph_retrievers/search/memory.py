@@ -385,7 +385,7 @@ class Memory:
         return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
 
     def _asked(self, pairs: Sequence[tuple[int, str]], asked: Instead) -> Queries:
-        """Return queries of other texts, each in place of a question, with the filters of a request."""
+        """Return queries of other texts, each replacing a question, with the filters of a request."""
         queries, places, texts = self.queries, [b for b, _ in pairs], tuple(text for _, text in pairs)
         start = queries.seeds_allowed
         if asked.exclude_types:

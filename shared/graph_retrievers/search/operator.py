@@ -181,7 +181,7 @@ class Operator(ABC):
         return self.kind in (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH)
 
     def compares_vectors(self, index: GraphIndex) -> bool:
-        """Return whether it compares the vector of every question with vectors of nodes or edges; by default its ``signal`` tells.
+        """Return whether it compares the vector of every question with vectors of nodes or edges; by default from its ``signal``.
 
         An operator that does so only for some questions, such as entity linking if no name is found, does not count.
         """

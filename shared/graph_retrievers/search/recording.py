@@ -22,14 +22,14 @@ class Found(NamedTuple):
     asked : Asked
         The call, as in the trace (:class:`graph_retrievers.search.driver.Asked`).
     nodes : ndarray, shape [n], int64
-        Node rows, in the order of the answer; empty if the answer is not about nodes. Nodes that a search has beside those of the
+        Node rows, in the order of the answer; empty if the answer is not about nodes. Nodes of a search that are not in the
         corpus are left out.
     scores : ndarray, shape [n], or None
         Their scores.
     near : ndarray, shape [n], int64, or None
         For neighbours: the node row whose neighbour each is.
     requests : sequence of Request
-        What was asked for, in the order of the questions.
+        The requests, in the order of the questions.
     """
 
     asked: Any
@@ -85,7 +85,7 @@ def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any], size
 
 
 def own(request: Any) -> Request:
-    """Return a request itself, whatever text takes the place of the question."""
+    """Return the request itself, for any text that replaces the question."""
     while isinstance(request, Instead):
         request = request.request
     return request  # type: ignore[no-any-return]

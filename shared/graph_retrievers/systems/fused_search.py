@@ -22,7 +22,7 @@ def fused_with_search(operator: Operator, fuse: bool | None, index: GraphIndex, 
     known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
     passages, texts = known and holds_passages(index.graph), without_names(index)
     lead = passages and names_lead(texts)
-    # Edges within documents, such as those of their structure, lead to none that a name stands for.
+    # Edges within documents, such as those of their structure, do not lead to nodes that names refer to.
     less = passages and not (led and lead and documents_linked(index.graph) >= LINKED)
     if fuse is None and not less:
         return operator

@@ -42,9 +42,9 @@ __all__ = [
 ]
 
 _MAX_STEPS = 10_000
-# Steps of conjugate gradients; where these are too few, as they may be for a damping above 0.99, the walk itself goes on.
+# Steps of conjugate gradients; if these are too few, as may happen for a damping above 0.99, the walk itself continues.
 _GRADIENTS = 300
-# Bound on the error of a walk that is asked for by a request.
+# Bound on the error of a walk in a request.
 _TOLERANCE = 1e-7
 # The length of what is left, as a part of the bound; shares that are equal then differ by less than the rounding that ties allow.
 _NEAR = 1e-3
@@ -187,7 +187,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
         # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
         new = (graph.product @ value).mul_(damping).add_(restarted)
         if not bool(left.all()):
-            # A query that is done stays as it is, whatever the others need.
+            # A finished query does not change while others continue.
             new = torch.where(left, new, value)
         change = graph.root @ value.sub_(new).abs_()
         value = new
@@ -221,7 +221,7 @@ def _near(graph: TransitionGraph, start: Tensor, restarted: Tensor, damping: flo
     value = (graph.product @ start).mul_(damping).add_(restarted)
     left = (graph.product @ (value - start)).mul_(damping)
     step, size = left, torch.linalg.vecdot(left, left, dim=0)
-    # Below this there is rounding alone.
+    # Below this there is only rounding.
     floor = size * torch.finfo(size.dtype).eps ** 2
     least = floor.clamp(min=(_NEAR * tolerance) ** 2)
     for _ in range(_GRADIENTS):

@@ -28,7 +28,7 @@ from graph_retrievers.systems.registry import build_retriever
 
 __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "InterleavedReasoning", "QueryDecomposition"]
 
-# Characters of a passage that a prompt holds.
+# Characters of a passage in a prompt.
 _LONGEST = 2000
 
 _PASSAGES = "Please write a passage to answer the question. Write {count} different passages.\n\nQuestion: {question}"
@@ -46,19 +46,19 @@ _SENTENCE = {"type": "object", "properties": {"sentence": {"type": "string", "mi
 
 
 def _texts_schema(name: str) -> dict[str, Any]:
-    """Return the schema of an object that holds texts."""
+    """Return the schema of an object with texts."""
     texts = {"type": "array", "items": {"type": "string", "minLength": 1}}
     return {"type": "object", "properties": {name: texts}, "required": [name]}
 
 
 class _Rewriting(Composite):
-    """An operator with a language model in front; without one, or where it fails, the operator alone and a note."""
+    """An operator with a language model in front; without one, or if it fails, only the operator and a note."""
 
     def __init__(self, operator: Operator, language_model: Any) -> None:
         super().__init__(operator)
         self.language_model = None if language_model is None else as_language_model(language_model)
 
-    # What it asks itself is told by its name.
+    # Its own requests have its name in the trace.
     stepped = Operator.stepped
 
     def formula(self) -> str:

@@ -34,12 +34,12 @@ __all__ = [
     "without_names",
 ]
 
-# Nodes that are looked at.
+# Number of nodes that are read.
 _SAMPLE = 2000
 _PASSAGE_WORDS = 20
 # A word in more texts than both of these does not tell a node apart.
 _SHARE, _FEW = 0.003, 10
-# Of manuals and papers, at most 0.05 of the texts hold names, of encyclopedias 0.35 or more.
+# In manuals and papers, at most 0.05 of the texts contain names, in encyclopedias 0.35 or more.
 _MENTIONED = 0.15
 LINKED = 0.1
 """Where fewer nodes than this share have an edge to another document, edges join little: see :func:`documents_linked`."""

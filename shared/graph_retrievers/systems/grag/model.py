@@ -185,7 +185,7 @@ class EvidenceNetwork(nn.Module):
         - ``concepts``, ``relations``: how many both have, as published;
         - ``leads-in``: the share of the receiver's first concepts that the sender has, so that a document hears those that mention
           its subject; ``leads-out``: the share of the sender's that the receiver has;
-        - ``paths-in``, ``paths-out``: the same, of concepts on the sender's (receiver's) paths from the question alone;
+        - ``paths-in``, ``paths-out``: the same, only of concepts on the sender's (receiver's) paths from the question;
         - ``links``: whether an edge of the index joins them, in either direction. ``GRAGCompressor`` and ``GRAGPostprocessor``,
           which rerank documents of other retrievers, see no links: train a network for them without this channel.
 

@@ -140,7 +140,7 @@ class GRAG(Retriever):
 
 
 def _of_settings(settings: Mapping[str, Any], index: GraphIndex, checkpoint: str | Path | None) -> DocumentGraphNetwork | None:
-    """Return an untrained network of some settings; None if a checkpoint brings one, which must have been trained with them."""
+    """Return an untrained network of some settings; None if a checkpoint has one, which must have been trained with them."""
     if checkpoint is None:
         return DocumentGraphNetwork(index.dense.dimension, **settings)
     trained = load_checkpoint(checkpoint, _PART)[1].get("network")

@@ -175,7 +175,7 @@ class KeywordSearch(Composite):
         return (yield from changed(self._near(asked, made), change)).after(found)
 
     def _instead(self, question: Question, text: str, request: Any) -> Request:
-        """Return a request that is asked of a text in place of the question."""
+        """Return a request for a text instead of the question."""
         known = isinstance(request, Similarity) or (isinstance(request, Nearest) and not request.returned)
         same = text == question.text and not self.exclude_types
         return request if known and same else Instead(request, text, self.exclude_types)
@@ -248,7 +248,7 @@ def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tupl
 
 
 def _answered(answer: Any, name: str) -> Keywords:
-    """Return the keywords of an extractor's answer, whatever other keys it has; raise the exception that an answer is."""
+    """Return the keywords of an extractor's answer, ignoring other keys; raise the exception that an answer is."""
     if isinstance(answer, Exception):
         raise answer
     levels = {key: answer[key] for key in (_HIGH, _LOW) if key in answer} if isinstance(answer, Mapping) else {}

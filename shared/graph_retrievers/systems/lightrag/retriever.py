@@ -147,7 +147,7 @@ class LightRAG(Retriever):
             "relation_tokens": relation_tokens,
         }
         self._chunk_pick, self._relation_tokens, self._facts = chunk_pick, relation_tokens, facts
-        # One extractor for both levels, so that it is asked once.
+        # One extractor for both levels, so that it is called once.
         self._extractor = None if language_model is None else as_extractor(language_model)
         self._threshold, self._passage_type, self._fuse = threshold, passage_type, fuse
         super().__init__(index, **options)
@@ -190,14 +190,14 @@ class LightRAG(Retriever):
 
 
 class _Levels(Pipeline):
-    """A pipeline that returns relations only if they are to be hits, as many as the budget lets in."""
+    """A pipeline that returns relations only if they are requested as hits, as many as the budget allows."""
 
     def __init__(self, *operators: Operator, facts: bool, relation_tokens: int) -> None:
         super().__init__(*operators)
         self.facts, self.relation_tokens = facts, relation_tokens
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return all that the operators find; relations only if they are to be hits."""
+        """Return all that the operators find; relations only if they are requested as hits."""
         found = yield from super().search(question, found)
         if not self.facts or found.facts is None:
             return replace(found, facts=None)
@@ -212,7 +212,7 @@ def _relation_signal(index: GraphIndex) -> str:
     bare = graph.num_edges == 0
     if bare and index.rows is None:
         raise InvalidArgumentError("Relations cannot be searched, as the graph has no edges. Add some, or choose mode='local'.")
-    # A scope may have no edges: a mode that was asked for finds no relations then.
+    # A scope may have no edges: a requested mode then finds no relations.
     if found is None or not (any(graph.edge_texts) or any(graph.relation_names) or bare):
         reason = "edges have neither texts nor relations" if found else "index has no signal over its edges"
         raise InvalidArgumentError(

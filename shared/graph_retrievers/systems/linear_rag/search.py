@@ -263,7 +263,7 @@ class TriGraphSearch(Operator):
         return active
 
     def _bonus(self, question: Question, tri: TriGraph, active: Activated) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the passages that hold active entities, the logarithm in b of each, and its strongest entity."""
+        """Return the passages with active entities, the logarithm in b of each, and its strongest entity."""
         entry = np.flatnonzero((active.levels[tri.held] > 0) & question.started(tri.holds))
         owner, entity = tri.holds[entry], tri.held[entry]
         parts = active.scores[entity] * np.log1p(tri.counts[entry]) / active.levels[entity]
@@ -287,7 +287,7 @@ def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> S
 
 
 def _wanted(queries: Queries, tri: TriGraph) -> Tensor:
-    """Return which nodes of the walk are asked for: passages that may be returned."""
+    """Return the requested nodes of the walk: passages that may be returned."""
     returned = tri.passages if queries.allowed is None else tri.passages & queries.allowed
     return torch.nn.functional.pad(returned, (0, len(tri.names)))
 

@@ -91,7 +91,7 @@ def _made(graph: CorpusGraph, extractor: EntityExtractor, passage_type: str) -> 
                 told.append(sentence)
                 home.append(row)
                 mentioned.append(inside)
-        # A name that no sentence holds whole is in the passage all the same.
+        # A name that no sentence contains as a whole is still in the passage.
         contained += [(row, entity, counts.get(entity, 1)) for entity in dict.fromkeys(own)]
     passages = torch.zeros(len(graph), dtype=torch.bool)
     passages[rows] = True

@@ -62,7 +62,7 @@ def read_plan(plan: Any) -> PlanningGraph:
     except (RecursionError, ValueError, RuntimeError) as error:
         if isinstance(error, InvalidPlanError):
             raise
-        # Nested lists, or a number of thousands of digits, in the place of a name.
+        # Nested lists, or a number of thousands of digits, instead of a name.
         raise InvalidPlanError(f"The plan holds something that cannot be the name of a type or relation: {error}.") from error
 
 

@@ -126,7 +126,7 @@ def _loaded(
 def fit_mor(
     dataset: Dataset, index: GraphIndex, folder: str | Path, *, node_only: bool = False, seed: int = 0, show_progress: bool = False
 ) -> dict[str, Any]:
-    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return how it went, for JSON.
+    """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return its history, for JSON.
 
     Arguments are as for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`, but only queries with plans are used.
     `node_only` trains a reranker that reads only the last node of each trajectory (the paper's ablation). The reranker learns

@@ -134,7 +134,7 @@ class _Beam:
     def __init__(self, search: ChainSearch, found: Candidates, walkable: np.ndarray, links: Near) -> None:
         self.limit, self.length, self.whole = search.limit, search.length, search.dedupe == "before_limit"
         self.level = found.scores.astype(np.float64)
-        # A seed that may not be walked to can only be the first node of a chain.
+        # A seed that may not be visited can only be the first node of a chain.
         self.is_seed, self.walkable, self.floor = np.all(found.trails[:, -2:-1] < 0, axis=1), walkable, -np.inf
         # Parallel rows are one edge.
         self.edges, self.parallel = np.unique(links.owner * len(found) + links.node, return_counts=True)
@@ -181,7 +181,7 @@ class _Beam:
             paths = ahead[bounds >= self.floor * (1 - _SLACK)]
 
     def _steps(self, paths: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield which path goes on, and to which new node, for :data:`EDGE_LIMIT` edges, or those of one path, at a time."""
+        """Yield which path continues, and to which new node, for :data:`EDGE_LIMIT` edges, or those of one path, at a time."""
         pieces = np.cumsum(np.diff(self.indptr)[paths[:, -1]]) // EDGE_LIMIT
         for start, stop in pairwise([0, *np.flatnonzero(np.diff(pieces)) + 1, len(paths)]):
             owner, entry = slices(self.indptr, paths[start:stop, -1])

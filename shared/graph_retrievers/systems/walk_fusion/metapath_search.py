@@ -148,7 +148,7 @@ class MetapathSearch(Operator):
         nothing.relations = nothing.trails[:, 1:]
         if not len(seeds):
             return nothing
-        # A question that is nothing but a name is compared as it is.
+        # A question that is only a name is compared unchanged.
         told = yield Likeness(self, _without(question.text, names) or question.text, tuple(question.types(seeds.nodes)))
         # A route p, u: the metapath and the node that it begins at, and s_u w_pu.
         routes, weights = list[_Route](), list[float]()

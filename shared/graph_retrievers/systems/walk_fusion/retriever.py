@@ -44,7 +44,7 @@ __all__ = ["WEIGHTS", "WalkFusion"]
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
 # Where names in the texts are all that joins them; the seeds are of the links form.
 _PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 1
-# Names are told by their capitals: texts in lower case, or in scripts without capitals, hold fewer than this share.
+# Names are recognised by their capitals: texts in lower case, or in scripts without capitals, are below this share.
 _HELD = 0.15
 _FORMS = ("links", "names", "pieces", "relations")
 _PIECES_SHARE = 0.7
@@ -213,7 +213,7 @@ class WalkFusion(Retriever):
         return operator
 
     def _answered(self, call: Call) -> list[Hits]:
-        # Entities that stand for names in texts: the lists follow the names, and search what may be returned.
+        # Entities that represent names in texts: the lists follow the names, and search what may be returned.
         if self._form != "relations" and "scope" not in call.filters:
             condition = call.filters.get("filter")
             mask = None if condition is None else filter_mask(self.index.graph, condition)
@@ -240,7 +240,7 @@ def _fitting(index: GraphIndex) -> tuple[str, str]:
         return "pieces", lacks + "most nodes are pieces of a document without a title of their own"
     if not names_identify(index):
         return "links", lacks + ("titles do not identify most nodes" if titles_told(graph) else "no node has a title")
-    # Rounded down: what is below 15 % is not told as that.
+    # Rounded down, so that a share below 15 % is not shown as 15 %.
     share = floor(1000 * names_mentioned(graph)) / 10
     told = f"{lacks}{share:g}% of the texts open with their title as a name, or name another node"
     return "names" if names_lead(index) else "links", told
