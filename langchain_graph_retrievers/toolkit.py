@@ -1,4 +1,4 @@
-"""The tools of an agent that walks a graph, as LangChain tools."""
+"""The tools of an agent that explores a graph, as LangChain tools."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["GraphToolkit"]
 
 
 class GraphToolkit(CheckedFields, BaseToolkit):
-    """Tools with which an agent searches an index, reads documents, follows their edges and asks why: ``search``, ``read``, ...
+    """Tools with which an agent searches an index, reads documents, follows edges and explains results: ``search``, ``read``, ...
 
-    The content of a tool message is text with ids, bounded in length; its artifact is the same as JSON-plain data. A wrong
-    argument, such as an id that does not exist or a name that a tool does not take, is an answer that the model can read.
+    The content of a tool message is text with ids, of limited length; its artifact is the same as data for JSON. A wrong
+    argument, such as an id that does not exist or an unknown name, results in an answer that the model can read.
 
     Parameters
     ----------
     retriever : EngineRetriever or graph_retrievers.retrievers.Retriever
-        What searches, on the index that the tools read.
+        Searches the index that the tools read.
     max_characters : int, default 8000
-        Characters of texts in an answer.
+        Maximum number of characters of all texts in an answer.
     max_items : int, default 50
-        Hits, documents or neighbours in an answer.
+        Maximum number of hits, documents or neighbours in an answer.
 
     Examples
     --------
@@ -63,10 +63,10 @@ class GraphToolkit(CheckedFields, BaseToolkit):
 
 
 class _Tool(StructuredTool):
-    """A tool that is given what the model wrote as it is: it checks its arguments itself."""
+    """A tool that gets the model's arguments unchanged and checks them itself."""
 
     def _to_args_and_kwargs(self, tool_input: Any, tool_call_id: str | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # As one value: LangChain would put its own arguments, such as config, in the place of a model's of the same name.
+        # As one value: LangChain would replace a model's arguments by its own ones with the same name, such as config.
         return (tool_input,), {}
 
 

@@ -33,7 +33,7 @@ def page_order(addresses: Iterable[str], metadata: Sequence[Mapping[str, Any]], 
 
     A page is ordered by the first of :data:`PLACE_FIELDS` that is a number in all of its chunks and differs between them; the
     chunks of a file with pages first by the number of the page (``page``, ``page_number`` or ``page_label``). Repeated places,
-    such as those of a splitter that counts from 0 in each section, are ignored. `addresses` has the page of each node, "" for
+    such as those of a splitter that counts again in each section, are ignored. `addresses` has the page of each node, "" for
     none.
 
     >>> held = [{"start_index": 80}, {"start_index": 0}, {}, {}]

@@ -71,8 +71,8 @@ class Retriever(BaseRetriever):
     per_source : int, optional
         Maximum number of hits from one document, such as 2 chunks of a page; no limit by default. The operators search for four
         times as many nodes, and nodes above the limit of their document are left out before the list is cut to k and filled up.
-        If fewer than k are left, both search deeper, if necessary to the end of the corpus; operators that use a model do not,
-        and the list is filled up. With few documents there are fewer than k hits, and a note says so.
+        If fewer than k are left, operators and backfill search deeper, if necessary to the end of the corpus; operators that use
+        a model do not, and the list is filled up. With few documents there are fewer than k hits, and a note says so.
     source_field : str, optional
         Metadata field with the document of a node; a node without it is its own document. By default the source of a LlamaIndex
         node (``ref_doc_id``), else the page of a chunk, from ``url``, ``source``, ``path`` or ``file_path`` (see

@@ -74,7 +74,7 @@ class SteinerTreeSearch(Operator):
     seed_edges : int, default 3
         Number of distinct edge similarities that have prizes; the published code uses 5 for WebQSP. With 0, edges have no prizes.
     cost : float, default 0.5
-        The c of the equation, above 0; it is lower if the prizes of edges are as small.
+        The c of the equation, above 0; lower if the limit above is lower.
     signal : str, default "edge_dense"
         Signal over the edges that gives their similarity.
     candidates : int, default 1000

@@ -128,7 +128,7 @@ class EagerTraversal(_Traversal):
     adjacent_k : int, default 10
         Neighbours found in each round: the best, by cosine with the query, of all nodes visited in the previous round.
     max_depth : int, optional
-        Number of edges between a start node and a node whose neighbours are read, minus one: 0 reads none. No limit by default.
+        Maximum number of edges between a start node and a node that is found; 0 reads no neighbours. No limit by default.
 
     Notes
     -----
