@@ -143,7 +143,7 @@ def engine_options() -> str:
     common = keywords(Retriever.__init__, names)
     k = {"k": common.pop("k")}
     lines = [
-        *("", *typed_dict("CommonOptions", "TypedDict", common, "Keywords of every retriever, for a class with a `k` of its own.")),
+        *("", *typed_dict("CommonOptions", "TypedDict", common, "Keywords of every retriever, for a class with its own `k`.")),
         *("", *typed_dict("RetrieverOptions", "CommonOptions", k, "Keywords of every retriever.")),
     ]
     return _module("Keywords of every retriever", names, ["CommonOptions", "RetrieverOptions"], lines)

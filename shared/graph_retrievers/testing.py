@@ -202,7 +202,7 @@ def check_relevance(relevance: Any, query: str = "Which loom?", texts: Sequence[
     relevance : RelevanceModel, or what :class:`~graph_retrievers.index.GraphIndex` takes as `relevance`
     query : str
     texts : sequence of str
-        Two or more.
+        At least two.
 
     Raises
     ------
@@ -243,10 +243,10 @@ def check_stores(
 ) -> None:
     """Check stores with the nodes, edges, vectors and words of an index: retrievers find the same on them as on the index.
 
-    Where `graph` and `vectors` answer for a scope, so do they in a scope of half of the nodes. Without `words`, BM25 is that of
-    the index, so that only `graph` and `vectors` are checked; with it, scores may differ, as analysers do, and only its contract is
-    checked: ids that exist and are in the scope, best first, no more than were asked for, scores that are the sums of those of
-    the terms.
+    If `graph` and `vectors` support scopes, they are also checked in a scope of half of the nodes. Without `words`, BM25 is that
+    of the index, so that only `graph` and `vectors` are checked. With `words`, scores may differ with the analyser, and only its
+    contract is checked: ids that exist and are in the scope, best first, no more than requested, and scores that are the sums of
+    those of the terms.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The engines that the command ``index`` writes to: a graph database and Qdrant."""
+"""The engines to which the command ``index`` writes: a graph database and Qdrant."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_engines(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def opened_engines(args: argparse.Namespace) -> Iterator[tuple[CypherDatabase, Any] | None]:
-    """Open the database and Qdrant that options name, None if they name none; what cannot be reached is told at once."""
+    """Open the database and Qdrant that options name, None if they name none; an engine that cannot be reached raises at once."""
     if (args.to is None) != (args.vectors is None):
         raise InvalidArgumentError("--to and --vectors belong together: the graph database, and Qdrant for vectors and words.")
     if args.to is None:
@@ -89,13 +89,13 @@ def _qdrant(where: str, collection: str, key: str | None) -> Any:
 
 
 def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure: bool) -> None:
-    """Raise InvalidArgumentError if an address holds a secret, or one would go to another machine as it is."""
+    """Raise InvalidArgumentError if an address contains a secret, or one would be sent to another machine unencrypted."""
     try:
         parts = urlsplit(url)
         host, scheme = parts.hostname or "", parts.scheme
     except ValueError as error:
         raise InvalidArgumentError(f"{flag} is no address: {error}.") from error
-    # Not shown, as it may hold a secret.
+    # Not shown, because it may contain a secret.
     if parts.username or parts.password or parts.query:
         raise InvalidArgumentError(f"{flag} holds a user, a password or a key; set {variable} in the environment.")
     if flag == "--vectors" and scheme not in ("http", "https"):
@@ -109,7 +109,7 @@ def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure:
 
 
 def _check_folder(where: str) -> None:
-    """Raise InvalidArgumentError if a folder for the local mode looks like an address, or holds files of others."""
+    """Raise InvalidArgumentError if a folder for the local mode looks like an address, or contains other files."""
     folder = Path(where)
     if re.fullmatch(r"[^/\\]+:\d+/?", where) and not folder.exists():
         raise InvalidArgumentError(f"--vectors {where!r} would be a folder; write an address as http://{where}, or https://.")
@@ -129,7 +129,7 @@ def _is_local(host: str) -> bool:
 
 
 def write_to_engines(args: argparse.Namespace, index: GraphIndex, engines: tuple[CypherDatabase, Any]) -> str:
-    """Write an index to engines; return a line that says what was changed."""
+    """Write an index to engines; return a line that describes the changes."""
     from graph_retrievers.stores.engines import write_index
 
     written = write_index(index, *engines, args.name, replace=args.replace, show_progress=True)

@@ -183,7 +183,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
 
 
 def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
-    """Print the table, and write the files that were asked for."""
+    """Print the table, and write the requested files."""
     from graph_retrievers.evaluation.run_files import write_qrels, write_run
     from graph_retrievers.evaluation.significance import compare
     from graph_retrievers.evaluation.tables import aligned, results_table, source_rows
@@ -278,7 +278,7 @@ def _listed(names: str) -> list[str]:
 
 
 def _names(args: argparse.Namespace) -> tuple[list[str], bool]:
-    """Return the names of the retrievers, after checking them, and whether all are asked for."""
+    """Return the names of the retrievers, after checking them, and whether all are requested."""
     from graph_retrievers.systems.registry import retriever_class, retriever_names
 
     names = _listed(args.retrievers)

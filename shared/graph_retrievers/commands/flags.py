@@ -1,4 +1,4 @@
-"""Messages of the package for the command line: flags in the place of Python's keywords."""
+"""Messages of the package for the command line: flags instead of Python's keywords."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ADVICE = re.compile(
 
 
 def in_flags(message: str, args: argparse.Namespace) -> str:
-    """Return a message with the flags of a command for the keywords that it advises, as far as the command has them.
+    """Return a message with the flags of a command instead of keywords, if the command has them.
 
     >>> args = argparse.Namespace(embedding=None, reranker=None, k=10)
     >>> in_flags("This index has no vectors; build it with embedding= or vectors=.", args)
@@ -66,7 +66,7 @@ def in_flags(message: str, args: argparse.Namespace) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text for a terminal: control characters but tabs and line feeds are written as escapes."""
+    """Return a text for a terminal: control characters except tabs and line feeds are written as escapes."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -76,7 +76,7 @@ def _option(name: str) -> str:
 
 @contextmanager
 def log_in_flags(args: argparse.Namespace) -> Iterator[None]:
-    """Write the messages that the package logs as :func:`in_flags` does, whoever shows them."""
+    """Convert the messages that the package logs by :func:`in_flags`, for every handler."""
     make = logging.getLogRecordFactory()
 
     def made(*values: object, **options: object) -> logging.LogRecord:

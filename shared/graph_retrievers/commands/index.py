@@ -1,4 +1,4 @@
-"""The command ``index``: build an index of documents, or bring one up to date."""
+"""The command ``index``: build an index of documents, or update one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_index(args: argparse.Namespace) -> None:
 
 
 def _built(args: argparse.Namespace) -> GraphIndex:
-    """Build the index of a folder or dataset, save it if OUT is given, and say what it holds."""
+    """Build the index of a folder or dataset, save it if OUT is given, and describe it."""
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -133,7 +133,7 @@ def _pages(nodes: Sequence[Node]) -> str:
 
 
 def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[Any]:
-    """Return the sources of edges of these names; `files` are the nodes of a folder, and `site` is where it is published."""
+    """Return the sources of edges with these names; `files` are the nodes of a folder, and `site` is where it is published."""
     from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, TitleMentions
 
     chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

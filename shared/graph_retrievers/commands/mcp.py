@@ -65,8 +65,8 @@ def run_mcp(args: argparse.Namespace) -> None:
 def mcp_server(tools: GraphTools) -> MCPServer:
     """Return a server of the official SDK with the tools of an agent; GraphRetrieverError if the SDK is not installed.
 
-    An answer is text, and the same as structured content. A wrong argument is an answer that says so and is marked as an error.
-    Calls run side by side; the search of one that the client cancels ends at its next step.
+    An answer is text, and the same as structured content. A wrong argument results in an answer that is marked as an error. Calls
+    run side by side; if the client cancels a call, its search ends at its next step.
     """
     try:
         from mcp.server import MCPServer

@@ -54,7 +54,7 @@ def add_options(add: Callable[..., Any], *names: str, **help: str) -> None:
 
 
 def absolute(name: str) -> str:
-    """Return the absolute path of a model folder, which any other working directory can use; a name as it is."""
+    """Return the absolute path of a model folder, valid in any working directory; a name unchanged."""
     return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 
@@ -104,11 +104,11 @@ def _query_embedding(args: argparse.Namespace, folder: str) -> Any:
 
 
 def embedded_index(args: argparse.Namespace, graph: CorpusGraph, *, edges: bool = False) -> GraphIndex:
-    """Return the index of a dataset's graph, with signals of its edges if they are wanted; vectors are kept for later runs."""
+    """Return the index of a dataset's graph, with signals of its edges if requested; vectors are kept for later runs."""
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import load_embedding
 
-    # Loaded first, so that what is wrong with it is told before the corpus is embedded.
+    # Loaded first, so that its errors are raised before the corpus is embedded.
     if (model := reranker(args)) is not None:
         model.load()
     no_embedding, no_cache, resume = (getattr(args, name, None) for name in ("no_embedding", "no_cache", "resume"))

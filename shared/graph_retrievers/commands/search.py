@@ -1,4 +1,4 @@
-"""The commands ``search`` and ``inspect``: ask a saved index, and say what it holds."""
+"""The commands ``search`` and ``inspect``: search a saved index, and describe it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run_search(args: argparse.Namespace) -> None:
 
 
 def hits_table(hits: Hits, explain: bool) -> str:
-    """Return hits as a table: one line each, below it the path to the hit, or why it is there, and the beginning of its text."""
+    """Return hits as a table: one line each, then the path to the hit, or why it was found, and the beginning of its text."""
     from graph_retrievers.graph.labels import one_line
 
     width = max(shutil.get_terminal_size((110, 24)).columns, 60)

@@ -1,4 +1,4 @@
-"""The command ``serve``: a page on which searches of an index are seen."""
+"""The command ``serve``: a page that shows searches of an index."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run_serve(args: argparse.Namespace) -> None:
 
 
 def listen(host: str, port: int, exposed: bool = False) -> socket.socket:
-    """Return a socket that listens; InvalidArgumentError if others would reach it and that was not asked for."""
+    """Return a socket that listens; InvalidArgumentError if others could reach it and that was not requested."""
     positive("port", port, 65535, least=0)
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

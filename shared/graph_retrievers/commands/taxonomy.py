@@ -1,4 +1,4 @@
-"""The command ``taxonomy``: the operators of each retriever, and what each operator asks."""
+"""The command ``taxonomy``: the operators of each retriever, and their requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["print_taxonomy"]
 
 
 def print_taxonomy() -> None:
-    """Print the composition of each retriever, and the kind of each operator beside what it was seen to ask."""
+    """Print the composition of each retriever, and the declared kind of each operator with that of its actual requests."""
     rows = [("retriever", "composition", "operators")]
     retrievers = list(_retrievers(_encyclopedia()))
     for name, made in retrievers:
@@ -90,6 +90,6 @@ def _print_table(rows: list[tuple[str, str, str]]) -> None:
         print(f"{row[0]:<{first}}  {row[1]:<{second}}  {row[2]}")
 
 
-# A checkpoint would bring it.
+# A checkpoint would provide it.
 _TRAINED: dict[str, dict[str, Any]] = {"mor": {"reranker": TrajectoryReranker(TrajectoryScorer(structure_width=2))}}
 _PLAN = [{"type": "thing", "restriction": "Ada Holm"}, {"type": "thing"}]

@@ -41,7 +41,7 @@ _NAMED = 8
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
-# What Sphinx writes beside the pages: their sources, and the files of the theme.
+# What Sphinx writes in addition to the pages: their sources, and the files of the theme.
 _GENERATED = frozenset(["_sources", "_static"])
 
 
@@ -205,7 +205,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
     parts = {name: _SEPARATOR.split(page.title) for name, page in pages.items()}
     first = Counter(held[0] for held in parts.values() if len(held) > 1)
     last = Counter(held[-1] for held in parts.values() if len(held) > 1)
-    # A folder may hold several sites, each in a folder of its own.
+    # A folder may contain several sites, each in its own folder.
     sizes = Counter(name.partition("/")[0] for name in parts)
     lasts = Counter((name.partition("/")[0], held[-1]) for name, held in parts.items() if len(held) > 1 and _is_html(name))
     titles = Counter(page.title for page in pages.values())
@@ -216,7 +216,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
         title, held = page.title, parts[name]
         heading = next((block.text for block in page.blocks if block.level), "")
         if titles[title] >= enough and heading:
-            # The name of the site alone, or a heading that most pages begin with, such as NAME in manual pages.
+            # Only the name of the site, or a heading with which most pages begin, such as NAME in manual pages.
             return heading if texts[heading] < enough else file_title(name)
         if held[0].casefold() == heading.casefold():
             # What follows is the name of the site.
@@ -256,7 +256,7 @@ def _is_navigation(block: Block, before_headings: bool) -> bool:
 
 
 def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, tuple[str, str]]]:
-    """Return the pages to keep, and for each other one the page that stands for it, "" for none, and a fragment of that."""
+    """Return the pages to keep, and for each other one the page that replaces it, "" for none, and a fragment of that."""
     known: dict[tuple[str, ...], str] = {}
     moved: dict[str, tuple[str, str]] = {}
     for name, page in pages.items():
@@ -272,7 +272,7 @@ def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dic
 
 
 def _ends(moved: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return for each page that is not kept where the chain of pages that stand for it ends, "" for nowhere."""
+    """Return for each page that is not kept where the chain of pages that replace it ends, "" for nowhere."""
     ends: dict[str, tuple[str, str]] = {}
     for name in moved:
         chain, page = [], name
@@ -289,7 +289,7 @@ def _ends(moved: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
 
 
 def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, taken: Counter[str]) -> list[Node]:
-    """Return the nodes of a page; `taken` counts how often an id was asked for."""
+    """Return the nodes of a page; `taken` counts how often an id was requested."""
     nodes: list[Node] = []
     for place, chunk in enumerate(chunks):
         identity = name
@@ -300,7 +300,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
             while identity != base and identity in taken:
                 taken[base] += 1
                 identity = f"{base}~{taken[base]}"
-        # The first node stands for the page, unless it begins elsewhere.
+        # The first node represents the page, unless it begins elsewhere.
         whole = not place and (name, "") not in links.places
         named = chunk.titles[:1] if whole else chunk.titles
         titles = (name for name in named if name.casefold() != page.title.casefold())
@@ -327,7 +327,7 @@ def _whole(page: Page) -> Chunk:
 
 
 class _Resolver(NamedTuple):
-    """What links lead to: pages, those kept in place of others, the places of sections left out, the anchors of each page."""
+    """The targets of links: pages, those kept instead of others, the places of omitted sections, the anchors of each page."""
 
     book: AddressBook
     ends: dict[str, tuple[str, str]]

@@ -89,7 +89,7 @@ class Links(EdgeSpec):
     def find(self, corpus: Corpus) -> Found:
         """Return the edges, in the order of the nodes and of their links."""
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
-        # A node without an address is a page of its own.
+        # A node without an address is its own page.
         addresses = [page_address(node.metadata, fields) or f"{_NOWHERE}{row}" for row, node in enumerate(corpus.nodes)]
         if all(address.startswith(_NOWHERE) for address in addresses):
             wanted = " or ".join(map(repr, fields))
@@ -187,7 +187,7 @@ class Links(EdgeSpec):
 
 
 class _Anchors:
-    """The chunk of a page that holds each anchor."""
+    """The chunk of a page that contains each anchor."""
 
     def __init__(self, chunks: Iterable[tuple[int, Sequence[str], Node]]) -> None:
         self._exact: dict[str, int] = {}
@@ -198,7 +198,7 @@ class _Anchors:
         for place, (row, anchors, node) in enumerate(chunks):
             for name in anchors:
                 before, loose = self._exact.get(name), _loosened(name)
-                # Chunks that overlap repeat an anchor; what it announces stands in the later one.
+                # Overlapping chunks repeat an anchor; the text after it is in the later one.
                 if before is None or (last.get(name) == place - 1 and "anchors" not in node.metadata):
                     self._exact[name] = row
                     if self._loose.get(loose, before) == before:

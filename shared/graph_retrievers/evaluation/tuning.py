@@ -27,15 +27,15 @@ from graph_retrievers.systems.walk_fusion.retriever import WEIGHTS
 __all__ = ["Trial", "candidates", "choices", "choose", "tune"]
 
 _FINALISTS, _FEWEST = 4, 40
-# What a rule chose from the texts alone is replaced on weaker evidence than what was chosen by measurement on many corpora.
+# A choice that a rule made only from the texts is replaced on weaker evidence than one measured on many corpora.
 _LIKELY, _SURE = 0.2, 0.05
 # Of fewer questions, one or two by chance would decide.
 _FEWEST_DECIDING = 10
-# Of fewer, the randomisation test of the reranker cannot be significant, whatever the difference.
+# With fewer, the randomisation test of the reranker cannot be significant for any difference.
 _DECIDING = 6
 _BASELINES = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid")
 _SCORED = ("fastinsight", "fastinsight-hybrid", "gar", "path-reranking", "re2")
-# Settings that are tried besides the defaults, of the retrievers and of those that ask the relevance model.
+# Settings to try in addition to the defaults, of the retrievers and of those that use the relevance model.
 _KNOBS: dict[str, tuple[dict[str, Any], ...]] = {
     "ppr": ({"damping": 0.7}, {"seeds": 10}),
     "spreading": ({"hub_exponent": 0.5}, {"steps": 2}),
@@ -102,7 +102,7 @@ def candidates(index: GraphIndex, chosen: Trial | None = None, *, scored: bool =
     tried += [walk.having(constant=30)] if weights else []
     tried += [Trial(name) for name in (*_BASELINES, *(_SCORED if scored else ()))]
     if index.has_dense and not is_knowledge_graph(index.graph) and 2 * names_held(index.graph) > 1:
-        # Alone it finds more than fused where most questions hold names.
+        # Alone it finds more than fused if most questions contain names.
         tried += [Trial("linear-rag"), Trial("linear-rag", {"fuse": False})]
     for name, knobs in {**_KNOBS, **(_SCORED_KNOBS if scored else {})}.items():
         tried += [Trial(name, settings) for settings in knobs]
@@ -178,7 +178,7 @@ def _decided(
     """Return the best of the others if chance hardly explains its gain over the best so far, else that; and the figures."""
     base = found[best.label]
     p_values = improvement_test([found[trial.label] for trial in others], base, seed=seed)
-    # Some were measured on the first questions alone: they count in the correction.
+    # Some were measured only on the first questions: they count in the correction.
     whole = [(trial, p) for trial, p in zip(others, p_values, strict=True) if trial.questions == len(base)]
     other, p_value = max(whole, key=lambda pair: pair[0].score)
     kept = p_value < level and len(base) >= _FEWEST_DECIDING
@@ -268,7 +268,7 @@ def tune(
         return [trial for trial in candidates(index, chosen, scored=scored) if _fits(trial, index, queries[0].text)]
 
     default = Trial(default_retriever(index))
-    # What is wrong with the default is wrong with the index or its model, and is told.
+    # An error of the default is an error of the index or its model, and is raised.
     build_retriever(default.retriever, index).retrieve(queries[0].text)
     alternatives = {
         name: [each for each in settings if _fits(default.having(**each), index, queries[0].text)]
@@ -315,7 +315,7 @@ def _shuffled(queries: Sequence[Query], seed: int) -> list[Query]:
     strange = sorted({query.split for query in queries} - {"", "train", "dev", "test"})
     if strange:
         raise InvalidArgumentError(f"The split {shown(strange[0])} is not known; tuning reads train and dev, and leaves out test.")
-    # Without a split, a question is one to learn from; without a relevant node, it tells nothing.
+    # Without a split, a question is for training; without a relevant node, it is useless.
     kept = [replace(query, split=query.split or "train") for query in queries if query.split != "test" and query.gold]
     if len(kept) < 2:
         raise InvalidArgumentError(

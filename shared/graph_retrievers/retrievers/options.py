@@ -10,7 +10,7 @@ __all__ = [
 
 
 class CommonOptions(TypedDict, total=False):
-    """Keywords of every retriever, for a class with a `k` of its own."""
+    """Keywords of every retriever, for a class with its own `k`."""
 
     backfill: bool
     per_source: int | None

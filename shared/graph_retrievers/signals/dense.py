@@ -119,7 +119,7 @@ class DenseIndex(VectorSignal):
         return kept if kept.dtype == torch.float32 else kept.float()
 
     def _rounded(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return vectors as they are kept, and the scale of each row."""
+        """Return vectors as they are stored, and the scale of each row."""
         if self.precision == "bfloat16":
             return vectors.bfloat16(), None
         if self.precision == "float32":
@@ -153,7 +153,7 @@ class DenseIndex(VectorSignal):
         if self.metric == "dot":
             return vectors
         lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-        # Unit vectors stay exactly as they are, so that a saved index gives the same scores.
+        # Unit vectors do not change, so that a saved index returns the same scores.
         scale = lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
         return vectors if bool((scale == 1).all()) else vectors / scale
 
@@ -253,7 +253,7 @@ class DenseIndex(VectorSignal):
         return falling(zeroed(values, slack)).to(queries.device), table_rows.gather(1, columns).to(queries.device)
 
     def _search_hnsw(self, graph: HNSW, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Return the best of what the graph finds and of the rows it does not hold.
+        """Return the best of the graph's results and of the rows that are not in the graph.
 
         Queries for which it finds fewer than k rows, as near vectors that have no row any more, or for which more rows may tie with
         rank k than it returned, are searched exactly.
@@ -302,7 +302,7 @@ class DenseIndex(VectorSignal):
     def _with(
         self, kept: Tensor, scales: Tensor | None, hnsw: HNSW | None = None, device: torch.device | None = None
     ) -> DenseIndex:
-        """Return a signal of the same settings with vectors as they are kept, by default where they are."""
+        """Return a signal with the same settings and vectors as they are stored, by default on the same device."""
         made = object.__new__(DenseIndex)
         made.metric, made.backend, made.covers, made.precision = self.metric, self.backend, self.covers, self.precision
         made._kept, made._scales = kept.to(device), None if scales is None else scales.to(device)

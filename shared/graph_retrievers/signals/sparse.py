@@ -38,7 +38,7 @@ class Entries(NamedTuple):
 
 
 def first_of_each(kept: np.ndarray) -> np.ndarray:
-    """Return `kept` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's present row."""
+    """Return `kept` (see :meth:`Signal.updated`) with -1 for every row that repeats an earlier one's current row."""
     _, first = np.unique(kept, return_index=True)
     once = np.full(len(kept), -1, np.int64)
     once[first] = kept[first]
@@ -48,7 +48,7 @@ def first_of_each(kept: np.ndarray) -> np.ndarray:
 def followed(held: Entries, kept: np.ndarray, new: tuple[np.ndarray, ...], num_terms: int) -> Entries:
     """Return the matrix of a changed corpus, of `num_terms` terms; the order of the rows of a term is not fixed.
 
-    `kept`, shape [N'], int64, is the present row of each row of the new corpus, -1 for those that are new; no present row twice.
+    `kept`, shape [N'], int64, is the current row of each row of the new corpus, -1 for new ones; no current row occurs twice.
     `new` are term, new row and value of the new entries, shape [n] each.
     """
     present = len(held.indptr) - 1
@@ -91,7 +91,7 @@ class TermSignal(Signal):
         self.indptr, self.rows, self.data = (part.to(self.device) for part in (indptr, rows, data))
 
     def _restore(self, tensors: dict[str, Tensor], num_rows: int, device: torch.device | None) -> None:
-        """Take over the matrix of a :meth:`state`; ValueError if it is not one."""
+        """Load the matrix of a :meth:`state`; ValueError if it is not one."""
         indptr, rows, data = (tensors[name] for name in ("indptr", "rows", "data"))
         whole = indptr.numel() > 0 and int(indptr[0]) == 0 and int(indptr[-1]) == rows.numel() and bool((indptr.diff() >= 0).all())
         kinds = (indptr.dtype, rows.dtype, data.dtype) == (torch.int64, torch.int32, torch.float32)
@@ -206,7 +206,7 @@ class TermSignal(Signal):
         return values.masked_fill(~match, float("-inf")), rows.masked_fill(~match, -1)
 
     def _search_matches(self, count: int, found: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return what :meth:`search` does, by reading the rows that have a term alone: rare terms are in few of many rows."""
+        """Return the result of :meth:`search` by reading only the rows that have a term: rare terms are in few of many rows."""
         entries, weights = found.cpu().numpy(), scores.cpu().numpy()
         # Of most queries each row has one term, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
@@ -300,7 +300,7 @@ class SparseIndex(TermSignal):
         self._fill(nothing, np.full(len(texts), -1), found, device)
 
     def _fill(self, held: Entries, kept: np.ndarray, found: list[dict[int, float]], device: torch.device | None) -> None:
-        """Take over the entries of kept rows, and the weights `found` of the others."""
+        """Use the entries of kept rows, and the weights `found` of the others."""
         terms, data, owner = _flat(found)
         rows = np.repeat(np.flatnonzero(kept < 0), owner.diff().numpy()).astype(np.int32)
         count = max(int(terms.max()) + 1 if terms.numel() else 0, len(held.indptr) - 1)

@@ -218,7 +218,7 @@ class SpreadingQuery:
 
     def _chains(self, search: ChainSearch) -> str:
         walkable, whole = self.traversal_filter, search.dedupe == "before_limit"
-        # Parallel relationships make chains of their own only where each counts towards the limit.
+        # Parallel relationships make separate chains only if each counts towards the limit.
         apart = "" if search.semantics == "rows" and not whole else "\n  WITH pair.i AS i, pair.j AS j, collect(pair)[0] AS pair"
         best = (
             "[k IN range(0, size(r) - 1) | reduce(m = -1e300, x IN adjacent[k] | "
@@ -229,7 +229,7 @@ class SpreadingQuery:
             f"WITH missing, state, r, adjacent, {''.join(f'b{h}, ' for h in range(j + 1))}{best.format(j=j)} AS b{j + 1}"
             for j in range(search.length - 1)
         )
-        # Where a filter says which nodes may be walked to, neighbours and chains carry whether the neighbour and the start may be.
+        # If a filter says which nodes may be visited, neighbours and chains record whether the neighbour and the start may be.
         near = far = start = one_way = ""
         if walkable is not None:
             near, far, start = f"open: {walkable.on('near')}, ", "open: there.open, ", f", open: {walkable.on('state[k].n')}"
@@ -243,7 +243,7 @@ class SpreadingQuery:
             closed = "" if walkable is None else " OR NOT (x.open OR c.open)"
             ended = f"[c IN {{}} WHERE all(x IN adjacent[c.p[-1]] WHERE x.j IN c.p{closed})]"
             chains = [ended.format(chain) for chain in chains[:-1]] + chains[-1:]
-            # Of a chain between two seeds, the direction that starts at the lower row stands for both, if the other exists.
+            # Of a chain between two seeds, the direction that starts at the lower row represents both, if the other exists.
             both = "" if walkable is None else " AND c.open"
             one_way = f"\n      WHERE NOT (size(last.trail) = 1 AND places[-1] < places[0]{both})"
         return f"""\

@@ -77,7 +77,7 @@ class _Condition:
         self.pages.know(rows)
         held = [self.pages.nodes[row] for row in rows]
         graph = CorpusGraph.from_nodes([Node(n.id, "", n.title, n.type, n.metadata) for n in held])
-        # Whether any node has a field is not known here, and not told.
+        # Whether any node has a field is unknown here, and not reported.
         graph.cache.get("filters told", lambda: None)
         return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]
 
@@ -419,7 +419,7 @@ def _letters(title: str) -> str:
 
 
 def _renumbered(found: Candidates, rows: np.ndarray) -> Candidates:
-    """Return candidates with the places of their nodes in `rows` in the place of their rows."""
+    """Return candidates with the places of their nodes in `rows` instead of their rows."""
 
     def places(table: np.ndarray) -> np.ndarray:
         return np.where(table >= 0, np.searchsorted(rows, table), -1)

@@ -25,7 +25,7 @@ __all__ = ["RemoteIndex"]
 
 # Scopes that are kept: so many, and so many times the nodes of the graph in all.
 _SCOPES, _COPIES = 1000, 2
-# What of a graph is told by its edges.
+# Properties of a graph that its edges determine.
 _OF_EDGES = ("schema triples",)
 
 

@@ -256,7 +256,7 @@ class Pages:
         return ids
 
     def _by_vectors(self, vectors: list[Tensor], k: int) -> list[list[tuple[str, float]]]:
-        """Return the results of searches by vectors, whose scores are not told."""
+        """Return the results of searches by vectors, without scores."""
         assert self.store is not None
         what = "The result of the vector store's search"
         results = listed(what, self.store.search(torch.stack(vectors).cpu().numpy(), k), "lists of ids")
@@ -416,7 +416,7 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str =
         except Exception as error:
             answer["error"] = error
 
-    # A thread that can be left behind: clients of stores have deadlines of their own, or none.
+    # A thread that can be left behind: clients of stores have their own deadlines, or none.
     thread = threading.Thread(target=run, name="graph-retrievers-store", daemon=True)
     thread.start()
     thread.join(seconds)
