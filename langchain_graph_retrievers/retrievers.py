@@ -152,10 +152,10 @@ class IndexRetriever(EngineRetriever):
     """
 
     system: ClassVar[str]
-    """A name of :func:`graph_retrievers.systems.registry.retriever_names`."""
+    """A name from :func:`graph_retrievers.systems.registry.retriever_names`."""
 
     keywords: ClassVar[tuple[str, ...]]
-    """Fields that the engine's class is constructed with."""
+    """Fields that are passed to the constructor of the engine's class."""
 
     unlisted: ClassVar[frozenset[str]] = frozenset({"engines"})
 

@@ -140,7 +140,7 @@ class GraphRetriever(BaseRetriever):
     """
 
     embeds_nodes: ClassVar[bool] = True
-    """Whether an index made on the way is to have vectors even if the nodes bring none."""
+    """Whether an index built from nodes gets vectors even if the nodes have none."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ __all__ = ["SpreadingActivationPGRetriever"]
 _logger = logging.getLogger(__name__)
 
 _LEAST = 0.1
-"""Share of activation that every entity takes."""
+"""Minimum share of activation that every entity receives."""
 
 
 def half_open_gate(queries: Queries, batch: Tensor, nodes: Tensor) -> Tensor:

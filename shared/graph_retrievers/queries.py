@@ -29,7 +29,7 @@ from graph_retrievers.signals.sparse import SparseIndex
 __all__ = ["DEFAULT_K", "LatentCache", "Queries"]
 
 DEFAULT_K = 10
-"""Nodes that a retriever returns unless its class says otherwise."""
+"""Number of nodes that a retriever returns, unless its class has another default."""
 
 # Beyond this many entries a [B, N] table of scores is not kept; single entries are computed instead.
 _TABLE_LIMIT = 1 << 27

@@ -13,7 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 __all__ = ["LONGEST_TRAIL", "Chains", "Facts", "Ranking"]
 
 LONGEST_TRAIL = 32
-"""Most nodes of a trail that are kept, the last ones, so that no shape grows without bound."""
+"""Maximum number of nodes of a trail to keep, the last ones, so that no shape grows without limit."""
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ __all__ = ["ENTITY_TYPES", "MENTIONS", "PASSAGE", "Failure", "KnowledgeGraph", "
 ENTITY_TYPES = ("PERSON", "ORGANIZATION", "LOCATION", "EVENT", "WORK")
 """The paper's entity types."""
 PASSAGE = "passage"
-"""Type of the nodes that hold the documents."""
+"""Type of the nodes with the documents."""
 MENTIONS = "mentions"
-"""Relation from a passage to an entity it names."""
+"""Relation from a passage to an entity that it names."""
 
 _LOGGER = logging.getLogger(__name__)
 

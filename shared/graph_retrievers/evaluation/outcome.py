@@ -19,9 +19,9 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 __all__ = ["ALL_FIVE", "MULTI_HOP", "Evaluation", "query_metrics"]
 
 MULTI_HOP = {"uncapped-recall@2": "Recall@2", "uncapped-recall@5": "Recall@5", "all-recall@5": "All@5"}
-"""What papers on multi-hop questions print: metrics, and their titles in tables."""
+"""Metrics that are common in papers on multi-hop questions, and their titles in tables."""
 ALL_FIVE = "Recall@2 and Recall@5 are not capped. All@5: the share of questions with all relevant nodes among the first five."
-"""What a table says of these."""
+"""Explanation of these for a table."""
 
 
 def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float]:

@@ -151,10 +151,10 @@ class Edge:
 
 
 COLUMNS = ("ids", "texts", "titles", "types", "metadata", "origins")
-"""The lists of a graph with one entry a node."""
+"""The lists of a graph with one entry per node."""
 
 EdgeLike = Edge | tuple[str, str] | tuple[str, str, str]
-"""An edge as callers may give it."""
+"""Accepted forms of an edge."""
 
 
 class Rows(NamedTuple):

@@ -49,7 +49,7 @@ def _others(tried: Collection[str]) -> list[str]:
 
 
 NO_EDGES_NOTE = _no_edges()
-"""Note on a search that walks where nothing can be walked along."""
+"""Note on a traversal of a graph without edges."""
 
 
 @dataclass(frozen=True)

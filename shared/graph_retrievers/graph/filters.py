@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["Filter", "filter_key", "filter_mask", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
-"""A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask that :func:`filter_mask` returned."""
+"""A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask from :func:`filter_mask`."""
 
 # Every condition is tested on every node.
 _MOST = 10_000

@@ -46,7 +46,7 @@ _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
 _OPENING_READ, _BEFORE = 200, 2
 _HEADING_END = re.compile(r"\n|: ")
 NAMED_BY_TEXTS = "named_by_texts"
-"""Metadata field that is true of nodes which stand for a name in the texts of others."""
+"""Metadata field that is true for nodes that represent a name in the texts of others."""
 
 
 def composed(text: str) -> str:

@@ -14,7 +14,7 @@ __all__ = ["PLACE_FIELDS", "PageOrder", "named_rows", "page_order"]
 # Numbers of the pages of a file such as a PDF, as the loaders of LangChain and LlamaIndex write them.
 _NUMBERS = ("page", "page_number", "page_label")
 PLACE_FIELDS = ("start_index", "start_char_idx", "chunk_index", "chunk", "position", "row")
-"""Metadata fields that say where on its page a chunk begins, or which of its chunks it is, in the order in which they are read.
+"""Metadata fields with the position of a chunk on its page, or its number among the chunks, in the order in which they are read.
 
 LangChain's splitters write the first with ``add_start_index=True``; the second is an attribute of the nodes of LlamaIndex;
 :func:`~graph_retrievers.construction.folder.read_folder` writes the third.

@@ -116,7 +116,7 @@ class Retriever(BaseRetriever):
     _untrained: tuple[str, ...] = ()
     reads_edge_signals: ClassVar[bool] = False
     PUBLISHED: ClassVar[Mapping[str, Any] | None] = None
-    """Keywords of the published configuration; None for a composition that nobody has published."""
+    """Keywords of the published configuration; None for a composition that has not been published."""
 
     def __init__(
         self,

@@ -20,10 +20,9 @@ __all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
 T = TypeVar("T")
 
 Search = Generator[Any, Any, T]
-"""An algorithm for one question, which returns T.
-
-It yields a :class:`~graph_retrievers.search.requests.Request` and is sent the answer, a tuple of requests and is sent a tuple of
-answers, :class:`Together` and is sent a list, or :class:`Named` and is sent what that algorithm returns.
+"""An algorithm for one question, which returns T. It yields a :class:`~graph_retrievers.search.requests.Request` and receives the
+answer, a tuple of requests and receives a tuple of answers, :class:`Together` and receives a list, or :class:`Named` and receives
+the result of that algorithm.
 """
 
 
@@ -55,10 +54,10 @@ class _Task(NamedTuple):
 
 
 _Ready = list[tuple[_Task, Any]]
-"""Algorithms that can go on, the next one last, each with the answer that it waits for."""
+"""Algorithms that can continue, the next one last, each with the answer for which it waits."""
 
 _Waiting = tuple[_Task, Sequence[Request], bool]
-"""An algorithm, what it asks, and whether that is one request alone."""
+"""An algorithm, its requests, and whether that is only one request."""
 
 
 class Asked(NamedTuple):

@@ -17,7 +17,7 @@ from graph_retrievers.search.requests import Contents
 __all__ = ["DEEPER", "by_search", "per_source", "sources_of"]
 
 DEEPER = 4
-"""How many times more nodes are asked for where those of one document are limited."""
+"""Factor by which more nodes are requested if those of one document are limited."""
 
 
 def per_source(question: Question, found: Candidates, most: int, field: str | None = None) -> Search[Candidates]:

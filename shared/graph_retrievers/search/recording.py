@@ -70,7 +70,7 @@ def recording() -> bool:
 
 
 def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None) -> None:
-    """Keep what a call has found among `size` nodes, if somebody wants to see it."""
+    """Keep the results of a call among `size` nodes, if the search is recorded."""
     found = _RECORD.get()
     if found is None:
         return

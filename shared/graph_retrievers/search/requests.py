@@ -40,7 +40,7 @@ __all__ = [
 
 
 AMONG = ("start", "name", "walk", "return")
-"""What :class:`Nearest` searches."""
+"""The nodes that :class:`Nearest` can search."""
 
 
 class Request:

@@ -31,7 +31,7 @@ __all__ = ["MOST_HITS", "is_own", "offered", "search_app"]
 T = TypeVar("T")
 
 MOST_HITS = 100
-"""Hits of one search."""
+"""Maximum number of hits of one search."""
 
 _MOST_CHARACTERS, _MOST_QUESTION, _MOST_NEIGHBORS = 20_000, 10_000, 500
 # Characters of all texts of an export.

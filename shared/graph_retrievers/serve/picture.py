@@ -22,7 +22,7 @@ from graph_retrievers.search.recording import Found, own, recorded
 __all__ = ["MOST_NODES", "named", "picture", "subgraph"]
 
 MOST_NODES = 5000
-"""Nodes that are drawn of one search."""
+"""Maximum number of nodes drawn for one search."""
 
 _MOST_EDGES = 2 * MOST_NODES
 # Up to so many nodes, the edges among them that the search did not walk are drawn too.

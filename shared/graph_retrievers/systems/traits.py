@@ -42,7 +42,7 @@ _SHARE, _FEW = 0.003, 10
 # In manuals and papers, at most 0.05 of the texts contain names, in encyclopedias 0.35 or more.
 _MENTIONED = 0.15
 LINKED = 0.1
-"""Where fewer nodes than this share have an edge to another document, edges join little: see :func:`documents_linked`."""
+"""If a smaller share of nodes has an edge to another document, few documents are linked: see :func:`documents_linked`."""
 
 
 def holds_passages(graph: CorpusGraph) -> bool:

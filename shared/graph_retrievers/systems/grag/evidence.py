@@ -23,7 +23,7 @@ from graph_retrievers.systems.grag.document_graph import (
 __all__ = ["LEAD", "DocumentSet", "mean_ranks"]
 
 LEAD = 4
-"""How many first concepts of a document stand for its subject."""
+"""Number of first concepts of a document that represent its subject."""
 
 
 def mean_ranks(scores: Tensor) -> Tensor:

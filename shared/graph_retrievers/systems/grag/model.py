@@ -17,10 +17,10 @@ from graph_retrievers.systems.grag.document_graph import NORMALIZATIONS
 __all__ = ["CHANNELS", "EVIDENCE", "DocumentGraphNetwork", "EvidenceNetwork", "network_of_config"]
 
 EVIDENCE = ("similarity", "rank", "coverage", "lead")
-"""What :class:`EvidenceNetwork` reads of each document."""
+"""The evidence on each document that :class:`EvidenceNetwork` reads."""
 
 CHANNELS = ("concepts", "relations", "leads-in", "leads-out", "paths-in", "paths-out", "links")
-"""What :class:`EvidenceNetwork` can read of each pair of documents."""
+"""The evidence on each pair of documents that :class:`EvidenceNetwork` can read."""
 
 LAYERS = ("gcn", "gat", "sage", "gin", "none")
 

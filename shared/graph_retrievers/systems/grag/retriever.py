@@ -49,7 +49,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 }
 
 CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
-"""What a checkpoint consists of."""
+"""The files of a checkpoint."""
 
 Network = EvidenceNetwork | DocumentGraphNetwork
 

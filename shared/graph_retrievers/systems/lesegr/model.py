@@ -16,7 +16,7 @@ from graph_retrievers.learning.graph_layers import GATConv, GCNConv, Transformer
 __all__ = ["ENCODERS", "LeSeGRModel"]
 
 ENCODERS = ("sum", "mean", "gcn", "gat", "transformer")
-"""Graph encoders: sum and mean have no weights of their own."""
+"""Graph encoders; sum and mean have no weights."""
 
 _MOST_LAYERS, _WIDEST, _STEEPEST = 32, 1 << 16, 100
 

@@ -14,7 +14,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 __all__ = ["MAX_PATHS", "MAX_STEPS", "GraphSchema", "PathStep", "PlanCheck", "PlanningGraph", "ReasoningPath", "check_plan"]
 
 MAX_PATHS, MAX_STEPS = 16, 8
-"""Paths of a plan, and steps of a path, at most; planners write one to four paths."""
+"""Maximum number of paths of a plan, and of steps of a path; planners write one to four paths."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ EXAMPLES: tuple[tuple[str, Any], ...] = (
         },
     ),
 )
-"""Questions with their plans for prompts; examples of one's own graph are better."""
+"""Questions with their plans for prompts; examples for your own graph are better."""
 
 _SCHEMA_LINES = 300
 """Lines of a schema that are written to a prompt."""

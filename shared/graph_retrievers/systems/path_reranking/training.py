@@ -29,7 +29,7 @@ from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 __all__ = ["WEIGHTS", "fit_path_rerank"]
 
 WEIGHTS = tuple(step / 20 for step in range(21))
-"""The weights of the model's scores that are tried."""
+"""The weights of the model's scores to try."""
 
 _QUERIES_AT_A_TIME = 32
 

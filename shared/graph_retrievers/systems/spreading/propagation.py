@@ -23,10 +23,10 @@ from graph_retrievers.search.requests import Degree, Near, Neighbors, Pairs, Sim
 __all__ = ["GatedPropagation"]
 
 Gate = Callable[[Queries, Tensor, Tensor], Tensor]
-"""From queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
+"""Maps queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
 
 GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
-"""Names of gates, and what a neighbour counts: once, or once for each relationship row."""
+"""Names of gates, and whether a neighbour counts once, or once for each relationship row."""
 
 # Where the neighbours read are more than a share of 1 / 20 of all nodes, sums are taken in a table of all nodes.
 _DENSE = 20

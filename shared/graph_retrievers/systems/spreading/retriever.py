@@ -19,7 +19,7 @@ from graph_retrievers.systems.traits import holds_passages, passage_types
 __all__ = ["DAMPED", "SpreadingActivation"]
 
 DAMPED: dict[str, Any] = {"hub_exponent": 1.0, "threshold": 0.001}
-"""How activation walks over passages, which mention much that they are not about: hubs divide what they give."""
+"""Settings for passages, which mention many things that they are not about: hubs divide their activation."""
 
 
 class SpreadingActivation(Retriever):
