@@ -40,6 +40,24 @@ def test_search_lists_ids_texts_and_where_the_rest_is():
     assert str(answer) == f"[engine] Engine\n    {text}\n    (cut; read(['engine'], start=100) gives the rest)"
     (hit,) = answer.data["hits"]
     assert (hit["id"], hit["text"], hit["cut"], hit["operator"]) == ("engine", text, True, "BM25Search")
+    assert not tools().search("loom", k=1).data["hits"][0]["cut"]
+
+
+def test_a_search_that_finds_nothing_says_so():
+    made, note = GraphTools(BM25(built(), backfill=False)), "the operators found no node"
+    assert str(made.search("zebra")) == f"Nothing was found.\nNote: {note}." and made.search("zebra").data["notes"] == [note]
+    first, *steps, last = str(made.explain("zebra")).split("\n")
+    assert (first, last) == ("Nothing was found.", f"Note: {note}.") and "BM25Search" in steps[1]
+
+
+@pytest.mark.parametrize("name", ["max_characters", "max_items"])
+def test_limits_of_answers_are_checked(name):
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be an integer of at least 1, got 0"):
+        tools(**{name: 0})
+
+
+def test_an_id_that_is_given_twice_is_read_once():
+    assert str(tools().read(["loom", "loom"])) == "[loom] Loom\n    A loom reads cards."
 
 
 def test_search_shows_the_path_of_what_the_graph_found():
@@ -117,8 +135,30 @@ def test_neighbors_by_relation_and_weight():
     assert steps == [("c", "out"), ("c", "in"), ("b", "out")]
     assert [edge["id"] for edge in made.neighbors("a", relation="x").data["edges"]] == ["c", "b"]
     assert str(made.neighbors("a")).split("\n")[0] == "[a] has 3 edges (in all: 2 x, 1 y)."
+    assert str(made.neighbors("a", relation="x")).split("\n")[0] == "[a] has 2 edges."
     with pytest.raises(InvalidArgumentError, match="no edge of the relation 'z'; it has: 'x', 'y'"):
         made.neighbors("a", relation="z")
+
+
+def test_the_number_of_edges_is_told_and_their_relations_where_there_are_several():
+    made = tools()
+    told = [
+        str(made.neighbors(node, direction=way)).split("\n")[0]
+        for node, way in (("card", "both"), ("card", "out"), ("loom", "out"))
+    ]
+    assert told == [
+        "[card] has 2 edges.",
+        "[card] has 0 edges.",
+        "[loom] Loom has 1 edge (in all: 1 reads, 1 without a relation, 1 looks like).",
+    ]
+
+
+def test_a_neighbour_without_a_text_and_a_node_without_edges():
+    index = GraphIndex.from_texts(["A loom.", "", "A mill."], ids=["a", "b", "c"], edges=[("a", "b", "reads")])
+    made = GraphTools(BM25(index))
+    assert str(made.neighbors("a")) == "[a] has 1 edge.\n-[reads]-> [b]"
+    with pytest.raises(InvalidArgumentError, match="'c' has no edge of the relation 'reads'; it has: no edges"):
+        made.neighbors("c", relation="reads")
 
 
 def test_a_hub_does_not_fill_the_answer():
@@ -165,11 +205,17 @@ def test_an_id_that_does_not_exist_is_compared_with_those_that_begin_like_it(mon
     with pytest.raises(UnknownNodeError, match=f"Did you mean '{ids[9042]}'"):
         made.read([ids[9042][:-1]])
     assert compared == [2000]
+    # However long the id is that does not exist.
+    monkeypatch.setattr(agents, "get_close_matches", lambda word, among, n: compared.append(len(word)) or [])
+    with pytest.raises(UnknownNodeError):
+        made.read(["x" * 10_000])
+    assert compared[1:] == [200]
 
 
 def test_explain_says_what_found_each_and_the_steps():
     answer = GraphTools(BM25(built())).explain("Which loom?", k=1)
     assert "found by BM25Search" in str(answer) and answer.data["hits"][0]["id"] == "loom" and answer.data["steps"] in str(answer)
+    assert len(tools(max_characters=20).explain("Which loom?", k=1).data["steps"]) == 20
 
 
 # Calls as a language model may write them, and what each door answers; none of pydantic's or Python's own words.
@@ -187,17 +233,21 @@ WRONG = [
     ("search", {"query": "loom", "k": 1.5}, "k must be an integer of at least 1, got 1.5."),
     ("search", {"query": "loom", "k": 0}, "k must be an integer of at least 1, got 0."),
     ("search", {"query": " "}, "Query 0 is ' '; a query is a non-empty string."),
+    ("search", {"query": 5.0}, "Query 0 is 5.0; a query is a non-empty string."),
     ("search", {"query": 5}, "Query 0 is 5; a query is a non-empty string."),
     ("read", {"ids": ["lom"]}, "'lom' is not the id of a document. Did you mean 'loom'?"),
     ("read", {"ids": "loom"}, "ids is 'loom'; expected a list of one id or more, each a string."),
     ("read", {"ids": "5"}, "ids is '5'; expected a list of one id or more, each a string."),
     ("read", {"ids": [["loom"]]}, "ids is [['loom']]; expected a list of one id or more, each a string."),
+    ("read", {"ids": 5}, "ids is 5; expected a list of one id or more, each a string."),
+    ("read", {"ids": "[" * 100_000}, f"ids is '{'[' * 76}...; expected a list of one id or more, each a string."),
     ("read", {"ids": []}, "ids is []; expected a list of one id or more, each a string."),
     ("read", {"ids": ["loom"], "start": True}, "start is True; expected a number of characters, 0 or more."),
     ("read", {"ids": ["loom"], "start": -1}, "start is -1; expected a number of characters, 0 or more."),
     ("neighbors", {"id": "zzzz"}, "'zzzz' is not the id of a document. Ids are those that search returns."),
     ("neighbors", {"id": ["loom"]}, "id is ['loom']; expected str."),
     ("neighbors", {"id": "loom", "relation": ["reads"]}, "relation is ['reads']; expected str or None."),
+    ("neighbors", {"id": "loom", "limit": 0}, "limit must be an integer of at least 1, got 0."),
     ("neighbors", {"id": "loom", "direction": "up"}, "Unknown direction 'up'; choose from 'both', 'out', 'in'."),
 ]
 # What is meant is plain.
@@ -272,6 +322,9 @@ def test_a_toolkit_of_langchain_refuses_what_it_does_not_take():
         GraphToolkit(retriever=BM25(built()), max_item=3)
     with pytest.raises(InvalidArgumentError, match="max_items must be an integer of at least 1, got 0"):
         GraphToolkit(retriever=BM25(built()), max_items=0).get_tools()
+    search, read, *_ = GraphToolkit(retriever=BM25(built()), max_items=2, max_characters=10).get_tools()
+    message = read.invoke({"type": "tool_call", "id": "1", "name": "read", "args": {"ids": IDS}})
+    assert [node["text"] for node in message.artifact["nodes"]] == ["A loo", "A car"]
 
 
 async def test_tools_of_langchain_in_an_event_loop():
@@ -304,6 +357,8 @@ def test_tools_of_llama_index():
         assert answer.is_error and answer.content == f"Encountered error: {wrong}"
     for name, arguments, text in WRITTEN_AS_TEXT:
         assert call_tool(made[name], arguments).content == text
+    spec = GraphToolSpec(BM25(built()), max_items=2, max_characters=10)
+    assert [node["text"] for node in spec.read(IDS).data["nodes"]] == ["A loo", "A car"]
 
 
 def mcp_parts():
@@ -321,7 +376,8 @@ async def test_the_client_of_the_protocol_lists_and_calls_the_tools():
     async with Client(mcp_server(GraphTools(Hybrid(built(embedding=lambda texts: [[1.0, 0.0]] * len(texts)))))) as client:
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["search", "read", "neighbors", "explain"]
-        assert all(tool.annotations.read_only_hint for tool in listed)
+        assert all(tool.annotations.read_only_hint and not tool.annotations.open_world_hint for tool in listed)
+        assert client.instructions.startswith("Documents that refer to each other.")
         assert listed[0].input_schema["required"] == ["query"]
         found = await client.call_tool("search", {"query": "Which loom?", "k": 2})
         assert not found.is_error and found.content[0].text.startswith("[loom] Loom")
@@ -340,10 +396,11 @@ async def test_the_client_of_the_protocol_lists_and_calls_the_tools():
 async def test_the_command_serves_a_saved_index(tmp_path):
     Client, StdioServerParameters, stdio_client, _ = mcp_parts()
     built().save(tmp_path / "index")
-    command = ["-m", "graph_retrievers.cli", "mcp", str(tmp_path / "index")]
+    command = ["-m", "graph_retrievers.cli", "mcp", str(tmp_path / "index"), "--max-characters", "6"]
     async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ)))) as client:
         found = await client.call_tool("neighbors", {"id": "card", "direction": "in"})
         assert [edge["id"] for edge in found.structured_content["edges"]] == ["loom", "engine"]
+        assert (await client.call_tool("read", {"ids": ["loom"]})).structured_content["nodes"][0]["text"] == "A loom"
 
 
 @pytest.fixture
