@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from graph_retrievers import GraphIndex, Node, build_retriever
-from graph_retrievers.operators import VectorSearch
+from graph_retrievers import GraphIndex, Node, Retriever, build_retriever
+from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.search.driver import Asked
 from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline, Trace, kind_of
 from graph_retrievers.search.requests import (
@@ -101,3 +101,12 @@ def test_kinds_with_the_graph_find_more_where_there_are_edges(kind):
     made = type("Mine", (Operator,), {"kind": kind, "search": lambda self, question, found: found})()
     assert made.walks == (kind not in (OperatorKind.VECTOR_SEARCH, OperatorKind.MODEL_SEARCH))
     assert Pipeline(VectorSearch(1), made).walks == made.walks
+
+
+@pytest.mark.parametrize(("operator", "needs"), [(STeX(), True), (DocumentGraphRerank(), False), (Rerank(), False)])
+def test_what_needs_edges_says_so_where_there_are_none(operator, needs):
+    # G-RAG makes a graph of its own.
+    bare = GraphIndex.from_texts(["Ada Holm starred in Kismet.", "Ada Holm came from Lund."], vectors=[[1.0, 0.0], [0.0, 1.0]])
+    for index, told in ((bare, needs), (bare.with_changes(add_edges=[("0", "1")]), False)):
+        reason = Retriever(index, Pipeline(VectorSearch(2), operator)).reason
+        assert reason == ("there are no edges" if told else "")
