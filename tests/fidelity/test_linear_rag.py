@@ -190,6 +190,7 @@ def test_texts_without_names_are_searched_by_vector():
         {"iterations": -1},
         {"damping": 1.0},
         {"similarity_weight": float("nan")},
+        {"similarity_weight": 1.5e30},
         {"passage_weight": "much"},
         {"extractor": 3},
     ],

@@ -172,3 +172,10 @@ def test_keywords_find_the_entities():
     answer = json.dumps({"high_level_keywords": [], "low_level_keywords": ["other"]})
     model = PathRAG(index, backfill=False, top_k=1, language_model=lambda prompt: answer)
     assert [hit.id for hit in model.retrieve("What did they weave?")] == ["cloth"]
+
+
+def test_entities_that_may_not_be_returned_may_start():
+    nodes = [Node("s", "", "s"), Node("t", "", "t"), Node("p", "about both", type="passage")]
+    index = GraphIndex.from_nodes(nodes, [("s", "t"), ("p", "s")], vectors=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    hits = PathRAG(index, backfill=False).retrieve("?", vector=[1.0, 0.0], filter={"$type": "passage"}, seed_filter={})
+    assert [hit.path.nodes[-2:] for hit in hits] == [("s", "p")]

@@ -148,6 +148,17 @@ def test_hybrid_search_fuses_a_hundred_nodes_of_each_search_with_equal_weights()
     assert {hit.id: hit.score for hit in hits} == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("first", "parts", "expected"),
+    [([0], (0.2, 0.1), [0, -1]), ([0], (0.1, 0.2), [5, 6]), ([-1], (0.2, 0.1), [5, 6]), ([-1], (0.1, 0.2), [5, 6])],
+)
+def test_a_fused_node_has_the_context_of_the_list_that_brings_most_if_that_has_one(first, parts, expected):
+    lists = [seeds("First", 4), seeds("Second", 4)]
+    for found, context in zip(lists, (first, [5, 6]), strict=True):
+        found.beside["context"] = np.array([context])
+    assert fused(lists, [np.array([part]) for part in parts]).beside["context"].tolist() == [expected]
+
+
 class Said(Operator):
     """Finds nodes and facts that a test says, from the best on."""
 

@@ -81,6 +81,8 @@ def facts(rows, scores):
         (chains([[0, 7]], [1.0]), "a chain with row 7 and score 1.0; expected rows from -1 to 2"),
         (chains([[0, 1]], [float("nan")]), "a chain with row 0 and score nan"),
         ({"trails": np.array([[2, 1]])}, "a trail that does not end in its node"),
+        ({"trails": np.array([[-2, 2]])}, "a trail with a row outside the graph; expected rows from 0 to 2"),
+        ({"trails": np.array([[3, 2]])}, "a trail with a row outside the graph"),
         ({"trails": np.array([[2, -1]])}, "a trail that does not end in its node; pads stand before a trail"),
         ({"beside": {"trail_scores": np.zeros(2)}}, r"trail_scores of the shape \(2,\); expected \(1,\)"),
         ({"beside": {"ranks": np.ones((1, 2), np.int64)}, "lists": ("A",)}, r"ranks of the shape \(1, 2\); expected \(1, 1\)"),

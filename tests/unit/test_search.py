@@ -35,6 +35,7 @@ from graph_retrievers.search.requests import (
     Similarity,
     Steps,
     Texts,
+    Titled,
     Vectors,
     Weights,
 )
@@ -784,6 +785,12 @@ def test_a_long_parameter_is_shown_by_its_class():
     # A hundred and twenty characters with their quotes are shown.
     assert repr(Told("w" * 118)) == f"Told(word='{'w' * 118}')" and repr(Told("w" * 119)) == "Told(word=<str>)"
     assert repr(Told(len)) == "Told(word=len)"
+
+
+def test_names_are_found_in_either_case_unless_told_otherwise():
+    memory = Memory(Queries.of(GraphIndex.from_texts(["a loom", "a card"], titles=["Loom", "Card"]), ["a Loom and a card"]))
+    assert memory.titled([(0, Titled(("card", "Loom")))]) == [[[1], [0]]]
+    assert memory.titled([(0, Titled(("card", "Loom"), False))]) == [[[], [0]]]
 
 
 def test_steps_are_whole_where_their_edges_are_just_as_many_as_may_be_read():

@@ -6,7 +6,7 @@ import torch
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import Pipeline
+from graph_retrievers.operators import PassageGathering, Pipeline
 from graph_retrievers.queries import Queries
 from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
@@ -84,3 +84,11 @@ def test_a_filter_leaves_the_proportions_of_the_restart_by_similarity_as_they_ar
         hits = ranked.retrieve("q", vector=[1.0, 0.0], seed_filter=given)
         total = sum(expected.values())
         assert {hit.id: hit.score for hit in hits} == pytest.approx({id: share / total for id, share in expected.items()})
+
+
+def test_passages_that_the_gate_shuts_gather_nothing():
+    graph = CorpusGraph(["e", "p", "q", "r"], [""] * 4, types=["x", *["passage"] * 3], edges=[("p", "e"), ("q", "e"), ("r", "e")])
+    index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
+    entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
+    found = PassageGathering()(Queries.of(index, ["?"], vectors=[[1.0, 0.0]]), entities)
+    assert found.nodes.tolist() == [[1]] and found.scores[0].tolist() == pytest.approx([0.3])

@@ -58,8 +58,8 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     -------
     Candidates
         Ties go to the lower node row. A node keeps the operator, the path and the values beside it from the list that contributes
-        most to its score (the first of equals), and the context from the first list that has one. Ranks in lists that were fused
-        earlier are not kept.
+        most to its score (the first of equals); where that has no context, it is from the first list that has one. Ranks in lists
+        that were fused earlier are not kept.
     """
     lists = [part.unranked() if "ranks" in part.beside else part for part in lists]
     part = np.concatenate(parts)
