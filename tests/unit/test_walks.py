@@ -88,7 +88,7 @@ def test_a_filter_leaves_the_proportions_of_the_restart_by_similarity_as_they_ar
 
 def test_passages_that_the_gate_shuts_gather_nothing():
     graph = CorpusGraph(["e", "p", "q", "r"], [""] * 4, types=["x", *["passage"] * 3], edges=[("p", "e"), ("q", "e"), ("r", "e")])
-    index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
+    index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.6, 0.8]])
     entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
     found = PassageGathering()(Queries.of(index, ["?"], vectors=[[1.0, 0.0]]), entities)
-    assert found.nodes.tolist() == [[1]] and found.scores[0].tolist() == pytest.approx([0.3])
+    assert found.nodes.tolist() == [[3]] and found.scores[0].tolist() == pytest.approx([0.3])
