@@ -524,6 +524,17 @@ def test_none_of_some_candidates_are_none_and_all_without_a_number():
     assert some().top(1).nodes.tolist() == [4]
 
 
+def test_relations_of_steps_are_kept_beside_candidates_that_tell_none():
+    told = Candidates.seeds(np.array([4]), np.array([0.9]), "First")
+    told = replace(told, trails=np.array([[2, 4]]), relations=np.array([[1]]))
+    bare = Candidates.seeds(np.array([7]), np.array([0.8]), "Second")
+    for found, expected in ((told.joined(bare), [[1], [-1]]), (bare.joined(told), [[-1], [1]])):
+        assert found.relations.tolist() == expected
+        assert ranking_of([found], torch.device("cpu")).relations[0].tolist() == expected
+    rankings = ranking_of([told, bare], torch.device("cpu"))
+    assert rankings.relations.tolist() == [[[1]], [[-1]]] and bare.joined(bare).relations is None
+
+
 def test_own_chains_and_facts_stand_in_the_place_of_those_before():
     def told(name, row):
         chains = Chains(np.array([[row]]), np.ones(1), name)
