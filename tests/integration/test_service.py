@@ -3,6 +3,8 @@
 import asyncio
 import importlib.util
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -60,6 +62,29 @@ def test_each_tenant_has_its_own_documents(client):
 
 def asked(client, who, question="Which secret?"):
     return client.get("/search", params={"q": question}, headers=who).json()["found"]
+
+
+def test_the_commands_of_the_page_on_services_work(client, monkeypatch):
+    """What the page gives to a shell: the tokens, the options of the server, and two requests."""
+    from uvicorn.main import main
+
+    start, ask, _ = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "service.md").read_text(encoding="utf-8"), re.M | re.S)
+    tokens = json.loads(re.search(r"echo '(.*)' > tokens.json", start)[1])
+    monkeypatch.setattr(client.app.state, "tenants", tokens)
+    command = shlex.split(start.splitlines()[-1].partition(" uvicorn ")[2])
+    assert main.make_context("uvicorn", command).params["workers"] == 4
+    answers = []
+    for line in ask.replace("\\\n", "").splitlines():
+        curl, *rest = shlex.split(line)
+        options = [tuple(pair) for pair in zip(rest, rest[1:], strict=False) if pair[0] in ("-H", "-d")]
+        headers = dict(value.split(": ") for name, value in options if name == "-H")
+        (url,) = [each for each in rest if each.startswith("localhost:8000/")]
+        body = next((value for name, value in options if name == "-d"), None)
+        answers.append(client.request("POST" if body else "GET", url.removeprefix("localhost:8000"), headers=headers, content=body))
+        assert curl == "curl" and answers[-1].status_code == 200
+    assert answers[0].json() == {"written": 1, "deleted": 0}
+    assert [found["id"] for found in answers[1].json()["found"]] == ["loom"]
+    assert client.post("/documents", headers=headers, json={"delete": ["loom"]}).json() == {"written": 0, "deleted": 1}
 
 
 def test_no_name_of_a_tenant_or_a_document_leads_to_those_of_another(client):

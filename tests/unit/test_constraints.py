@@ -1,6 +1,7 @@
 """Imports are declared, the names for the frameworks install this version, and constraints.txt has what the tests ran with."""
 
 import ast
+import re
 import sys
 import tomllib
 from importlib import metadata
@@ -90,6 +91,16 @@ def test_every_python_from_3_11_finds_a_soupsieve():
 def test_all_others_are_one_version():
     loose = [name for name, specifier in CONSTRAINTS.items() if [part.operator for part in specifier] != ["=="]]
     assert loose == ["pandas", "soupsieve"] and "torch" in CONSTRAINTS
+
+
+def test_what_pages_and_errors_say_to_install_are_extras():
+    folders = ("docs", "examples", "packages", "shared", "langchain_graph_retrievers", "llama_graph_retrievers")
+    files = [ROOT / "README.md", *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+    texts = [file.read_text(encoding="utf-8") for file in files if file.suffix in (".md", ".py", ".ipynb", ".toml")]
+    said = [
+        extra.strip() for text in texts for names in re.findall(r"graph-retrievers\[([^\]]*)\]", text) for extra in names.split(",")
+    ]
+    assert {"langchain", "llama-index", "offline", "serve", "trace", "mcp"} <= set(said) <= set(EXTRAS)
 
 
 @pytest.mark.parametrize("name", ["langchain-graph-retrievers", "llama-index-retrievers-graph"])
