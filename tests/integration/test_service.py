@@ -70,7 +70,8 @@ def test_the_commands_of_the_page_on_services_work(client, monkeypatch):
 
     start, ask, _ = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "service.md").read_text(encoding="utf-8"), re.M | re.S)
     tokens = json.loads(re.search(r"echo '(.*)' > tokens.json", start)[1])
-    monkeypatch.setattr(client.app.state, "tenants", tokens)
+    for token, owner in tokens.items():
+        monkeypatch.setitem(client.app.state.tenants, token, owner)
     command = shlex.split(start.splitlines()[-1].partition(" uvicorn ")[2])
     assert main.make_context("uvicorn", command).params["workers"] == 4
     answers = []
