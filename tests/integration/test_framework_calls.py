@@ -32,6 +32,13 @@ def test_a_batch_with_one_run_id_for_all():
     assert [[document.id for document in documents] for documents in found] == [["0"]]
 
 
+def test_runs_of_a_batch_have_the_ids_of_their_configurations():
+    events, given = RetrieverEvents(), [uuid.uuid4(), uuid.uuid4()]
+    configurations = [{"run_id": run, "callbacks": [events]} for run in given]
+    LangChainRetriever(retriever=looms()).batch(["loom", "card"], configurations)
+    assert [events.started[run]["query"] for run in given] == ["loom", "card"]
+
+
 def test_k_of_a_call_is_at_least_one():
     with pytest.raises(InvalidArgumentError, match="k must be an integer of at least 1, got 0"):
         LangChainRetriever(retriever=looms()).invoke("loom", k=0)

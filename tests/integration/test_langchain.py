@@ -387,6 +387,22 @@ async def test_one_bad_query_in_a_batch(counting):
         assert [str(result)[:7] for result in results] == ["Query 0", "Query 1"]
 
 
+async def test_a_question_that_the_engine_cannot_answer_fails_alone(index):
+    class Picky(Retriever):
+        def retrieve_batch(self, queries, k=None, **options):
+            if QUESTIONS[1] in queries:
+                raise RuntimeError("no such machine")
+            return super().retrieve_batch(queries, k, **options)
+
+    picky = GraphRetriever(retriever=Picky(index, VectorSearch()), k=2)
+    alone = [ids(picky.invoke(question)) for question in (QUESTIONS[0], QUESTIONS[2])]
+    for results in (picky.batch(QUESTIONS, return_exceptions=True), await picky.abatch(QUESTIONS, return_exceptions=True)):
+        assert [ids(results[0]), ids(results[2])] == alone and str(results[1]) == "no such machine"
+    for asynchronous in (False, True):
+        with pytest.raises(RuntimeError, match="no such machine"):
+            await picky.abatch(QUESTIONS) if asynchronous else picky.batch(QUESTIONS)
+
+
 def test_a_subclass_that_changes_one_query_changes_its_batches_too(index):
     class Shouting(VectorRetriever):
         def _get_relevant_documents(self, query, *, run_manager, **kwargs):

@@ -15,7 +15,7 @@ from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeRelat
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
 
-from graph_retrievers import GraphIndex, Vector
+from graph_retrievers import BM25, GraphIndex, Vector
 from graph_retrievers.construction import Relationships, chunk_documents
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
@@ -23,6 +23,7 @@ from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_grap
 from llama_graph_retrievers import BM25Retriever, GraphRetriever, SpreadingActivationRetriever, VectorRetriever, provenance
 from llama_graph_retrievers.stores import index_nodes
 from tests.helpers import HashEmbedding, WordOverlap
+from tests.integration.langchain_models import RemoteRetriever
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
@@ -420,6 +421,16 @@ def test_what_takes_the_place_of_deleted_documents_passes_the_filter_too():
     store = SimpleDocumentStore()
     store.add_documents(nodes)
     retriever = BM25Retriever.from_defaults(docstore=store, similarity_top_k=3, filters={"year": 0})
+    store.delete_document("n0")
+    assert [found.node.node_id for found in retriever.retrieve("loom")] == ["n2"]
+
+
+def test_a_filter_goes_to_an_engine_elsewhere_with_the_deleted_documents():
+    nodes = [TextNode(id_=f"n{n}", text="loom " * (5 - n), metadata={"year": n % 2}) for n in range(4)]
+    store = SimpleDocumentStore()
+    store.add_documents(nodes)
+    engine = RemoteRetriever(BM25(GraphIndex.from_documents(nodes, edges=[]), backfill=False))
+    retriever = GraphRetriever(engine, nodes=store, similarity_top_k=3, filters={"year": 0})
     store.delete_document("n0")
     assert [found.node.node_id for found in retriever.retrieve("loom")] == ["n2"]
 

@@ -20,7 +20,18 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from graph_retrievers import BM25, Edge, GraphIndex, Hits, Node, Operator, Retriever, SpreadingActivation, build_retriever
+from graph_retrievers import (
+    BM25,
+    Edge,
+    GraphIndex,
+    Hits,
+    Node,
+    Operator,
+    Retriever,
+    SpreadingActivation,
+    WalkFusion,
+    build_retriever,
+)
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.subgraph import Subgraph
@@ -31,8 +42,11 @@ from graph_retrievers.search.requests import Closest, Instead, Nearest, Scores
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
 from graph_retrievers.serve.app import is_own, offered, search_app
-from tests.helpers import linked_index
+from tests.helpers import HashEmbedding, linked_index
 from tests.hostile_texts import HOSTILE
+
+# The package has a function of the same name.
+drawing = sys.modules["graph_retrievers.serve.picture"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = {"origin": "http://127.0.0.1:8800"}
@@ -118,6 +132,9 @@ def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name,
     assert all(edge["source"] in rows and edge["target"] in rows for edge in drawn["edges"])
     found = [entry for each in drawn["rounds"] for call in each["calls"] for entry in call["found"]]
     assert found and {row for row, *_ in found} <= rows
+    # The best of a call first.
+    scores = [[score for _, score, _ in call["found"] if score is not None] for each in drawn["rounds"] for call in each["calls"]]
+    assert all(listed == sorted(listed, reverse=True) for listed in scores)
     pairs = {frozenset((edge["source"], edge["target"])) for edge in drawn["edges"]}
     assert all(frozenset((row, near)) in pairs for row, _, near in found if near is not None and row != near)
     json.dumps(drawn, allow_nan=False)
@@ -163,14 +180,35 @@ def test_calls_of_one_step_say_which_search_they_are():
     ]
 
 
-def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first():
+def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first(monkeypatch):
     edges = [("0", str(n), "r") for n in range(1, 50)]
     index = GraphIndex.from_texts([f"card {n}" for n in range(50)], titles=["Loom", *map(str, range(1, 50))], edges=edges)
     drawn = picture(spreading(index), "What is a Loom?", 3, most=10)
     assert len(drawn["nodes"]) == 10 and drawn["left_out"] == 40
     assert {hit["row"] for hit in drawn["hits"]} <= {node["row"] for node in drawn["nodes"]}
+    monkeypatch.setattr(drawing, "_LISTED", 7)
+    calls = [call for each in picture(spreading(index), "What is a Loom?", 3)["rounds"] for call in each["calls"]]
+    assert max((len(call["found"]), call["count"]) for call in calls) == (7, 50)
     with pytest.raises(InvalidArgumentError, match="Expected a Retriever"):
         picture(object(), "a loom")
+
+
+def test_edges_that_were_not_walked_are_drawn_among_few_nodes_only(monkeypatch):
+    index = small()
+    drawn = picture(BM25(index), "A film and a film maker", 2)
+    assert [(edge["relation"], edge["step"], edge["path"], edge["edge"]) for edge in drawn["edges"]] == [
+        ("directed by", None, False, True)
+    ]
+    monkeypatch.setattr(drawing, "_FEW_NODES", 1)
+    assert picture(BM25(index), "A film and a film maker", 2)["edges"] == []
+
+
+def test_a_name_that_two_texts_share_is_drawn_as_no_edge():
+    texts = ["The music of the film Kismet is by Ada Holm.", "Ada Holm went to school in Lund.", "A loom."]
+    drawn = picture(WalkFusion(GraphIndex.from_texts(texts, embedding=HashEmbedding(), edges=[]), bridges=1), "Kismet", 3)
+    paths = [hit["path"] for hit in drawn["hits"] if hit["path"]]
+    assert paths and all('-["Ada Holm"]-' in path for path in paths)
+    assert {(edge["relation"], edge["path"], edge["edge"]) for edge in drawn["edges"]} == {('"Ada Holm"', True, False)}
 
 
 def test_names_and_texts_of_any_length_are_cut_and_a_node_is_exported_once():
@@ -207,6 +245,9 @@ def test_only_retrievers_that_run_are_offered_and_others_say_what_they_need():
     assert "no vectors" in needs["walk-fusion"] and "language model" in needs["ircot"] and "plan" in needs["mor"]
     runs, needs = offered(linked_index())
     assert {"walk-fusion", "vector", "ppr"} <= set(runs) and "relevance model" in needs["gar"]
+    # The default is chosen first on the page, wherever it stands in the list.
+    with TestClient(search_app(runs), base_url="http://127.0.0.1") as client:
+        assert client.get("/api/index").json()["best"] == "walk-fusion" != next(iter(runs))
 
 
 def test_the_page_gets_hits_texts_neighbours_and_subgraphs(client):
@@ -256,7 +297,7 @@ def test_what_json_cannot_hold_is_exported_as_plain_values():
 
 def test_an_export_has_a_bound(client, monkeypatch):
     monkeypatch.setattr(server, "_MOST_TEXT", 40)
-    assert client.post("/api/export", json={"rows": [0]}).status_code == 200
+    assert client.post("/api/export", json={"rows": [0, 0]}).status_code == 200
     answer = client.post("/api/export", json={"rows": [0, 1]})
     assert answer.status_code == 400 and "56 characters of text; expected at most 40" in answer.json()["error"]
 
@@ -337,7 +378,7 @@ def test_only_json_is_taken_so_that_no_form_of_another_site_can_ask(client):
     ],
 )
 def test_a_name_that_was_made_to_lead_here_is_refused(host, own):
-    assert is_own(host, ["box.local"]) is own
+    assert is_own(host, ["Box.local"]) is own
     app = search_app({"bm25": BM25(small())}, hosts=["box.local"])
     with TestClient(app, base_url="http://127.0.0.1") as client:
         answer = client.get("/api/index", headers={"host": host})
@@ -476,10 +517,11 @@ def test_hostile_documents_stay_data():
     )
 
 
-def test_a_page_of_one_search_asks_nothing_of_the_network():
+def test_a_page_of_one_search_asks_nothing_of_the_network(monkeypatch):
     page = search_page(spreading(small()), "The music of MirrorMask", 2)
     head = page[: page.index("<style")]
     assert "default-src 'none'" in head and "unsafe" not in head and "connect-src" not in head
+    assert "base-uri 'none'; form-action 'none'" in head
     assert not re.search(
         r"""(src|href)=["'](?!data:,|#)""", page.replace(re.search("<script>.*?</script>", page, re.DOTALL)[0], "")
     )
@@ -487,6 +529,9 @@ def test_a_page_of_one_search_asks_nothing_of_the_network():
     assert data["texts"]["1"] == "An English artist and film maker."
     assert {node["id"] for node in json.loads(data["exports"]["json"])["nodes"]} == {"mckean", "ballamy", "mirrormask"}
     assert networkx.parse_graphml(data["exports"]["graphml"]).number_of_edges() == 2
+    monkeypatch.setattr("graph_retrievers.serve.page._TEXT", 10)
+    page = search_page(spreading(small()), "The music of MirrorMask", 2)
+    assert json.loads(re.search(r'id="data">(.*?)</script>', page)[1])["texts"]["1"] == "An English"
 
 
 def test_an_application_needs_retrievers_on_one_index():
