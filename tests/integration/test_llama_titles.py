@@ -150,7 +150,7 @@ def test_nodes_that_may_not_be_shown_are_not_called_by_their_texts():
         ("0B7C1F0E6D3C4C3E9F432F1D6B1B8A57", "", "A loom.", "A loom."),
         ("0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57_part_2", "", "\n\n- A loom.\nAnother.", "A loom."),
         ("0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "", " \n", "0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57"),
-        ("0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "", "x" * 60, "x" * 45 + " ..."),
+        ("0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "", "x" * 60, "x" * 44 + " ..."),
         ("0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "", "x" * 48, "x" * 48),
         ("loom-0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57", "", "A loom.", "loom-0b7c1f0e-6d3c-4c3e-9f43-2f1d6b1b8a57"),
     ],
