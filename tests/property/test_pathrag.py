@@ -125,6 +125,15 @@ def test_a_bound_keeps_middle_nodes_of_few_neighbours_and_says_so(monkeypatch, b
     assert {(0, 5 - hub, 1), (0, 4, 5, 1)} <= set(lists(found, 0)[0])
 
 
+def test_a_bound_keeps_the_edges_whose_ends_have_few_neighbours_together(monkeypatch):
+    # From 0 to 1 by way of 4 and 5, of two neighbours each, or of the hubs 6 and 7, of ten and of twelve.
+    edges = [(0, 4), (4, 5), (5, 1), (0, 6), (6, 7), (7, 1), *((6, n) for n in range(8, 16)), *((7, n) for n in range(16, 26))]
+    index = index_of(26, edges)
+    assert set(lists(run(index, [[0, 1]]), 0)[0]) == {(0, 4, 5, 1), (0, 6, 7, 1)}
+    monkeypatch.setattr(pathrag, "_MOST_PATHS", 2)
+    assert lists(run(index, [[0, 1]]), 0)[0] == [(0, 4, 5, 1)]
+
+
 def test_an_edge_of_which_one_end_is_read_is_walked_both_ways(monkeypatch):
     # From the seed 1 to the seed 0 by way of the hub 3 and of 2; of the two, 2 alone is read.
     index = index_of(20, [(0, 2), (2, 3), (3, 1), *((3, n) for n in range(4, 20))])

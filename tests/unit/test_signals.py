@@ -446,14 +446,14 @@ def test_the_lowest_score_of_facts_is_told_where_it_is_asked_for(monkeypatch):
 
     assert least(index) == 0 and least(index, True) == pytest.approx(float(scores.min())) and scores.min() < 0
     # Where no table of all scores is kept, each question has its own.
-    queries = Queries.of(index, ["letters", "a party"], vectors=torch.cat([vectors, -vectors]))
+    queries = Queries.of(index, ["letters", "a party", "letters"], vectors=torch.cat([vectors, -vectors, vectors]))
     for kept in (True, False):
         if not kept:
             monkeypatch.setattr(Queries, "table", lambda self, name: None)
-        lists = run(Memory(queries), [alone(NearestEdges(2, "edge_dense", started_edges, True)) for _ in range(2)])
-        assert [low for *_, low in lists] == pytest.approx([float(scores.min()), -float(scores.max())])
-    lists = run(Memory(queries), [alone(NearestEdges(k, "edge_dense", started_edges)) for k in (1, 3)])
-    assert [len(rows) for rows, *_ in lists] == [1, 3]
+        lists = run(Memory(queries), [alone(NearestEdges(2, "edge_dense", started_edges, True)) for _ in range(3)])
+        assert [low for *_, low in lists] == pytest.approx([float(scores.min()), -float(scores.max()), float(scores.min())])
+    lists = run(Memory(queries), [alone(NearestEdges(k, "edge_dense", started_edges)) for k in (1, 3, 2)])
+    assert [len(rows) for rows, *_ in lists] == [1, 3, 2]
     # Where nothing may be found it is 0 too.
     assert least(index, True, seed_filter={"$id": "nobody"}) == 0
     assert least(GraphIndex.from_nodes(PEOPLE, [], edge_signals=True, embedding=HashEmbedding()), True) == 0
