@@ -472,7 +472,7 @@ class GraphRetriever(BaseRetriever):
 
     def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
         """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
-        texts = [bundle.query_str for bundle in bundles]
+        texts = [bundle.query_str.strip() for bundle in bundles]
         made = {name: [ask(text) for text in texts] for name, ask in self._inputs.items() if name not in inputs}
         return texts, {"vectors": self._vectors(bundles), **made, **inputs}
 
