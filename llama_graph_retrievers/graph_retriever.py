@@ -102,8 +102,8 @@ class GraphRetriever(BaseRetriever):
         :meth:`graph_retrievers.index.GraphIndex.within`).
     nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
         The nodes from which the index was built. Hits are then copies of them; otherwise hits are made from the contents of the
-        index: text, metadata, excluded keys, templates and relationships. A document store is read at each query; a node made
-        from a LlamaIndex node that is no longer in the store is not returned, and others take its place.
+        index: text, metadata, excluded keys, templates and relationships. A document store is read at each query: nodes
+        that were deleted from it are not returned, and others take their places.
     inputs : mapping from str to callable, optional
         Other inputs of the engine retriever, such as ``entities`` or ``plan``: maps the name of an input to a function of the
         query. When LlamaIndex itself calls a retriever, there is no other way to pass them.

@@ -210,7 +210,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         return found
 
     def _reasons(self, hits: Hits) -> Iterator[str]:
-        """Yield the reasons why the paths of hits contain no triplet; if there are no hits, the notes give them."""
+        """Yield why the paths of hits contain no triplets: the reasons, or the notes if there are no hits."""
         if not self._triplets:
             yield _NO_TRIPLETS
         elif any(len(hit.path.nodes) > 1 for hit in hits):

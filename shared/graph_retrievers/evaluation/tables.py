@@ -36,7 +36,7 @@ def source_rows(evaluation: Evaluation, retrievers: Sequence[str] | None = None)
     """Return a table of multi-hop questions by their source, as rows of cells, with the titles first.
 
     There is a row for each source and each of `retrievers` (all by default): Recall@2, Recall@5, All@5 (``Evaluation.multi_hop``)
-    and Recall@k. There are no rows if the questions are not multi-hop or name no source.
+    and Recall@k. Only multi-hop questions with a source have rows.
     """
     shown = evaluation.multi_hop | {f"recall@{evaluation.k}": f"Recall@{evaluation.k}"}
     groups = evaluation.sources() if evaluation.multi_hop else {}
