@@ -186,24 +186,25 @@ def main() -> None:
         say(first=name, row="tied scorer", test=quality(lambda queries, f=first: tied(queries, f(queries)), index, test))
         untrained = DocumentGraphRerank(parser=cache)
         say(first=name, row="untrained", test=quality(lambda q, f=first, r=untrained: r(q, f(q)), index, test))
-        rows: list[tuple[str, Callable[[], Any], str, dict[str, Any], Any]] = []
+        rows: list[tuple[str, Callable[[int], Any], str, dict[str, Any], Any]] = []
         for loss in ("hinge", "cross-entropy") if "g-rag" in args.rows else ():
-            rows.append((f"g-rag, {loss}", EvidenceNetwork, loss, {}, (train, dev)))
+            rows.append((f"g-rag, {loss}", lambda seed: EvidenceNetwork(seed=seed), loss, {}, (train, dev)))
         for row, options in ABLATIONS.items() if "ablations" in args.rows else ():
-            rows.append((row, lambda options=options: EvidenceNetwork(**options), "hinge", {}, (train, dev)))
+            made = lambda seed, options=options: EvidenceNetwork(**options, seed=seed)  # noqa: E731
+            rows.append((row, made, "hinge", {}, (train, dev)))
         for row, options in TABLE.items() if "published" in args.rows else ():
             for loss in ("cross-entropy", "hinge") if row == "G-RAG" else ("cross-entropy",):
-                make = lambda options=options: DocumentGraphNetwork(vectors.shape[1], hidden=64, **options)  # noqa: E731
+                make = lambda seed, options=options: DocumentGraphNetwork(  # noqa: E731
+                    vectors.shape[1], hidden=64, **options, seed=seed
+                )
                 name_of_row = f"published {row}, {loss}, {len(train[: args.train])} questions"
                 rows.append((name_of_row, make, loss, PUBLISHED, (train[: args.train], dev)))
         for row, make, loss, options, data in rows:
             for seed in seeds:
-                torch.manual_seed(seed)
-                reranker, told = trained(index, data, make(), first, cache, seed, loss=loss, **options)
+                reranker, told = trained(index, data, make(seed), first, cache, seed, loss=loss, **options)
                 found = quality(lambda q, f=first, r=reranker: r(q, f(q)), index, test)
                 say(first=name, row=row, seed=seed, test=found, **told)
         if args.costs:
-            torch.manual_seed(0)
             texts = [example.text for example in dev[:10]]
             say(first=name, costs=costs(index, texts, DocumentGraphRerank(EvidenceNetwork(), parser=cache), first, args.costs))
 

@@ -178,6 +178,13 @@ def test_ordinary_questions_have_no_notes(name):
     fallback = dict.fromkeys(RERANKING, ("no relevance model: reranked by the similarity of the vectors",))
     for rewriting, operator in REWRITING.items():
         fallback[rewriting] = (f"{operator}: there is no language model; the question itself was searched",)
+    untrained = {
+        "g-rag": "the network is not trained (pass checkpoint=): "
+        "documents are scored by rank, similarity and concepts of the question, without edges",
+        "lesegr": "the model is not trained (pass checkpoint=): the score is the product of the sparse and the dense one",
+        "mor": "the reranker is not trained (pass checkpoint=): candidates are ordered by similarity",
+    }
+    fallback |= {each: (note,) for each, note in untrained.items()}
     told = [fallback.get(name, ())] * 4
     if name == "linear-rag":
         told[3] = ("the question has no name that is in the texts: vector search alone (pass entities= or another extractor=)",)

@@ -18,9 +18,10 @@ ROOMS = {
     "progress": set(),
     "arguments": {"errors"},
     "device": {"errors"},
+    "seeding": {"arguments"},
     "graph": {"errors", "arguments", "cache", "device"},
-    "signals": {"errors", "arguments", "cache", "device", "graph", "progress"},
-    "learning": {"errors", "arguments", "progress"},
+    "signals": {"errors", "arguments", "cache", "device", "seeding", "graph", "progress"},
+    "learning": {"errors", "arguments", "progress", "seeding"},
     "construction": {"errors", "arguments", "graph", "signals", "datasets", "progress"},
     "datasets": {"errors", "arguments", "graph"},
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
@@ -35,7 +36,7 @@ ROOMS = {
     },
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "results"),
-        *("search", "hits", "retrievers", "progress"),
+        *("search", "hits", "retrievers", "progress", "seeding"),
     },
     "operators": {"results", "search", "systems"},
     "stores": {

@@ -238,7 +238,7 @@ def test_a_training_has_the_documented_settings(monkeypatch):
 
 def test_ties_on_dev_go_to_the_first():
     scores = torch.zeros(100)
-    for place, expected in ((0, 1.0), (50, 1 / 51 / 2)):
+    for place, expected in ((0, (1.0, 1.0)), (50, (1 / 51, 0.0))):
         assert training._quality(scores, torch.arange(100) == place, 10) == pytest.approx(expected)
 
 

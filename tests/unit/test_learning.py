@@ -52,6 +52,21 @@ def test_the_best_state_is_kept_and_patience_ends_training():
     assert history.losses[0] > history.losses[-1] and not module.training
 
 
+def test_of_several_measures_the_mean_decides_and_each_is_kept(tmp_path):
+    measured = [{"hit@1": 0.8, "recall@10": 0.5}, {"hit@1": 0.6, "recall@10": 0.9}, {"hit@1": 0.3, "recall@10": 1.0}]
+    _, history, _ = line_fit(measured[:2], epochs=2, resume=tmp_path)
+    _, history, _ = line_fit(measured[2:], epochs=3, resume=tmp_path)
+    assert history.best_epoch == 2 and history.scores == pytest.approx([0.65, 0.75, 0.65])
+    assert history.measures == {"hit@1": [0.8, 0.6, 0.3], "recall@10": [0.5, 0.9, 1.0]}
+    assert history.summary() == {
+        "quality_on_dev": 0.75,
+        "hit@1_on_dev": 0.6,
+        "recall@10_on_dev": 0.9,
+        "epoch": 2,
+        "epochs": 3,
+    }
+
+
 def test_a_measure_may_be_whole_numbers_and_a_stopped_training_goes_on(tmp_path):
     line_fit([0, 2], epochs=2, resume=tmp_path)
     _, history, _ = line_fit([1], epochs=3, resume=tmp_path)

@@ -15,6 +15,7 @@ from graph_retrievers.arguments import is_number, positive, seed_number
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.state import History, load_state, save_state
 from graph_retrievers.progress import progress_bar
+from graph_retrievers.seeding import seeded
 
 __all__ = ["History", "fit"]
 
@@ -23,7 +24,7 @@ def fit(
     module: nn.Module,
     batches: Callable[[torch.Generator], Iterable[Any]],
     loss: Callable[[Any], Tensor],
-    evaluate: Callable[[], float],
+    evaluate: Callable[[], float | Mapping[str, float]],
     *,
     epochs: int = 100,
     patience: int = 10,
@@ -45,7 +46,8 @@ def fit(
     loss : callable
         Takes a batch, and returns a scalar.
     evaluate : callable
-        Returns the held-out score, larger is better; called after each epoch, without gradients.
+        Returns the held-out score, larger is better; called after each epoch, without gradients. Of several measures by name, the
+        mean is the score, and the history keeps each.
     epochs : int, default 100
         Maximum number of epochs.
     patience : int, default 10
@@ -53,7 +55,8 @@ def fit(
     learning_rate : float, default 1e-4
     weight_decay : float, default 0
     seed : int, default 0
-        Seed of the generator. Equal seeds and initial weights give equal results on one machine.
+        Seed of the generator, and of torch's own ones inside, from which dropout draws. Equal seeds and initial weights give equal
+        results on one machine; the state of torch's generators outside does not count and is not changed.
     resume : str or Path, optional
         Folder that keeps the state after each epoch. A stopped training continues from there, with the result of an uninterrupted
         one. The state remains until :func:`graph_retrievers.learning.state.clear_state` removes it.
@@ -82,37 +85,44 @@ def fit(
         if not is_number(rate) or not 0 <= rate < math.inf:
             raise InvalidArgumentError(f"{name} must be a number of at least 0, got {shown(rate)}.")
     generator = torch.Generator().manual_seed(seed_number(seed))
+    device = next((parameter.device for parameter in module.parameters()), None)
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
     settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience, **(about or {})}
-    history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
-    left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
-    with _deterministic(), progress_bar(left, desc=description, unit="epoch", disable=not show_progress) as bar:
-        for epoch in bar:
-            module.train()
-            losses = []
-            for batch in batches(generator):
-                optimizer.zero_grad(set_to_none=True)
-                value = loss(batch)
-                if not bool(torch.isfinite(value)):
-                    raise InvalidArgumentError(
-                        f"The loss is {float(value.detach())} in epoch {epoch}; use a smaller learning_rate than {learning_rate}."
-                    )
-                value.backward()
-                optimizer.step()
-                losses.append(float(value.detach()))
-            module.eval()
-            with torch.no_grad():
-                score = float(evaluate())
-            history.losses.append(sum(losses) / max(len(losses), 1))
-            history.scores.append(score)
-            if score > history.best_score:
-                history.best_score, history.best_epoch = score, epoch
-                best = {name: value.detach().clone() for name, value in module.state_dict().items()}
-            bar.set_postfix(loss=f"{history.losses[-1]:.4f}", score=f"{score:.4f}", best=f"{history.best_score:.4f}")
-            if resume is not None:
-                save_state(resume, module, optimizer, generator, best, history, settings)
-            if epoch - history.best_epoch >= patience:
-                break
+    with seeded(seed, device), _deterministic():
+        history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
+        left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
+        with progress_bar(left, desc=description, unit="epoch", disable=not show_progress) as bar:
+            for epoch in bar:
+                module.train()
+                losses = []
+                for batch in batches(generator):
+                    optimizer.zero_grad(set_to_none=True)
+                    value = loss(batch)
+                    if not bool(torch.isfinite(value)):
+                        told = f"The loss is {float(value.detach())} in epoch {epoch}"
+                        raise InvalidArgumentError(f"{told}; use a smaller learning_rate than {learning_rate}.")
+                    value.backward()
+                    optimizer.step()
+                    losses.append(float(value.detach()))
+                module.eval()
+                with torch.no_grad():
+                    found = evaluate()
+                measured = found if isinstance(found, Mapping) else {"score": found}
+                measures = {name: float(value) for name, value in measured.items()}
+                score = sum(measures.values()) / len(measures)
+                history.losses.append(sum(losses) / max(len(losses), 1))
+                history.scores.append(score)
+                for name, value in measures.items() if len(measures) > 1 else ():
+                    history.measures.setdefault(name, []).append(value)
+                if score > history.best_score:
+                    history.best_score, history.best_epoch = score, epoch
+                    best = {name: value.detach().clone() for name, value in module.state_dict().items()}
+                shown_now = {"loss": history.losses[-1], **measures, "best": history.best_score}
+                bar.set_postfix({name: f"{value:.4f}" for name, value in shown_now.items()})
+                if resume is not None:
+                    save_state(resume, module, optimizer, generator, best, history, settings)
+                if epoch - history.best_epoch >= patience:
+                    break
     if best:
         module.load_state_dict(best)
     module.eval()

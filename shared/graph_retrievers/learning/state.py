@@ -22,22 +22,37 @@ _PART = "training"
 
 @dataclass
 class History:
-    """The course of a training: mean loss of each epoch, held-out score after it, and the epoch (from 1) whose state was kept."""
+    """The course of a training: mean loss of each epoch, held-out score after it, and the epoch (from 1) whose state was kept.
+
+    If the score is the mean of several measures, `measures` has each of them by name, after each epoch.
+    """
 
     losses: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     best_epoch: int = 0
     best_score: float = float("-inf")
+    measures: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise TypeError for values that are impossible in a training."""
-        numbers = [*self.losses, *self.scores, self.best_score]
-        if len(self.losses) != len(self.scores) or not all(isinstance(number, float) for number in numbers):
+        columns = [self.losses, self.scores, *self.measures.values()]
+        numbers = [*(number for column in columns for number in column), self.best_score]
+        if len(set(map(len, columns))) > 1 or not all(isinstance(number, float) for number in numbers):
             raise TypeError("losses and scores are not numbers, one of each for an epoch")
         if not all(map(math.isfinite, numbers if self.best_epoch else numbers[:-1])):
             raise TypeError("losses or scores are NaN or infinite")
         if type(self.best_epoch) is not int or not bool(self.losses) <= self.best_epoch <= len(self.losses):
             raise TypeError(f"the best epoch is {self.best_epoch!r} of {len(self.losses)}")
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """The measures after the epoch whose state was kept, by name."""
+        return {name: values[self.best_epoch - 1] for name, values in self.measures.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was kept and when, for JSON: score and measures on held-out data, its epoch, and the number of epochs."""
+        measures = {f"{name}_on_dev": value for name, value in self.kept.items()}
+        return {"quality_on_dev": self.best_score, **measures, "epoch": self.best_epoch, "epochs": len(self.losses)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the history for JSON."""

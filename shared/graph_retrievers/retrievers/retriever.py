@@ -27,6 +27,7 @@ from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
+from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.candidates import Candidates, falling, ranking_of
 from graph_retrievers.search.driver import Search, Trace, run
@@ -113,7 +114,7 @@ class Retriever(BaseRetriever):
     Engine | Ada -[ran on]-> Engine
     """
 
-    _untrained: tuple[str, ...] = ()
+    _untrained: tuple[Untrained, ...] = ()
     reads_edge_signals: ClassVar[bool] = False
     PUBLISHED: ClassVar[Mapping[str, Any] | None] = None
     """Keywords of the published configuration; None for a composition that has not been published."""
@@ -259,7 +260,7 @@ class Retriever(BaseRetriever):
         (('a plan (pass plan=, planner= or checkpoint=)',), ())
         """
         model = ("a relevance model (pass relevance=)",) if self._falls_back else ()
-        return (*model, *self._untrained, *self.operator.lacks(given))
+        return (*model, *(untrained.need for untrained in self._untrained), *self.operator.lacks(given))
 
     def over(self, index: GraphIndex) -> Self:
         """Return this retriever on another index with the same signals, such as that of a scope."""
@@ -350,6 +351,7 @@ class Retriever(BaseRetriever):
         found = replace(found, scores=falling(found.scores))
         question.notes += [] if len(found) else [NOTHING_FOUND]
         question.notes += [_FALLS_BACK] if self._falls_back else []
+        question.notes += [untrained.note for untrained in self._untrained]
         if self._lacks_edges:
             # The rows of a scope are those of a larger index, which may have edges.
             question.notes.append(NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE)

@@ -192,14 +192,9 @@ class CrossEncoder(RelevanceModel):
                 model = copy.deepcopy(model).to(device=self.device, dtype=self._dtype)
             return model.eval(), tokenizer
         source, of = str(self._source), " of a sequence-classification model"
-        options: dict[str, Any] = {"of": of, "dtype": self._dtype or "auto", "output_loading_info": True}
-        tokenizer, (model, report) = load_pretrained(source, "AutoModelForSequenceClassification", "cross-encoder", **options)
-        # transformers only warns that it fills missing weights with random numbers.
-        if report["missing_keys"]:
-            raise ModelHeadError(
-                f"{source!r} has no weights for {', '.join(sorted(report['missing_keys'])[:6])} of {type(model).__name__}: "
-                "it is not a trained cross-encoder. Pass a sequence-classification model, or use BiEncoder for an embedding model."
-            )
+        advice = "Pass a sequence-classification model, or use BiEncoder for an embedding model."
+        options: dict[str, Any] = {"of": of, "advice": advice, "dtype": self._dtype or "auto"}
+        tokenizer, model = load_pretrained(source, "AutoModelForSequenceClassification", "cross-encoder", **options)
         return model.eval().to(self.device), tokenizer
 
 

@@ -1,4 +1,4 @@
-"""Load models of transformers: only from safetensors, without running their code, and without a progress bar."""
+"""Load models of transformers: only from safetensors, without running their code or a progress bar, and only whole ones."""
 
 from __future__ import annotations
 
@@ -6,29 +6,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
+from graph_retrievers.seeding import seeded_weights
 
 __all__ = ["load_pretrained", "no_loading_bar"]
 
 
-def load_pretrained(source: str, kind: str, called: str, of: str = "", **options: Any) -> tuple[Any, Any]:
+def load_pretrained(source: str, kind: str, called: str, of: str = "", advice: str = "", **options: Any) -> tuple[Any, Any]:
     """Return the tokenizer and the model from a name on a hub or a folder; InvalidArgumentError if they cannot be loaded.
 
     `kind` is the model's class in transformers, and `options` are those of its ``from_pretrained``. For the message, `called`
-    says what was to be loaded, and `of` its files.
+    says what was to be loaded, `of` its files, and `advice` what to pass instead of a model that lacks weights, which gets a
+    ModelHeadError.
     """
     import transformers
 
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        with no_loading_bar():
-            loads = getattr(transformers, kind).from_pretrained
-            return tokenizer, loads(source, trust_remote_code=False, use_safetensors=True, **options)
+        options |= {"trust_remote_code": False, "use_safetensors": True, "output_loading_info": True}
+        with no_loading_bar(), seeded_weights():
+            model, report = getattr(transformers, kind).from_pretrained(source, **options)
     except Exception as error:  # files of strangers make transformers raise nearly anything
         raise InvalidArgumentError(
             f"No {called} could be loaded from {source!r}: {error} Expected a name on a hub or a folder with config.json, "
             f"model.safetensors and tokenizer files{of}."
         ) from error
+    # transformers only warns that it fills missing weights with random numbers. Nothing here reads the pooler of an AutoModel.
+    missing = sorted(key for key in report["missing_keys"] if kind != "AutoModel" or not key.startswith("pooler."))
+    if missing:
+        raise ModelHeadError(
+            f"{source!r} has no weights for {', '.join(missing[:6])} of {type(model).__name__}: it is not a trained {called}. "
+            f"{advice or 'Pass one whose files have all weights.'}"
+        )
+    return tokenizer, model
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.first_stage import FirstStage
 from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.systems.registry import build_retriever
 
-__all__ = ["first_stage", "reranked"]
+__all__ = ["first_stage", "reranked", "untrained_first"]
 
 # The checkpoints whose retrievers are being built, each as the first search of the one before.
 _UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
@@ -37,6 +38,11 @@ def first_stage(index: GraphIndex, first: str | Operator, settings: Mapping[str,
         return FirstStage(build_retriever(first, index, **settings).operator, depth)
     finally:
         _UNDER_WAY.reset(token)
+
+
+def untrained_first(index: GraphIndex, first: str | Operator, settings: Mapping[str, Any]) -> tuple[Untrained, ...]:
+    """Return the parts of a first search that are not trained; an operator tells nothing of them."""
+    return () if isinstance(first, Operator) else build_retriever(first, index, **settings)._untrained
 
 
 def reranked(index: GraphIndex, *, first: str | Operator, settings: Mapping[str, Any], reranker: Any) -> Operator:

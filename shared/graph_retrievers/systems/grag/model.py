@@ -12,6 +12,7 @@ from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.learning.graph_layers import GATConv, GINConv, SAGEConv
+from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.systems.grag.document_graph import NORMALIZATIONS
 
 __all__ = ["CHANNELS", "EVIDENCE", "DocumentGraphNetwork", "EvidenceNetwork", "network_of_config"]
@@ -54,6 +55,8 @@ class DocumentGraphNetwork(nn.Module):
     paths : bool, default True
         Whether the vector of a document is that of its text and of :math:`a_i`, the concepts on the paths from the question; else
         only that of its text (the paper's "GCN").
+    seed : int, default 0
+        Of the weights before training, with which the scores mean nothing.
 
     Notes
     -----
@@ -87,6 +90,7 @@ class DocumentGraphNetwork(nn.Module):
         dropout: float = 0.1,
         normalization: str = "row-column",
         paths: bool = True,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.dimension, self.hidden = positive("dimension", dimension), positive("hidden", hidden)
@@ -101,8 +105,9 @@ class DocumentGraphNetwork(nn.Module):
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         widths = [dimension, *[hidden] * (layers - 1), dimension]
         pairs = list(zip(widths, widths[1:], strict=False))
-        self.convs = nn.ModuleList(self._conv(*pair, last=number == layers) for number, pair in enumerate(pairs, 1))
-        self.edge_convs = nn.ModuleList(_Mixing(2, 2, 1) for _ in pairs[1:]) if layer != "none" else nn.ModuleList()
+        with seeded_weights(seed):
+            self.convs = nn.ModuleList(self._conv(*pair, last=number == layers) for number, pair in enumerate(pairs, 1))
+            self.edge_convs = nn.ModuleList(_Mixing(2, 2, 1) for _ in pairs[1:]) if layer != "none" else nn.ModuleList()
 
     def _conv(self, width: int, out: int, last: bool) -> nn.Module:
         if self.layer == "none":
@@ -188,6 +193,8 @@ class EvidenceNetwork(nn.Module):
         - ``paths-in``, ``paths-out``: the same, only of concepts on the sender's (receiver's) paths from the question;
         - ``links``: whether an edge of the index joins them, in either direction. ``GRAGCompressor`` and ``GRAGPostprocessor``,
           which rerank documents of other retrievers, see no links: train a network for them without this channel.
+    seed : int, default 0
+        Of the weights before training.
 
     Notes
     -----
@@ -213,6 +220,7 @@ class EvidenceNetwork(nn.Module):
         graph: bool = True,
         evidence: Sequence[str] = EVIDENCE,
         channels: Sequence[str] = CHANNELS[:4],
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.hidden, self.dropout = positive("hidden", hidden), _rate(dropout)
@@ -224,9 +232,10 @@ class EvidenceNetwork(nn.Module):
         for name, given in (("evidence", self.evidence), ("channels", self.channels)):
             if len(set(given)) < len(given):
                 raise InvalidArgumentError(f"{name} must name each once, got {shown(given)}.")
-        self.first = _Mixing(len(self.evidence), hidden, len(self.channels))
-        self.last = _Mixing(hidden, 1, len(self.channels))
-        self.skip = nn.Linear(len(self.evidence), 1, bias=False)
+        with seeded_weights(seed):
+            self.first = _Mixing(len(self.evidence), hidden, len(self.channels))
+            self.last = _Mixing(hidden, 1, len(self.channels))
+            self.skip = nn.Linear(len(self.evidence), 1, bias=False)
         for parameter in self.last.parameters():
             nn.init.zeros_(parameter)
         nn.init.ones_(self.skip.weight)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive, seed_number
 from graph_retrievers.datasets import Dataset
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_checkpoint, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
+from graph_retrievers.retrievers.untrained import Untrained, refuse_untrained
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import first_stage, reranked
+from graph_retrievers.systems.first_stage import first_stage, reranked, untrained_first
 from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.systems.grag.model import network_of_config
 from graph_retrievers.systems.grag.training import fit_document_graph
@@ -53,6 +54,9 @@ CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
 
 Network = EvidenceNetwork | DocumentGraphNetwork
 
+_UNTRAINED = Untrained("network", "documents are scored by rank, similarity and concepts of the question, without edges")
+_logger = logging.getLogger(__name__)
+
 
 class GRAG(Retriever):
     r"""A first search, then reranking by a graph neural network over the graph of the concepts that the documents share.
@@ -69,9 +73,8 @@ class GRAG(Retriever):
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``.
     network : EvidenceNetwork, DocumentGraphNetwork or mapping, optional
-        Used instead of a checkpoint. A mapping has keywords of an untrained
-        :class:`~graph_retrievers.systems.grag.model.DocumentGraphNetwork`; with a checkpoint, they must be those with which it
-        was trained.
+        A network, which you have trained, is used instead of a checkpoint. A mapping has the keywords of the
+        :class:`~graph_retrievers.systems.grag.model.DocumentGraphNetwork` with which the checkpoint must have been trained.
     first : str or Operator, optional
         First search: a name from :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default that of
         the checkpoint's training, ``"walk-fusion"`` without a checkpoint.
@@ -85,8 +88,8 @@ class GRAG(Retriever):
     Raises
     ------
     InvalidArgumentError
-        If both a checkpoint and a network are given, or the checkpoint was trained with another parser, embedding model or
-        network, or with a first operator that is not given.
+        If both a checkpoint and a network are given, or keywords of a network without a checkpoint, or the checkpoint was trained
+        with another parser, embedding model or network, or with a first operator that is not given.
 
     Notes
     -----
@@ -126,7 +129,10 @@ class GRAG(Retriever):
     ) -> None:
         trained = checkpoint is not None or isinstance(network, Network)
         if isinstance(network, Mapping):
-            network = _of_settings(network, index, checkpoint)
+            _check_network(network, checkpoint)
+            network = None
+        if not trained:
+            network = EvidenceNetwork()
         settings: Mapping[str, Any] = {}
         if first is None:
             config: dict[str, Any] = {"first": _FIRST, "first_settings": {}} if checkpoint is None else _read(checkpoint)[1]
@@ -135,19 +141,17 @@ class GRAG(Retriever):
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
         reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
         super().__init__(index, partial(reranked, first=first, settings=settings, reranker=reranker), **options)
-        if not trained:
-            self._untrained = ("a trained network (pass checkpoint=)",)
+        self._untrained = (*(() if trained else (_UNTRAINED,)), *untrained_first(index, first, settings))
 
 
-def _of_settings(settings: Mapping[str, Any], index: GraphIndex, checkpoint: str | Path | None) -> DocumentGraphNetwork | None:
-    """Return an untrained network of some settings; None if a checkpoint has one, which must have been trained with them."""
+def _check_network(settings: Mapping[str, Any], checkpoint: str | Path | None) -> None:
+    """Raise InvalidArgumentError unless a checkpoint has a network that was trained with some settings."""
     if checkpoint is None:
-        return DocumentGraphNetwork(index.dense.dimension, **settings)
+        return refuse_untrained("G-RAG", f"the settings of a network ({shown(dict(settings))})", "fit g-rag --published")
     trained = load_checkpoint(checkpoint, _PART)[1].get("network")
     trained = trained if isinstance(trained, Mapping) else {}
     wanted = {"kind": DocumentGraphNetwork.kind, **settings}
     check_trained(trained, wanted, f"{checkpoint} was trained with a network of", "fit g-rag")
-    return None
 
 
 def grag_reranker(
@@ -158,12 +162,14 @@ def grag_reranker(
     depth: int | None = None,
     embedding: str | None = None,
 ) -> DocumentGraphRerank:
-    """Return the operator of a checkpoint or a network; an untrained one if neither is given.
+    """Return the operator of a checkpoint or a network; an untrained one, with a warning, if neither is given.
 
     `embedding` is the name of the model of the vectors, if known. Raises InvalidArgumentError if both a checkpoint and a network
     are given, the checkpoint does not match the parser or the embedding model, or it is not one of G-RAG.
     """
     if checkpoint is None:
+        if network is None:
+            _logger.warning("G-RAG: %s.", _UNTRAINED.note)
         return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
     if network is not None:
         raise InvalidArgumentError("Pass either checkpoint= or network=.")
@@ -227,9 +233,9 @@ def fit_grag(
     depth, seed, together = positive("depth", depth), seed_number(seed), bool(together)
     folder = checkpoint_folder(folder)
     train, dev = labelled_queries(dataset, index, "G-RAG")
-    torch.manual_seed(seed)
-    if network is None:
-        network = DocumentGraphNetwork(index.dense.dimension, **of_paper["network"]) if published else EvidenceNetwork()
+    if network is None and published:
+        network = DocumentGraphNetwork(index.dense.dimension, **of_paper["network"], seed=seed)
+    network = EvidenceNetwork(seed=seed) if network is None else network
     settings = dict(first_settings or {})
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
@@ -250,4 +256,4 @@ def fit_grag(
     save_checkpoint(folder, _PART, network.state_dict(), config)
     if options["resume"] is not None:
         clear_state(options["resume"])
-    return {"quality_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}
+    return history.summary()

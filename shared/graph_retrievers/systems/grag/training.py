@@ -52,8 +52,8 @@ def fit_document_graph(
 
     `first` finds the documents to rerank, also later for the trained network. `loss` is "hinge" or "cross-entropy"; a step has
     `batch_size` questions (the paper: 5). The metric on `dev` is the mean of MRR and MHits@k, both over the relevant nodes that
-    `first` finds. `resume` and `options` are those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is
-    1.5e-3, the weight decay 0.01, and training stops after 20 epochs without a better result, or after 150 epochs.
+    `first` finds; the history keeps both. `resume` and `options` are as for :func:`graph_retrievers.learning.loop.fit`; by default
+    the learning rate is 1.5e-3, the weight decay 0.01, and training stops after 20 epochs without a better result, or after 150.
 
     Vectors of documents and questions are not trained. Questions for which no relevant node is found are left out; on `dev` they
     count 0, as in the paper's code base. The paper warms the learning rate up over 1,000 steps and trains for 50,000; the
@@ -62,6 +62,7 @@ def fit_document_graph(
     measure = LOSSES[choice("loss", loss, LOSSES)]
     for name, value in (("k", k), ("batch_size", batch_size)):
         positive(name, value)
+    measures = ["mrr", f"mhits@{k}"]
     learnt = _prepared(index, train, reranker, first, show_progress)
     held = _prepared(index, dev, reranker, first, show_progress)
     useful = [example for example in learnt if bool(example[1].any())]
@@ -81,12 +82,13 @@ def fit_document_graph(
         scores = _scores(network, [inputs for inputs, _ in batch])
         return torch.stack([measure(found, relevant) for found, (_, relevant) in zip(scores, batch, strict=True)]).mean()
 
-    def quality() -> float:
+    def quality() -> dict[str, float]:
         scores = _scores(network, [inputs for inputs, _ in held])
-        return sum(_quality(found, relevant, k) for found, (_, relevant) in zip(scores, held, strict=True)) / len(dev)
+        found = [_quality(each, relevant, k) for each, (_, relevant) in zip(scores, held, strict=True)]
+        return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*found, strict=True), strict=True)}
 
     options = {"learning_rate": 1.5e-3, "weight_decay": 0.01, "patience": 20, "epochs": 150, "description": "fit g-rag", **options}
-    settings: dict[str, Any] = {"network": network.config(), "loss": loss, "batch_size": batch_size, "k": k}
+    settings: dict[str, Any] = {"network": network.config(), "loss": loss, "batch_size": batch_size, "measures": measures}
     settings |= {"first": repr(first), "depth": reranker.depth, "together": reranker.together, "parser": reranker.parser.name}
     settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
     return fit(
@@ -102,13 +104,13 @@ def _scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequence[Ne
     return [network(*each.arguments) for each in inputs]
 
 
-def _quality(scores: Tensor, relevant: Tensor, k: int) -> float:
-    """Return the mean of the reciprocal ranks and of the hits of the relevant documents of one list."""
+def _quality(scores: Tensor, relevant: Tensor, k: int) -> tuple[float, float]:
+    """Return the mean reciprocal rank and the mean hit of the relevant documents of one list."""
     if not bool(relevant.any()):
-        return 0.0
+        return 0.0, 0.0
     places = torch.sort(scores, descending=True, stable=True).indices
     ranks = relevant[places].nonzero().flatten() + 1
-    return float(((1 / ranks).mean() + (ranks <= k).float().mean()) / 2)
+    return float((1 / ranks).mean()), float((ranks <= k).float().mean())
 
 
 @torch.no_grad()

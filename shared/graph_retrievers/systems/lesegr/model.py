@@ -12,6 +12,7 @@ from graph_retrievers.arguments import choice, is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv
+from graph_retrievers.seeding import seeded_weights
 
 __all__ = ["ENCODERS", "LeSeGRModel"]
 
@@ -45,6 +46,8 @@ class LeSeGRModel(nn.Module):
         do.
     sparse_gate, dense_gate : bool, default True
         False sets all :math:`\delta` or all :math:`\alpha` to 1 (ablations).
+    seed : int, default 0
+        Of the weights before training.
 
     Notes
     -----
@@ -75,6 +78,7 @@ class LeSeGRModel(nn.Module):
         hub_exponent: float = 0.5,
         sparse_gate: bool = True,
         dense_gate: bool = True,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.dimension, self.layers = positive("dimension", dimension, _WIDEST), positive("layers", layers, _MOST_LAYERS)
@@ -88,12 +92,14 @@ class LeSeGRModel(nn.Module):
         if hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         half = max(1, dimension // 2)
-        last = nn.Linear(half, 1)
-        self.mlp = nn.Sequential(nn.Linear(dimension, half), nn.ReLU(), last)
+        widths = [dimension, *[hidden] * self._weighted][: self._weighted]
+        with seeded_weights(seed):
+            last = nn.Linear(half, 1)
+            self.mlp = nn.Sequential(nn.Linear(dimension, half), nn.ReLU(), last)
+            self.convs = nn.ModuleList(_layer(encoder, width, hidden, heads) for width in widths)
+            self.out = nn.Linear(hidden, dimension) if self.convs else None
         # Training only: scores are multiplied by its exponential before the softmax, which changes no order.
         self.log_scale = nn.Parameter(torch.tensor(20.0).log())
-        self.convs = nn.ModuleList(_layer(encoder, dimension if k == 0 else hidden, hidden, heads) for k in range(self._weighted))
-        self.out = nn.Linear(hidden, dimension) if self.convs else None
         for linear in (last, self.out):
             if linear is not None:
                 nn.init.zeros_(linear.weight)

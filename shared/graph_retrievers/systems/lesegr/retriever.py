@@ -7,9 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-import torch
-
-from graph_retrievers.arguments import seed_number
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -18,6 +15,7 @@ from graph_retrievers.learning.state import clear_state
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
+from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
@@ -124,7 +122,7 @@ class LeSeGR(Retriever):
             _check_index(settings, index, checkpoint)
             model = LeSeGRModel.of_config(settings["model"], tensors)
         if not isinstance(model, LeSeGRModel):
-            self._untrained = ("a trained model (pass checkpoint=)",)
+            self._untrained = (Untrained("model", "the score is the product of the sparse and the dense one"),)
             model = LeSeGRModel(index.dense.dimension, **(model or {}))
         # An index without it is refused now, not at the first question.
         index.signal(sparse)
@@ -193,15 +191,15 @@ def fit_lesegr(
     Returns
     -------
     dict
-        How the training went, for JSON.
+        For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
+        and the number of ``epochs``.
     """
     if published:
         settings = published_settings(LeSeGR)
         hops, direction, model = settings["hops"], settings["direction"], settings["model"] | model
     train, dev = labelled_queries(dataset, index, "LeSeGR")
     folder = checkpoint_folder(folder)
-    torch.manual_seed(seed_number(seed))
-    network = LeSeGRModel(index.dense.dimension, **model)
+    network = LeSeGRModel(index.dense.dimension, **model, seed=seed)
     search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
     options = {"resume": folder / "under-way", **(training or {})}
     first = _candidates(index, candidates)
@@ -220,4 +218,4 @@ def fit_lesegr(
     save_checkpoint(folder, _PART, network.state_dict(), config)
     if options["resume"] is not None:
         clear_state(options["resume"])
-    return {"recall_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses)}
+    return history.summary()

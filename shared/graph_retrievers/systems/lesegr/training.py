@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,11 @@ def fit_lesegr_model(
     show_progress: bool = False,
     **options: Any,
 ) -> History:
-    """Train the model of a search in place; at the end it has the weights with the best recall on `dev` (CG-RAG, section 5.1).
+    """Train the model of a search in place; at the end it has the weights that rank best on `dev` (CG-RAG, section 5.1).
 
     `first` finds the nodes whose neighbourhoods are used, also later for the trained model. A step has `batch_size` questions.
-    The metric on `dev` is the recall among the first k, divided by the highest that k places allow. `resume` and `options` are
+    The metric on `dev` is the mean of two measures, which the history keeps: Hit@1, and the recall among the first k, divided by
+    the highest that k places allow. By recall alone, training went on while the first hit became worse. `resume` and `options` are
     those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, the weight decay 0.01, and training
     stops after 12 epochs without a better result, or after 40 epochs.
 
@@ -64,7 +65,7 @@ def fit_lesegr_model(
     its negatives are the other nodes of the neighbourhood. Vectors of nodes and queries are not trained, and BM25 is a constant.
     The paper states the loss and AdamW, but not the learning rate, batch size, epochs or negatives.
     """
-    positive("k", k)
+    measures = ["hit@1", f"recall@{positive('k', k)}"]
     model, vectors = search.model, node_vectors(index, search.model)
     adjacency = Adjacency.of(index.graph, search.direction)
     learnt = _prepared(index, train, search, first, positive("batch_size", batch_size), show_progress)
@@ -96,15 +97,16 @@ def fit_lesegr_model(
             if bool(learnt[number].gold.any()):
                 yield learnt[number]
 
-    def recall() -> float:
-        found = [_recall(batch, scores(batch), wanted, k) for batch, wanted in zip(held, _parts(dev, batch_size), strict=True)]
-        return sum(found) / len(dev)
+    def quality() -> dict[str, float]:
+        parts = zip(held, _parts(dev, batch_size), strict=True)
+        found = [pair for batch, wanted in parts for pair in _hit_and_recall(batch, scores(batch), wanted, k)]
+        return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*found, strict=True), strict=True)}
 
     options = {"learning_rate": 1e-3, "weight_decay": 0.01, "patience": 12, "epochs": 40, "description": "fit lesegr", **options}
     settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "sparse", "direction")}
-    settings |= {"model": model.config(), "first": repr(first), "k": k, "batch_size": batch_size}
+    settings |= {"model": model.config(), "first": repr(first), "measures": measures, "batch_size": batch_size}
     settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
-    return fit(model, batches, loss, recall, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
+    return fit(model, batches, loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
 
 
 def _parts(examples: Sequence[LabelledQuery], size: int) -> list[Sequence[LabelledQuery]]:
@@ -137,11 +139,11 @@ def _prepared(
     return batches
 
 
-def _recall(batch: _Batch, scores: Tensor, examples: Sequence[LabelledQuery], k: int) -> float:
-    """Return the sum of the recalls of a batch's questions, each divided by what k places can hold."""
-    total = 0.0
+def _hit_and_recall(
+    batch: _Batch, scores: Tensor, examples: Sequence[LabelledQuery], k: int
+) -> Iterator[tuple[float, float]]:
+    """Yield Hit@1 and Recall@k of each of a batch's questions, the latter divided by what k places can hold."""
     for b, example in enumerate(examples):
         mine = (batch.near.query == b).nonzero().flatten()
-        best = mine[torch.sort(scores[mine], descending=True, stable=True).indices[:k]]
-        total += float(batch.gold[best].sum()) / min(k, len(set(example.gold)))
-    return total
+        best = batch.gold[mine[torch.sort(scores[mine], descending=True, stable=True).indices[:k]]]
+        yield float(best[:1].sum()), float(best.sum()) / min(k, len(set(example.gold)))

@@ -12,7 +12,7 @@ from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.language import as_language_model, complete_many
-from graph_retrievers.signals.loading import no_loading_bar
+from graph_retrievers.signals.loading import load_pretrained
 from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema
 
@@ -152,13 +152,10 @@ class CausalPlanner:
 
     def _model(self) -> tuple[Any, Any]:
         if self._loaded is None:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-
-            tokenizer = AutoTokenizer.from_pretrained(self._source, trust_remote_code=False, padding_side="left")
+            tokenizer, model = load_pretrained(self._source, "AutoModelForCausalLM", "language model")
+            tokenizer.padding_side = "left"
             if tokenizer.pad_token is None:
                 tokenizer.pad_token = tokenizer.eos_token
-            with no_loading_bar():
-                model = AutoModelForCausalLM.from_pretrained(self._source, trust_remote_code=False, use_safetensors=True)
             self._loaded = tokenizer, model.eval().to(self.device)
         return self._loaded
 

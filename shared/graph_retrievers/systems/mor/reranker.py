@@ -22,6 +22,7 @@ from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import Request, Scores
+from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 from graph_retrievers.systems.mor.traversal import matching_signal
 
@@ -45,20 +46,22 @@ class TrajectoryScorer(nn.Module):
     .. math:: s = W_2 (W_1 [\mathrm{ReLU}(W_s\,SF); \mathrm{ReLU}(W_t\,TF); \mathrm{ReLU}(E[TI])] + b_1) + b_2
 
     with SF the structural fingerprint as a text vector of `structure_width` numbers, TF the textual fingerprint and TI the
-    traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. As published, the last two
+    traversal identifier; `length` nodes of a trajectory are read, and each part is `hidden` wide. `seed` is that of the weights
+    before training. As published, the last two
     layers have no activation between them and the first of them has one output, so the head is a single affine map (the paper
     says "two fully connected layers"). Parameter names are those of the published weights.
     """
 
-    def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256) -> None:
+    def __init__(self, length: int = 3, structure_width: int = 768, hidden: int = 256, seed: int = 0) -> None:
         super().__init__()
         self.length, self.hidden = positive("length", length), positive("hidden", hidden)
         self.structure_width = positive("structure_width", structure_width)
-        self.score_vec_enc = nn.Linear(length + 1, hidden)
-        self.text_emb_enc = nn.Linear(structure_width, hidden)
-        self.symb_enc = nn.Embedding(3, hidden)
-        self.fc1 = nn.Linear(hidden * (2 + length), 1)
-        self.fc2 = nn.Linear(1, 1)
+        with seeded_weights(seed):
+            self.score_vec_enc = nn.Linear(length + 1, hidden)
+            self.text_emb_enc = nn.Linear(structure_width, hidden)
+            self.symb_enc = nn.Embedding(3, hidden)
+            self.fc1 = nn.Linear(hidden * (2 + length), 1)
+            self.fc2 = nn.Linear(1, 1)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor]) -> TrajectoryScorer:

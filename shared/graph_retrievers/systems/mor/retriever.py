@@ -13,6 +13,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
@@ -105,7 +106,7 @@ class MoR(Retriever):
             traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure, planner=planner)
         super().__init__(index, Pipeline(traversal, *([reranker] if reranker is not None else [])), **options)
         if rerank and reranker is None:
-            self._untrained = ("a trained reranker (pass checkpoint=)",)
+            self._untrained = (Untrained("reranker", "candidates are ordered by similarity"),)
 
 
 def _loaded(

@@ -95,7 +95,6 @@ class TrainedPlanner:
         for plan, parts in enumerate(made_of):
             self._made_of[[names[part] for part in parts], plan] = 1.0
         self.model = self._network()
-        nn.init.zeros_(self.model.weight)
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
         """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason if it has none.
@@ -217,7 +216,8 @@ class TrainedPlanner:
         return planner
 
     def _network(self) -> nn.EmbeddingBag:
-        return nn.EmbeddingBag(self.buckets, len(self._made_of), mode="sum")
+        zeros = torch.zeros(self.buckets, len(self._made_of))
+        return nn.EmbeddingBag.from_pretrained(zeros, freeze=False, mode="sum")
 
 
 def same_plan(plan: Any, other: PlanningGraph) -> bool:

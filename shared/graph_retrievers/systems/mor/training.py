@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import seed_number
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
@@ -76,12 +75,11 @@ def fit_trajectory_reranker(
     Departures: examples are shuffled, while the code reads them in order; the metric on `dev` is the mean reciprocal rank, in the
     code the hit rate at 1; the learning rate is 1e-3, in the code 1e-4.
     """
-    torch.manual_seed(seed_number(seed))
     embedding = embedding if embedding is not None else index.embedding
     if embedding is None:
         raise InvalidArgumentError("The reranker reads node types through a text embedding; pass embedding=.")
     width = check_vectors(embedding.embed_documents(["padding"]), 1).shape[1]
-    reranker = TrajectoryReranker(TrajectoryScorer(length, width), embedding=embedding, node_only=node_only)
+    reranker = TrajectoryReranker(TrajectoryScorer(length, width, seed=seed), embedding=embedding, node_only=node_only)
     patterns: dict[tuple[str, ...], int] = {}
     learned = _gather(index, train, traversal, reranker, patterns, show_progress)
     held = _gather(index, dev, traversal, reranker, patterns, show_progress)

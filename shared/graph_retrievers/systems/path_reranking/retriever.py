@@ -21,10 +21,9 @@ from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.systems.first_stage import first_stage, reranked
+from graph_retrievers.systems.first_stage import first_stage, reranked, untrained_first
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.path_reranking.training import fit_path_rerank
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.splits import labelled_queries
 
 __all__ = ["PathReranking", "fit_path_reranking"]
@@ -105,8 +104,7 @@ class PathReranking(Retriever):
         # Whoever names the search of the checkpoint means that one.
         named = settings["first_settings"] if isinstance(first, str) and first == settings["first"] else {}
         super().__init__(index, partial(reranked, first=first, settings=named, reranker=reranker), **options)
-        if isinstance(first, str):
-            self._untrained = build_retriever(first, index, **named)._untrained
+        self._untrained = untrained_first(index, first, named)
 
 
 def _loaded(checkpoint: str | Path, index: GraphIndex) -> tuple[CrossEncoder, dict[str, Any]]:
@@ -183,7 +181,7 @@ def fit_path_reranking(
     _write(folder, model, told)
     if options["resume"] is not None:
         clear_state(options["resume"])
-    return {"quality_on_dev": history.best_score, "epoch": history.best_epoch, "epochs": len(history.losses), "weight": weight}
+    return {**history.summary(), "weight": weight}
 
 
 def _check_places(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
@@ -120,8 +120,6 @@ def fit_path_rerank(
     options = {"learning_rate": 2e-5, "weight_decay": 0.01, "epochs": 2, "description": "fit path-reranking", **options}
     settings |= {"max_length": model.max_length, "negatives": negatives, "batch_size": batch_size, "k": k}
     settings |= {"examples": hashlib.sha256(ascii([learnt, held]).encode()).hexdigest()}
-    # Dropout draws from torch's own generator.
-    torch.manual_seed(seed_number(seed))
     history = fit(
         model.module, batches, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options
     )

@@ -1,0 +1,54 @@
+"""Random numbers of torch for networks: drawn from a seed, while the generator of the process is neither read nor changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+
+import torch
+
+from graph_retrievers.arguments import seed_number
+
+__all__ = ["seeded", "seeded_weights"]
+
+_ONE_AT_A_TIME = RLock()
+
+
+@contextmanager
+def seeded(seed: int = 0, device: torch.device | None = None) -> Iterator[None]:
+    """Let torch draw from generators with a seed inside; afterwards those of the process continue where they were.
+
+    Parameters
+    ----------
+    seed : int, default 0
+    device : torch.device, optional
+        A CUDA device whose generator is meant too, as dropout draws there.
+
+    Examples
+    --------
+    >>> before = torch.get_rng_state()
+    >>> with seeded(1):
+    ...     first = torch.rand(2)
+    >>> with seeded(1):
+    ...     torch.equal(torch.rand(2), first), torch.equal(torch.get_rng_state(), before)
+    (True, False)
+    >>> torch.equal(torch.get_rng_state(), before)
+    True
+    """
+    cuda: list[int] = []
+    if device is not None and device.type == "cuda":
+        cuda.append(torch.cuda.current_device() if device.index is None else device.index)
+    with torch.random.fork_rng(devices=cuda):
+        # torch.manual_seed would also seed the other devices, which are not restored.
+        torch.default_generator.manual_seed(seed_number(seed))
+        for number in cuda:
+            torch.cuda.default_generators[number].manual_seed(seed)
+        yield
+
+
+@contextmanager
+def seeded_weights(seed: int = 0) -> Iterator[None]:
+    """Do what :func:`seeded` does while weights are made on the CPU; threads take turns, as they share torch's generator."""
+    with _ONE_AT_A_TIME, seeded(seed):
+        yield
