@@ -1,7 +1,7 @@
 """LeSeGR against what it is made of: Recall@10 and Hit@1 of three seeds, ablations, and what a query costs beside score fusion.
 
-Trained on the split "train" of each dataset, stopped early by the mean of Hit@1 and Recall@10 on "dev", and measured by Recall@10 on
-"test", of all questions and of each type, and by Hit@1. Needs the extra offline.
+Trained on the split "train" of each dataset, stopped early by the mean of Hit@1 and Recall@10 on "dev", and measured on "test":
+Recall@10 of all questions and of each type, and Hit@1 of all. Needs the extra offline.
 
     python benchmarks/lesegr.py DATASET [DATASET ...] [--seeds 0,1,2] [--ablations] [--costs] > found.jsonl
     python benchmarks/lesegr.py --page found.jsonl > benchmarks/results/lesegr/README.md
