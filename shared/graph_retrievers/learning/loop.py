@@ -108,12 +108,12 @@ def fit(
                 with torch.no_grad():
                     found = evaluate()
                 measured = found if isinstance(found, Mapping) else {"score": found}
-                measures = {name: float(value) for name, value in measured.items()}
+                measures = {name: float(part) for name, part in measured.items()}
                 score = sum(measures.values()) / len(measures)
                 history.losses.append(sum(losses) / max(len(losses), 1))
                 history.scores.append(score)
-                for name, value in measures.items() if len(measures) > 1 else ():
-                    history.measures.setdefault(name, []).append(value)
+                for name, part in measures.items() if len(measures) > 1 else ():
+                    history.measures.setdefault(name, []).append(part)
                 if score > history.best_score:
                     history.best_score, history.best_epoch = score, epoch
                     best = {name: value.detach().clone() for name, value in module.state_dict().items()}
