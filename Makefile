@@ -5,7 +5,7 @@ PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt
 # The build of torch for processors; the one that PyPI has for Linux brings 4 GB of CUDA. TORCH_INDEX= takes it all the same.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all lint site packages results clean
+.PHONY: demo test test-plain test-all lint site packages results clean
 
 demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(VENV)/bin/python examples/demo.py
@@ -15,6 +15,11 @@ PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n l
 
 test: $(VENV)/.test
 	$(PYTEST) -m "not database and not process and not slow"
+
+# The tests of encoders as on a processor without instructions for bfloat16.
+test-plain: $(VENV)/.test
+	GRAPH_RETRIEVERS_PLAIN=1 $(PYTEST) tests/unit/test_encoder.py tests/unit/test_sentence_encoder.py \
+		tests/unit/test_cross_encoder.py tests/integration/test_minilm.py
 
 test-all: $(VENV)/.test
 	$(PYTEST)

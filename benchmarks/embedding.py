@@ -97,6 +97,7 @@ def peak(name: str, texts: list[str]) -> None:
     import torch
 
     from graph_retrievers import minilm
+    from graph_retrievers.signals.packed_encoder import _linear
 
     torch.set_num_threads(1)
     encoder, width, layers, limit = minilm(dtype="bfloat16"), 384, 6, 256
@@ -113,9 +114,8 @@ def peak(name: str, texts: list[str]) -> None:
         return operations / min(spent) / 1e9
 
     def product(inner: int, outer: int) -> float:
-        rows, weight = torch.randn(2048, inner).bfloat16(), torch.randn(outer, inner).bfloat16()
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        return rate(2 * 2048 * weight.numel(), lambda: torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], ""))
+        rows, run = torch.randn(2048, inner).bfloat16(), _linear([torch.nn.Linear(inner, outer)], torch.bfloat16)
+        return rate(2 * 2048 * inner * outer, lambda: run(rows))
 
     with torch.inference_mode():
         bare = min(product(*shape) for shape in ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)))

@@ -1,5 +1,7 @@
 """The packed encoder under both heads: families, poolings, devices, threads."""
 
+import logging
+import re
 import subprocess
 import sys
 
@@ -7,8 +9,8 @@ import pytest
 import torch
 import transformers
 
-from graph_retrievers.signals.encoder import Encoder, _side_by_side
-from graph_retrievers.signals.packed_encoder import PackedEncoder
+from graph_retrievers.signals.encoder import Encoder, _side_by_side, fast_bfloat16
+from graph_retrievers.signals.packed_encoder import PackedEncoder, onednn_bfloat16
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 30}
 FAMILIES = {
@@ -54,6 +56,50 @@ def test_packed_states_in_bfloat16_are_near_those_of_float32(family, pooling):
     found = encoder(rows(), 1 << 20)
     assert found.dtype == torch.float32
     assert float(torch.nn.functional.cosine_similarity(found, expected).min()) > 0.995
+
+
+def refuse(*arguments):
+    raise RuntimeError("bf16 path needs the cpu support avx512bw")
+
+
+def other_numbers(rows, weight, *arguments):
+    return torch.zeros((len(rows), len(weight)), dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("fast_path", "reason"),
+    [
+        ({}, "GRAPH_RETRIEVERS_PLAIN is set"),
+        ({"_reorder_linear_weight": refuse}, "oneDNN cannot: bf16 path needs the cpu support avx512bw"),
+        ({"_linear_pointwise": lambda rows: rows, "_reorder_linear_weight": lambda weight: weight}, "oneDNN cannot: .* 6 were given"),
+        ({"_linear_pointwise": other_numbers, "_reorder_linear_weight": lambda weight: weight}, "oneDNN gives other numbers"),
+    ],
+    ids=["asked for", "no instructions", "other arguments", "other numbers"],
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_where_onednn_has_no_bfloat16_the_states_are_the_same(monkeypatch, caplog, fast_path, reason, family):
+    def states():
+        onednn_bfloat16.cache_clear()
+        encoder = Encoder(build(family).bfloat16(), "mean", 1)
+        encoder.pack(lambda: True)
+        return encoder(rows(), 1 << 20)
+
+    usual = states()
+    for name, replacement in fast_path.items():
+        monkeypatch.setattr(torch.ops.mkldnn, name, replacement)
+    if not fast_path:
+        monkeypatch.setenv("GRAPH_RETRIEVERS_PLAIN", "1")
+    else:
+        monkeypatch.delenv("GRAPH_RETRIEVERS_PLAIN", raising=False)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "graph_retrievers"):
+        plain = states()
+    # Rounded where oneDNN rounds.
+    torch.testing.assert_close(plain, usual, rtol=0.02, atol=0.02)
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO and re.search(reason, record.getMessage())
+    assert not fast_bfloat16(torch.device("cpu"))
+    onednn_bfloat16.cache_clear()
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

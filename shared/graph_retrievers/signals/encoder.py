@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.signals.packed_encoder import PackedEncoder
+from graph_retrievers.signals.packed_encoder import PackedEncoder, onednn_bfloat16
 
 __all__ = ["Encoder", "fast_bfloat16", "longest", "named_dtype"]
 
@@ -163,7 +163,7 @@ def fast_bfloat16(device: torch.device) -> bool:
     """Return whether a device has its own instructions for bfloat16: AVX-512 BF16 or AMX of a CPU, or a GPU."""
     if device.type == "cpu":
         names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-        return any(getattr(torch.cpu, name, bool)() for name in names)
+        return any(getattr(torch.cpu, name, bool)() for name in names) and onednn_bfloat16()
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 

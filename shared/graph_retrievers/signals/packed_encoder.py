@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
-__all__ = ["PackedEncoder"]
+__all__ = ["PackedEncoder", "onednn_bfloat16"]
+
+_logger = logging.getLogger(__name__)
 
 _FAMILY = {"BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "ElectraModel"}
 
@@ -32,7 +37,8 @@ class PackedEncoder:
     more: a group includes rows down to 3/4 of its longest, padded and masked only for attention and the mean.
 
     With a `dtype` of half precision, linear layers and attention are computed in it; embeddings, norms and residual connections
-    stay in the dtype of the model. Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product.
+    stay in the dtype of the model. Weights of bfloat16 on a CPU are copied in the layout of oneDNN's matrix product; where
+    :func:`onednn_bfloat16` is false, they are kept as float32, and each product is rounded to bfloat16, as oneDNN does.
     """
 
     def __init__(self, model: Any, pooling: Literal["cls", "mean"], dtype: torch.dtype | None = None) -> None:
@@ -216,14 +222,48 @@ def _linear(
     # One layer alone shares its weights with the model.
     weight = (weights[0] if len(parts) == 1 else torch.cat(weights)).to(dtype)
     bias = (biases[0] if len(parts) == 1 else torch.cat(biases)).to(dtype)
-    on_cpu = weight.device.type == "cpu" and dtype == torch.bfloat16 and torch.backends.mkldnn.is_available()
-    if on_cpu and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-        name, variant = _FUSED.get(activation, ("none", ""))
-        product = torch.ops.mkldnn._linear_pointwise
-        if function is None or activation in _FUSED:
-            return lambda rows: product(rows, packed, bias, name, [], variant)
-        return lambda rows: function(product(rows, packed, bias, "none", [], ""))
+    if weight.device.type == "cpu" and dtype == torch.bfloat16:
+        if onednn_bfloat16():
+            return _onednn_linear(weight, bias, function, activation)
+        weight, bias = weight.float(), bias.float()
+        if function is None:
+            return lambda rows: linear(rows.float(), weight, bias).bfloat16()
+        return lambda rows: function(linear(rows.float(), weight, bias)).bfloat16()
     if function is None:
         return lambda rows: linear(rows, weight, bias)
     return lambda rows: function(linear(rows, weight, bias))
+
+
+def _onednn_linear(
+    weight: Tensor, bias: Tensor, function: Callable[[Tensor], Tensor] | None, activation: str
+) -> Callable[[Tensor], Tensor]:
+    packed, product = torch.ops.mkldnn._reorder_linear_weight(weight), torch.ops.mkldnn._linear_pointwise
+    name, variant = _FUSED.get(activation, ("none", ""))
+    if function is None or activation in _FUSED:
+        return lambda rows: product(rows, packed, bias, name, [], variant)
+    return lambda rows: function(product(rows, packed, bias, "none", [], ""))
+
+
+@cache
+def onednn_bfloat16() -> bool:
+    """Return whether oneDNN multiplies matrices of bfloat16 here, tried once in a process; False with GRAPH_RETRIEVERS_PLAIN=1.
+
+    It needs instructions of the processor (AVX-512, or AVX-NE-CONVERT), and private operators of torch.
+    """
+    if os.environ.get("GRAPH_RETRIEVERS_PLAIN", "0") not in ("", "0"):
+        reason = "GRAPH_RETRIEVERS_PLAIN is set"
+    else:
+        numbers = torch.arange(-512, 512).reshape(32, 32) / 512
+        try:
+            with torch.inference_mode():
+                found = _onednn_linear(numbers.bfloat16(), numbers[0].bfloat16(), gelu, "gelu")(numbers.bfloat16()).float()
+        # Private operators may be missing, take other arguments, or refuse the processor.
+        except Exception as error:
+            reason = f"oneDNN cannot: {error}"
+        else:
+            exact = gelu(linear(numbers, numbers, numbers[0]))
+            if torch.allclose(found, exact, rtol=2e-2, atol=2e-2):
+                return True
+            reason = "oneDNN gives other numbers"
+    _logger.info("Products of bfloat16 are computed as float32 on this CPU, which takes longer (%s).", reason)
+    return False
