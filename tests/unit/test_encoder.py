@@ -71,7 +71,10 @@ def other_numbers(rows, weight, *arguments):
     [
         ({}, "GRAPH_RETRIEVERS_PLAIN is set"),
         ({"_reorder_linear_weight": refuse}, "oneDNN cannot: bf16 path needs the cpu support avx512bw"),
-        ({"_linear_pointwise": lambda rows: rows, "_reorder_linear_weight": lambda weight: weight}, "oneDNN cannot: .* 6 were given"),
+        (
+            {"_linear_pointwise": lambda rows: rows, "_reorder_linear_weight": lambda weight: weight},
+            "oneDNN cannot: .* 6 were given",
+        ),
         ({"_linear_pointwise": other_numbers, "_reorder_linear_weight": lambda weight: weight}, "oneDNN gives other numbers"),
     ],
     ids=["asked for", "no instructions", "other arguments", "other numbers"],
