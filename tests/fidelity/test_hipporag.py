@@ -20,6 +20,8 @@ from graph_retrievers.systems.hipporag.fact_linking import FactLinking
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk, synonyms
 from graph_retrievers.systems.hipporag.retriever import HippoRAG
 from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
+from tests.accelerator import SimulatedAccelerator
+from tests.helpers import HashEmbedding
 from tests.references import hipporag as reference
 
 QUERY = [1.0, 0.0]
@@ -84,6 +86,27 @@ def test_a_fact_weighs_twice_a_link_once_and_a_synonym_takes_the_place_of_facts(
     assert got == {(0, 1): 6, (0, 2): pytest.approx(1.8), (0, 4): 1, (1, 3): pytest.approx(6)} and whole
     plain, _ = PassageWalk(synonyms=None)._edges(asked(index))
     assert sum(plain[2].tolist()) == 2 * (2 + 1 + 3 + 5 + 7) + 1
+
+
+@pytest.mark.parametrize("doubled", [False, True])
+@pytest.mark.parametrize("options", [{}, {"language_model": lambda prompt: '{"facts": [1]}'}])
+def test_an_accelerator_answers_what_a_processor_answers(monkeypatch, options, doubled):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    nodes = [Node(f"p{n}", f"Passage {n} on name {n}.", "", "passage") for n in range(6) if not doubled]
+    nodes += [Node(f"n{n}", "", f"Name {n}") for n in range(6)]
+    edges = [(f"p{n}", f"n{n}") for n in range(6) if not doubled] + [(f"n{n}", f"n{(n * n + 1) % 6}", "r") for n in range(6)]
+
+    def found(device):
+        built = {"embedding": HashEmbedding(), "edge_signals": True, "metric": "cosine", "device": device}
+        index = GraphIndex.from_nodes(nodes, edges, **built)
+        assert index.device == torch.device(device, 0 if device == "cuda" else None)
+        hits = HippoRAG(index, synonyms=0.3, **options).retrieve("Which passage is on name 1?", seed_filter={"$id": {"$ne": "n2"}})
+        return [(hit.id, hit.score, hit.path and hit.path.text) for hit in hits]
+
+    expected = found("cpu")
+    with SimulatedAccelerator():
+        assert found("cuda") == expected and len(expected) == 6
 
 
 def test_names_have_at_most_101_synonyms_and_the_lower_row_first():

@@ -40,7 +40,8 @@ def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> E
 
     Each name has at most the 101 most similar others, and none if it has at most two letters and digits; others may still have it.
     """
-    signal, spelled = DenseIndex(vectors, metric="cosine"), torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
+    signal = DenseIndex(vectors, metric="cosine", device=vectors.device)
+    spelled = torch.tensor([len(re.findall(r"[^\W_]", name)) > 2 for name in names])
     parts = []
     for start in range(0, len(names), _BLOCK):
         own = torch.arange(start, min(start + _BLOCK, len(names)))
