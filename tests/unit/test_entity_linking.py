@@ -5,13 +5,15 @@ import json
 import pytest
 import torch
 
-from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, ReciprocalRankFusion, VectorSearch
 from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.stores.cypher.questions import question_notes, read_questions
 from graph_retrievers.systems.spreading import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from tests.helpers import linked_index
@@ -285,9 +287,28 @@ def test_a_language_model_lists_the_entities():
     assert len(prompts) == 1
 
 
-def test_a_language_model_that_does_not_keep_to_the_schema_is_an_error():
-    with pytest.raises(LanguageModelError, match="satisfied the schema"):
-        link(index_of(), "How far?", language_model=lambda prompt: '{"names": []}')
+def test_where_a_language_model_gives_no_entities_names_are_looked_for_in_memory_and_for_a_database():
+    def model(prompt):
+        if "Rome" in prompt:
+            raise TimeoutError("no answer")
+        return '{"entities": ["Berlin"]}' if "Paris" in prompt else '{"names": []}'
+
+    questions = ["Is Rome near Paris?", "Is Paris far?", "Is Berlin?"]
+    found, seeds = link(index_of(), *questions, language_model=model)
+    assert found == [*link(index_of(), questions[0])[0], {"Berlin": 1.0}, *link(index_of(), questions[2])[0]]
+    failed, none, schema = seeds.notes
+    assert failed == ("The language model failed (TimeoutError: no answer); names of nodes were looked for in the question",)
+    assert none == () and schema[0].startswith("No answer of the language model satisfied the schema")
+    call = Call(questions, 3, None, {}, {})
+    asked = read_questions(call, embedding=None, language_model=model, needs_vectors=False)
+    assert [question.entities for question in asked] == [None, ("Berlin",), None]
+    assert [question_notes(question, (), 0) for question in asked] == list(seeds.notes)
+    assert question_notes(asked[0], (0,), 0) == (*failed, "no entity of the graph is named; there is no vector to search by")
+
+
+def test_what_is_not_a_language_model_is_refused_at_once():
+    with pytest.raises(InvalidArgumentError, match="3 is not a language model"):
+        EntityLinking(language_model=3)
 
 
 def test_without_vectors_only_names_bring_seeds():

@@ -6,6 +6,7 @@ from graph_retrievers import GraphIndex
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.systems.mor import LanguageModelPlanner
 from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from tests.helpers import HashEmbedding, linked_index
 
@@ -113,3 +114,42 @@ class _Documented:
 
 def test_parameters_documented_together():
     assert [knob.doc for knob in class_knobs(_Documented)] == ["Both of these.", "Both of these.", "Another."]
+
+
+def _asks(name):
+    """Return the keyword of a retriever that takes a language model, or what asks one; None if there is none."""
+    knobs = {knob.name for knob in class_knobs(retriever_class(name)[0])}
+    return next((knob for knob in ("language_model", "planner") if knob in knobs), None)
+
+
+ASKING = [name for name in retriever_names() if _asks(name)]
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_where_a_language_model_fails_the_search_goes_on_and_a_note_says_why(name):
+    def model(prompt):
+        raise RuntimeError("no quota")
+
+    assert len(ASKING) == 13
+    index = linked_index(edge_signals=True)
+    options = {_asks(name): LanguageModelPlanner(model) if _asks(name) == "planner" else model}
+    if name in ("hyde", "ircot"):
+        options["search"] = "hybrid"
+    questions = ["What did Ada Lovelace write?", "Which loom?"]
+    failed = build_retriever(name, index, **options).retrieve_batch(questions)
+    plain = build_retriever(name, index, **options | {_asks(name): None}).retrieve_batch(questions)
+    assert [[(hit.id, hit.score) for hit in hits] for hits in failed] == [[(hit.id, hit.score) for hit in hits] for hits in plain]
+    for hits in failed:
+        (note,) = [note for note in hits.notes if "The language model failed (RuntimeError: no quota)" in note]
+        assert len(hits) and len(note.partition("no quota)")[2]) > 10, "what was done instead"
+
+
+def test_a_function_that_plans_may_fail_as_a_planner_may():
+    def planner(question):
+        if "loom" in question:
+            raise RuntimeError("no quota")
+        return []
+
+    good, bad = build_retriever("mor", linked_index(), planner=planner).retrieve_batch(["What did Ada write?", "Which loom?"])
+    assert len(bad) and bad.notes[0] == "The planner failed (RuntimeError: no quota). Text retrieval was used instead."
+    assert not any("failed" in note for note in good.notes)

@@ -21,7 +21,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 from graph_retrievers.progress import progress_bar
 
-__all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many", "complete_text"]
+__all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many", "complete_text", "failure_note"]
 
 Schema = Mapping[str, Any]
 
@@ -221,6 +221,17 @@ def complete_many(
                 yield position_of[future], future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def failure_note(error: Exception, instead: str) -> str:
+    """Return the note on a question for which a language model failed: why, in at most 200 characters, and what was done instead.
+
+    No search raises this error: it goes on without the answer, and its hits have this note.
+
+    >>> failure_note(LanguageModelError("The language model failed (RuntimeError: no quota)."), "all facts are kept")
+    'The language model failed (RuntimeError: no quota); all facts are kept'
+    """
+    return f"{f'{reason(error):.200}'.rstrip('.')}; {instead}"
 
 
 _FENCE = re.compile(r"```(?:json)?[^\S\n]*\n(.*)\n[^\S\n]*```", re.DOTALL)

@@ -23,7 +23,7 @@ from graph_retrievers.search.memory import Memory, Question
 from graph_retrievers.search.operator import Composite, Operator
 from graph_retrievers.search.requests import Completion, Request
 from graph_retrievers.signals.embedding import embed_texts
-from graph_retrievers.signals.language import as_language_model
+from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.registry import build_retriever
 
 __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "InterleavedReasoning", "QueryDecomposition"]
@@ -73,18 +73,18 @@ class _Rewriting(Composite):
     def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Search[list[str]]:
         """Return the first texts that the model writes; none with a note where it fails."""
         if self.language_model is None:
-            return self._without(question, "there is no language model")
+            return self._without(question, f"there is no language model; {_WHOLE}")
         answer = yield Completion(self.language_model, prompt, schema)
         if isinstance(answer, LanguageModelError):
-            return self._without(question, f"{str(answer):.200}".rstrip("."))
+            return self._without(question, failure_note(answer, _WHOLE))
         given = [answer[name]] if isinstance(answer[name], str) else answer[name]
         texts = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
         # A question that is simple has no parts.
         simple = not given and name == "questions"
-        return texts if texts or simple else self._without(question, "the language model wrote nothing")
+        return texts if texts or simple else self._without(question, f"the language model wrote nothing; {_WHOLE}")
 
-    def _without(self, question: Question, reason: str) -> list[str]:
-        question.notes.append(f"{self.name}: {reason}; {_WHOLE}")
+    def _without(self, question: Question, note: str) -> list[str]:
+        question.notes.append(f"{self.name}: {note}")
         return []
 
 

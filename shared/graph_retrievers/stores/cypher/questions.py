@@ -25,13 +25,14 @@ class Question:
     """One question: `text`, and what is known of it.
 
     Its `vector`, shape [d]; its `entities`, distinct names, or None if they must be found in the text; and the vectors of the
-    entities, `names`, shape [len(entities), d]. Vectors are None without an embedding model.
+    entities, `names`, shape [len(entities), d]. Vectors are None without an embedding model. `notes` say how entities were found.
     """
 
     text: str
     vector: Tensor | None
     entities: tuple[str, ...] | None
     names: Tensor | None
+    notes: tuple[str, ...] = ()
 
 
 def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vectors: bool) -> list[Question]:
@@ -44,7 +45,7 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
     """
     queries, vectors = call.queries, call.vectors
     named = named_entities(call.inputs.get("entities", [None] * len(queries)), queries, language_model)
-    rows = {name: row for row, name in enumerate(dict.fromkeys(name for each in named for name in each or ()))}
+    rows = {name: row for row, name in enumerate(dict.fromkeys(name for each, _ in named for name in each or ()))}
     names = list(rows)
     table = found = None
     if vectors is not None and (queries or not callable(vectors)):
@@ -67,8 +68,9 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
             None if table is None else table[position],
             None if each is None else tuple(each),
             None if found is None or not each else found[[rows[name] for name in each]],
+            notes,
         )
-        for position, (text, each) in enumerate(zip(queries, named, strict=True))
+        for position, (text, (each, notes)) in enumerate(zip(queries, named, strict=True))
     ]
 
 
@@ -93,10 +95,11 @@ def question_notes(question: Question, missing: Sequence[int], room: int) -> tup
     name was found), of which `room` were searched by vector.
     """
     if not missing:
-        return ()
+        return question.notes
     if not question.entities:
-        return () if question.vector is not None else ("no entity of the graph is named; there is no vector to search by",)
+        told = () if question.vector is not None else ("no entity of the graph is named; there is no vector to search by",)
+        return question.notes + told
     names = [question.entities[number] for number in missing]
     if not room:
-        return (f"no node is named {', '.join(map(repr, names))}; there is no embedding model to search by",)
-    return (missing_note(names, room),)
+        return (*question.notes, f"no node is named {', '.join(map(repr, names))}; there is no embedding model to search by")
+    return (*question.notes, missing_note(names, room))

@@ -22,7 +22,7 @@ from graph_retrievers.search.fusion import min_max
 from graph_retrievers.search.memory import Question, column
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import Completion
-from graph_retrievers.signals.language import as_language_model
+from graph_retrievers.signals.language import as_language_model, failure_note
 
 __all__ = ["FactLinking", "PhraseGraph", "phrase_graph"]
 
@@ -160,7 +160,7 @@ class FactLinking(Operator):
         if self.language_model is not None and len(rows):
             answer = yield Completion(self.language_model, self._prompt(question, rows), _schema(len(rows)))
             if isinstance(answer, Exception):
-                question.notes.append("the language model failed: all facts are kept")
+                question.notes.append(failure_note(answer, "all facts are kept"))
             else:
                 kept = np.unique(np.array(answer["facts"], np.int64)) - 1
                 rows, scores = rows[kept], scores[kept]

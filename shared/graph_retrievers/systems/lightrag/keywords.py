@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, is_number, listed, positive, strings
 from graph_retrievers.cache import Same
-from graph_retrievers.errors import InvalidArgumentError, reason, shown
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.candidates import Candidates
@@ -21,7 +21,7 @@ from graph_retrievers.search.driver import Search, changed
 from graph_retrievers.search.memory import Question, column
 from graph_retrievers.search.operator import Composite, Operator
 from graph_retrievers.search.requests import Instead, Nearest, Pairs, Request, Similarity
-from graph_retrievers.signals.language import as_language_model, complete_many
+from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
 from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["KEYWORDS_SCHEMA", "KeywordExtractor", "KeywordSearch", "Keywords", "LanguageModelKeywords", "as_extractor"]
@@ -243,7 +243,7 @@ def _keywords(queries: Queries, extractor: KeywordExtractor | None) -> list[tupl
             try:
                 found[b] = _answered(answer, name)
             except Exception as error:
-                notes[b] = (f"no keywords, so the question itself is searched: {reason(error):.200}",)
+                notes[b] = (failure_note(error, "the question itself was searched"),)
     return list(zip(found, notes, strict=True))
 
 

@@ -71,7 +71,7 @@ class EntityMatches(Request):
         queries, tri, extractor = backend.queries, asked[0][1].tri, asked[0][1].extractor
         given = named_entities(queries.input("entities"), queries.texts)
         told = extractor.names([queries.texts[place] for place, _ in asked])
-        names = [found if given[place] is None else given[place] for (place, _), found in zip(asked, told, strict=True)]
+        names = [found if given[place][0] is None else given[place][0] for (place, _), found in zip(asked, told, strict=True)]
         other = list(dict.fromkeys(name for own in names for name in own or () if entity_key(name) not in tri.number))
         nearest = dict[str, tuple[int, float]]()
         if other and tri.names and queries.index.embedding is not None:

@@ -7,9 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import called
 from graph_retrievers.device import resolve_device
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import (
+    GraphRetrieverError,
+    InvalidArgumentError,
+    InvalidPlanError,
+    LanguageModelError,
+    reason,
+    shown,
+)
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.language import as_language_model, complete_many
 from graph_retrievers.signals.loading import load_pretrained
@@ -190,7 +196,22 @@ class _CallablePlanner:
         self._function = function
 
     def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
-        return [called("The planner", self._function, query) for query in queries]
+        return list(map(self._plan, queries))
+
+    def _plan(self, query: str) -> Any:
+        try:
+            return self._function(query)
+        except Exception as error:
+            return failed_plan(error)
+
+
+def failed_plan(error: Exception) -> GraphRetrieverError:
+    """Return what a question gets if its planner fails; errors of this package other than a language model's are raised."""
+    if isinstance(error, GraphRetrieverError):
+        if not isinstance(error, LanguageModelError):
+            raise error
+        return error
+    return InvalidPlanError(f"The planner failed ({reason(error)}).")
 
 
 def as_planner(planner: Any) -> Planner:

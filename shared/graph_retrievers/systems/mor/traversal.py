@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError, reason
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of
@@ -21,7 +21,7 @@ from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
-from graph_retrievers.systems.mor.planner import Planner, as_planner
+from graph_retrievers.systems.mor.planner import Planner, as_planner, failed_plan
 
 __all__ = ["MixedTraversal", "matching_signal"]
 
@@ -164,10 +164,8 @@ class MixedTraversal(Operator):
             return plans
         try:
             made = list(self.planner.plan([texts[row] for row in missing], graph)) if missing else []
-        except GraphRetrieverError:
-            raise
         except Exception as error:
-            made = [InvalidPlanError(f"The planner failed ({reason(error)}).")] * len(missing)
+            made = [failed_plan(error)] * len(missing)
         if len(made) != len(missing):
             raise InvalidArgumentError(f"The planner gave {len(made)} plans for {len(missing)} questions; one each is needed.")
         for row, plan in zip(missing, made, strict=True):

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.search.candidates import Candidates, order
 from graph_retrievers.search.driver import Search
 from graph_retrievers.search.memory import Question
 from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.requests import Closest, Mentions, Request, Similarity, Titled
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.signals.language import complete_many
+from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
 from graph_retrievers.systems.traits import names_identify
 
 __all__ = ["EntityLinking", "extract_entities", "missing_note", "named_entities"]
@@ -36,23 +36,23 @@ _SCHEMA = {
 }
 
 
-def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str]]:
+def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str] | LanguageModelError]:
     """Return the named entities of each question, as listed by a language model.
 
-    Raises LanguageModelError if the model fails or its answer does not match the schema.
+    A question for which the model fails, or gives no answer that matches the schema, gets the LanguageModelError.
     """
-    entities: list[list[str]] = [[] for _ in questions]
-    for position, answer in complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA):
-        if isinstance(answer, Exception):
-            raise answer
-        entities[position] = [name for name in answer["entities"] if name.strip()]
-    return entities
+    answers = dict(complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA))
+    found = [answers[position] for position in range(len(questions))]
+    return [each if isinstance(each, LanguageModelError) else [n for n in each["entities"] if n.strip()] for each in found]
 
 
-def named_entities(given: Sequence[Any], questions: Sequence[str], language_model: Any = None) -> list[list[str] | None]:
-    """Return the entities of each question, each once: those given, or those a language model extracts; None if neither exists.
+def named_entities(
+    given: Sequence[Any], questions: Sequence[str], language_model: Any = None
+) -> list[tuple[list[str] | None, tuple[str, ...]]]:
+    """Return the entities of each question, each once, and notes on how they were found.
 
-    Raises InvalidArgumentError for anything that is neither None nor a list of non-empty strings.
+    They are those given, or those that a language model extracts; None if there are neither, and if the model fails. Raises
+    InvalidArgumentError for anything that is neither None nor a list of non-empty strings.
     """
     entities = list(given)
     for b, names in enumerate(entities):
@@ -61,9 +61,15 @@ def named_entities(given: Sequence[Any], questions: Sequence[str], language_mode
             raise InvalidArgumentError(f"entities of query {b} are {shown(names)}; expected a list of non-empty strings, or None.")
     asked = [b for b, names in enumerate(entities) if names is None and language_model is not None]
     if asked:
-        for b, names in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):
-            entities[b] = names
-    return [None if names is None else list(dict.fromkeys(names)) for names in entities]
+        for b, found in zip(asked, extract_entities(language_model, [questions[b] for b in asked]), strict=True):
+            entities[b] = found
+    failed = "names of nodes were looked for in the question"
+    return [
+        (None, (failure_note(names, failed),))
+        if isinstance(names, LanguageModelError)
+        else (None if names is None else list(dict.fromkeys(names)), ())
+        for names in entities
+    ]
 
 
 def missing_note(missing: Sequence[str], room: int) -> str:
@@ -75,7 +81,7 @@ def missing_note(missing: Sequence[str], room: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Entities(Request):
-    """The entities of the question: those given, or those that a language model extracts; None if there are neither."""
+    """The entities of the question and notes on them, see :func:`named_entities`."""
 
     language_model: Any = None
 
@@ -84,7 +90,7 @@ class Entities(Request):
         return Entities, id(self.language_model)
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Entities]]) -> list[list[str] | None]:
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Entities]]) -> list[tuple[list[str] | None, tuple[str, ...]]]:
         """Call the language model for all questions at once."""
         queries = backend.queries
         found = named_entities(queries.input("entities"), queries.texts, asked[0][1].language_model)
@@ -135,14 +141,13 @@ class EntityLinking(Operator):
     ------
     InvalidArgumentError
         For an unknown option, or entities that are not a list of strings.
-    LanguageModelError
-        If the language model fails.
 
     Notes
     -----
-    A node's name is its title, or its id if the title is empty. Nodes whose score is not positive are not seeds. A node matched
-    by several entities keeps its best score. Seeds found by vector search have the operator name "VectorSearch". Entities beyond
-    the budget, in the given order, are not searched, and a note says so.
+    If the language model fails, entities are looked for as without one, and a note says so. A node's name is its title, or its id
+    if the title is empty. Nodes whose score is not positive are not seeds. A node matched by several entities keeps its best score.
+    Seeds found by vector search have the operator name "VectorSearch". Entities beyond the budget, in the given order, are not
+    searched, and a note says so.
 
     Examples
     --------
@@ -166,13 +171,15 @@ class EntityLinking(Operator):
         fallback_score: str = "cosine",
         exclude_types: Sequence[str] = (),
     ) -> None:
-        self.language_model, self.exclude_types = language_model, strings("exclude_types", exclude_types)
+        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.exclude_types = strings("exclude_types", exclude_types)
         self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
     def search(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return the seeds with their matching scores; earlier results are not read."""
-        fold, given = self.case == "fold", (yield Entities(self.language_model))
+        fold, (given, notes) = self.case == "fold", (yield Entities(self.language_model))
+        question.notes += notes
         if given is None:
             matches = yield Mentioned(fold)
         else:
