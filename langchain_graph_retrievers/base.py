@@ -26,7 +26,8 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
-from graph_retrievers.retrievers.retriever import tell_unused_relevance
+from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
+from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.search.limits import in_thread
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.fields import CheckedFields, check_fields
@@ -35,14 +36,20 @@ from langchain_graph_retrievers.vectorstores import read_store
 if TYPE_CHECKING:
     from langchain_graph_retrievers.options import GraphDocumentOptions, GraphTextOptions
 
-__all__ = ["EngineRetriever"]
+__all__ = ["ENGINE_OPTIONS", "EngineRetriever"]
+
+# LangChain has a `name` of its own, and `k` is a field.
+ENGINE_OPTIONS = frozenset(knob.name for knob in class_knobs(Retriever)) - {"k", "name"}
+"""Keywords of every retriever of the engine, such as ``time_limit``, which are also keywords of every retriever here."""
 
 
 class EngineRetriever(CheckedFields, BaseRetriever):
     """Base class of the LangChain retrievers, which call a retriever of the engine.
 
-    ``invoke`` and ``ainvoke`` take as keywords, for one call, the fields below, `vector` (the query's vector, shape [d], if it is
-    already known) and the other inputs of the engine retriever, such as ``entities``; other keywords raise an error. ``batch``
+    ``invoke`` and ``ainvoke`` take as keywords, for one call, the fields below, the keywords of every retriever of the engine, such
+    as ``time_limit``, ``backfill`` and ``types`` (see :class:`graph_retrievers.retrievers.retriever.Retriever`), `vector` (the
+    query's vector, shape [d], if it is already known) and the other inputs of the engine retriever, such as ``entities``; other
+    keywords raise an error. ``batch``
     and ``abatch`` pass all queries to the engine in one call, with one traced run per query. An engine retriever with an
     asynchronous backend is awaited; any other runs in a thread. When the task is cancelled, the search ends at its next step.
 
@@ -179,7 +186,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
 
     @classmethod
     def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
-        own = (cls.model_fields.keys() - cls.unlisted - {"index", "retriever"}) | keywords_of(cls.from_index)
+        own = (cls.model_fields.keys() - cls.unlisted - {"index", "retriever"}) | ENGINE_OPTIONS | keywords_of(cls.from_index)
         # Checked before an index is built.
         check_fields(cls.__name__, options, own | keywords_of(build, GraphIndex.from_graph))
         index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
@@ -211,15 +218,23 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         common["vectors"] = None if vector is None else [vector] * count
         return common, {name: [value] * count for name, value in inputs.items()}
 
+    def _asked(self, options: Mapping[str, Any]) -> tuple[RetrieverProtocol, dict[str, Any]]:
+        """Return the engine retriever for a call with some keywords, and the keywords that are not for it."""
+        engine = self._engine()
+        own = {name: value for name, value in options.items() if name in ENGINE_OPTIONS and name not in engine.inputs}
+        return with_options(engine, own), {name: value for name, value in options.items() if name not in own}
+
     def _found(self, queries: list[str], **options: Any) -> list[Hits]:
+        engine, options = self._asked(options)
         common, inputs = self._arguments(len(queries), **options)
-        return self._engine().retrieve_batch(queries, **common, **inputs)
+        return engine.retrieve_batch(queries, **common, **inputs)
 
     async def _afound(self, queries: list[str], **options: Any) -> list[Hits]:
-        retrieve = awaited(self._engine())
+        engine, rest = self._asked(options)
+        retrieve = awaited(engine)
         if retrieve is None:
             return await in_thread(self._found, queries, **options)
-        common, inputs = self._arguments(len(queries), **options)
+        common, inputs = self._arguments(len(queries), **rest)
         return await retrieve(queries, **common, **inputs)
 
     def _documents(

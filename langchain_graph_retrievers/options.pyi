@@ -1,6 +1,6 @@
 """Keywords of retrievers and of what builds their index; written by tools/stubs.py, not by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -14,6 +14,7 @@ __all__ = [
     "BuildOptions",
     "TextOptions",
     "DocumentOptions",
+    "OptionFields",
     "GraphFields",
     "GraphTextOptions",
     "GraphDocumentOptions",
@@ -52,10 +53,17 @@ class DocumentOptions(BuildOptions, total=False):
     type_key: str
     lenient: bool
 
-class GraphFields(Fields, total=False):
-    system: str | Operator | None
+class OptionFields(Fields, total=False):
+    backfill: bool
     per_source: int | None
     source_field: str | None
+    types: Collection[str] | None
+    batch_size: int
+    share_batches: bool | None
+    time_limit: float | None
+
+class GraphFields(OptionFields, total=False):
+    system: str | Operator | None
 
 class GraphTextOptions(GraphFields, TextOptions, total=False):
     pass

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, get_args
 
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
-from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.retriever import Retriever, with_options
 from graph_retrievers.retrievers.signatures import class_documentation, class_knobs, published_settings
 from graph_retrievers.search.operator import Operator
 from graph_retrievers.systems.registry import build_retriever, retriever_class
 from graph_retrievers.systems.tuned import load_retriever
-from langchain_graph_retrievers.base import EngineRetriever
+from langchain_graph_retrievers.base import ENGINE_OPTIONS, EngineRetriever
 from langchain_graph_retrievers.fields import check_fields
 
 if TYPE_CHECKING:
-    from langchain_graph_retrievers.options import Fields
+    from langchain_graph_retrievers.options import OptionFields
 
 __all__ = ["GraphRetriever", "IndexRetriever"]
 
@@ -45,6 +45,9 @@ class GraphRetriever(EngineRetriever):
         Which documents are searched; see :class:`EngineRetriever`.
     provenance : bool, default False
         Whether the metadata show how a document was found.
+    backfill, types, per_source, source_field, batch_size, share_batches, time_limit : optional
+        Keywords of every retriever of the engine (see :class:`graph_retrievers.retrievers.retriever.Retriever`), which replace
+        those of the engine retriever; one of your own needs a method ``with_options``.
 
     Examples
     --------
@@ -62,6 +65,17 @@ class GraphRetriever(EngineRetriever):
     """
 
     retriever: RetrieverProtocol = Field(repr=False, exclude=True, description="The engine retriever.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _configure(cls, fields: Any) -> Any:
+        """Give the engine retriever those fields that are keywords of its own."""
+        if not isinstance(fields, Mapping):
+            return fields
+        check_fields(cls.__name__, fields, cls.model_fields.keys() | ENGINE_OPTIONS)
+        options = {name: fields[name] for name in fields if name in ENGINE_OPTIONS}
+        rest = {name: value for name, value in fields.items() if name not in options}
+        return {**rest, "retriever": with_options(fields["retriever"], options)} if options and "retriever" in fields else rest
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield the name of the engine retriever first."""
@@ -84,9 +98,7 @@ class GraphRetriever(EngineRetriever):
         *,
         system: str | Operator | None = None,
         published: bool = False,
-        per_source: int | None = None,
-        source_field: str | None = None,
-        **fields: Unpack[Fields],
+        **fields: Unpack[OptionFields],
     ) -> Self:
         """Return a retriever on an index.
 
@@ -100,26 +112,23 @@ class GraphRetriever(EngineRetriever):
         published : bool, default False
             Whether to configure the system as in its paper or its published code; see
             :meth:`graph_retrievers.retrievers.retriever.Retriever.published`.
-        per_source : int, optional
-            Maximum number of documents split from the same source, such as 2 chunks of a page; no limit by default.
-        source_field : str, optional
-            Metadata field with the source from which a document was split; by default ``source`` and others, see
-            :class:`graph_retrievers.retrievers.retriever.Retriever`.
         **fields
             Those of the class.
         """
-        check_fields(cls.__name__, fields, (cls.model_fields.keys() - {"retriever"}) | {"system"})
-        limits: dict[str, Any] = {"per_source": per_source, "source_field": source_field}
+        check_fields(cls.__name__, fields, (cls.model_fields.keys() - {"retriever"}) | ENGINE_OPTIONS | {"system", "published"})
+        options: dict[str, Any] = {name: value for name, value in fields.items() if name in ENGINE_OPTIONS}
         if isinstance(system, Operator):
-            engine = Retriever(index, system, **published_settings(Retriever, published), **limits)
+            engine = Retriever(index, system, **published_settings(Retriever, published) | options)
         else:
-            engine = build_retriever(system, index, published=published, **limits)
-        return cls(retriever=engine, **fields)
+            engine = build_retriever(system, index, published=published, **options)
+        own: dict[str, Any] = {name: value for name, value in fields.items() if name not in options}
+        return cls(retriever=engine, **own)
 
     @classmethod
-    def load(cls, index: GraphIndex, folder: str | Path, **fields: Unpack[Fields]) -> Self:
+    def load(cls, index: GraphIndex, folder: str | Path, **fields: Unpack[OptionFields]) -> Self:
         """Return the retriever that ``graph-retrievers tune`` wrote to a folder, on an index; `fields` are those of the class."""
-        return cls(retriever=load_retriever(index, folder), **fields)
+        given: dict[str, Any] = {**fields}
+        return cls(retriever=load_retriever(index, folder), **given)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)

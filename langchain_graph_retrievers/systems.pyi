@@ -17,7 +17,7 @@ from graph_retrievers.systems.mor.reranker import TrajectoryReranker
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
-from langchain_graph_retrievers.options import DocumentOptions, Fields, TextOptions
+from langchain_graph_retrievers.options import DocumentOptions, OptionFields, TextOptions
 from langchain_graph_retrievers.retrievers import IndexRetriever
 
 __all__ = [
@@ -47,15 +47,6 @@ __all__ = [
     "WalkFusionRetriever",
 ]
 
-class _Fields(Fields, total=False):
-    backfill: bool
-    per_source: int | None
-    source_field: str | None
-    types: Collection[str] | None
-    batch_size: int
-    share_batches: bool | None
-    time_limit: float | None
-
 class _Retriever(IndexRetriever):
     backfill: bool = ...
     per_source: int | None = ...
@@ -65,7 +56,7 @@ class _Retriever(IndexRetriever):
     share_batches: bool | None = ...
     time_limit: float | None = ...
 
-class _BM25Fields(_Fields, total=False):
+class _BM25Fields(OptionFields, total=False):
     pass
 
 class _BM25Texts(_BM25Fields, TextOptions, total=False):
@@ -99,7 +90,7 @@ class BM25Retriever(_Retriever):
         **options: Unpack[_BM25Texts],
     ) -> Self: ...
 
-class _DecompositionFields(_Fields, total=False):
+class _DecompositionFields(OptionFields, total=False):
     search: str | Operator
     language_model: Any
     questions: int
@@ -140,7 +131,7 @@ class DecompositionRetriever(_Retriever):
         **options: Unpack[_DecompositionTexts],
     ) -> Self: ...
 
-class _EagerFields(_Fields, total=False):
+class _EagerFields(OptionFields, total=False):
     start_k: int
     adjacent_k: int
     max_depth: int | None
@@ -181,7 +172,7 @@ class EagerRetriever(_Retriever):
         **options: Unpack[_EagerTexts],
     ) -> Self: ...
 
-class _FastInsightFields(_Fields, total=False):
+class _FastInsightFields(OptionFields, total=False):
     budget: int
     nodes_per_round: int
     alpha: float
@@ -230,7 +221,7 @@ class FastInsightRetriever(_Retriever):
         **options: Unpack[_FastInsightTexts],
     ) -> Self: ...
 
-class _GARFields(_Fields, total=False):
+class _GARFields(OptionFields, total=False):
     budget: int
     nodes_per_round: int
     first: Operator | None
@@ -269,7 +260,7 @@ class GARRetriever(_Retriever):
         **options: Unpack[_GARTexts],
     ) -> Self: ...
 
-class _GRAGFields(_Fields, total=False):
+class _GRAGFields(OptionFields, total=False):
     checkpoint: str | Path | None
     network: EvidenceNetwork | DocumentGraphNetwork | Mapping[str, Any] | None
     first: str | Operator | None
@@ -312,7 +303,7 @@ class GRAGRetriever(_Retriever):
         **options: Unpack[_GRAGTexts],
     ) -> Self: ...
 
-class _GRetrieverFields(_Fields, total=False):
+class _GRetrieverFields(OptionFields, total=False):
     seeds: int
     seed_edges: int
     cost: float
@@ -361,7 +352,7 @@ class GRetrieverRetriever(_Retriever):
         **options: Unpack[_GRetrieverTexts],
     ) -> Self: ...
 
-class _HippoRAGFields(_Fields, total=False):
+class _HippoRAGFields(OptionFields, total=False):
     facts: int
     language_model: Any
     signal: str
@@ -410,7 +401,7 @@ class HippoRAGRetriever(_Retriever):
         **options: Unpack[_HippoRAGTexts],
     ) -> Self: ...
 
-class _HyDEFields(_Fields, total=False):
+class _HyDEFields(OptionFields, total=False):
     search: str | Operator
     language_model: Any
     documents: int
@@ -418,7 +409,7 @@ class _HyDEFields(_Fields, total=False):
 class _HyDETexts(_HyDEFields, TextOptions, total=False):
     pass
 
-class _HyDEDocuments(_Fields, DocumentOptions, total=False):
+class _HyDEDocuments(OptionFields, DocumentOptions, total=False):
     search: str | Operator
     language_model: Any
 
@@ -450,7 +441,7 @@ class HyDERetriever(_Retriever):
         **options: Unpack[_HyDETexts],
     ) -> Self: ...
 
-class _HybridFields(_Fields, total=False):
+class _HybridFields(OptionFields, total=False):
     fusion: str
     weights: Sequence[float]
 
@@ -487,7 +478,7 @@ class HybridRetriever(_Retriever):
         **options: Unpack[_HybridTexts],
     ) -> Self: ...
 
-class _IRCoTFields(_Fields, total=False):
+class _IRCoTFields(OptionFields, total=False):
     search: str | Operator
     language_model: Any
     passages: int
@@ -530,7 +521,7 @@ class IRCoTRetriever(_Retriever):
         **options: Unpack[_IRCoTTexts],
     ) -> Self: ...
 
-class _LeSeGRFields(_Fields, total=False):
+class _LeSeGRFields(OptionFields, total=False):
     checkpoint: str | Path | None
     model: LeSeGRModel | Mapping[str, Any] | None
     candidates: int
@@ -581,7 +572,7 @@ class LeSeGRRetriever(_Retriever):
         **options: Unpack[_LeSeGRTexts],
     ) -> Self: ...
 
-class _LightRAGFields(_Fields, total=False):
+class _LightRAGFields(OptionFields, total=False):
     mode: str | None
     language_model: Any
     top_k: int
@@ -638,7 +629,7 @@ class LightRAGRetriever(_Retriever):
         **options: Unpack[_LightRAGTexts],
     ) -> Self: ...
 
-class _LinearRAGFields(_Fields, total=False):
+class _LinearRAGFields(OptionFields, total=False):
     extractor: Any
     threshold: float
     iterations: int
@@ -687,7 +678,7 @@ class LinearRAGRetriever(_Retriever):
         **options: Unpack[_LinearRAGTexts],
     ) -> Self: ...
 
-class _MMRFields(_Fields, total=False):
+class _MMRFields(OptionFields, total=False):
     start_k: int
     adjacent_k: int
     max_depth: int | None
@@ -732,7 +723,7 @@ class MMRRetriever(_Retriever):
         **options: Unpack[_MMRTexts],
     ) -> Self: ...
 
-class _MoRFields(_Fields, total=False):
+class _MoRFields(OptionFields, total=False):
     planner: Any
     reranker: TrajectoryReranker | None
     checkpoint: str | Path | None
@@ -785,7 +776,7 @@ class MoRRetriever(_Retriever):
         **options: Unpack[_MoRTexts],
     ) -> Self: ...
 
-class _PPRFields(_Fields, total=False):
+class _PPRFields(OptionFields, total=False):
     seeds: int
     damping: float
     passage_weight: float
@@ -828,7 +819,7 @@ class PPRRetriever(_Retriever):
         **options: Unpack[_PPRTexts],
     ) -> Self: ...
 
-class _PathRAGFields(_Fields, total=False):
+class _PathRAGFields(OptionFields, total=False):
     top_k: int
     paths: int
     alpha: float
@@ -879,7 +870,7 @@ class PathRAGRetriever(_Retriever):
         **options: Unpack[_PathRAGTexts],
     ) -> Self: ...
 
-class _PathRerankingFields(_Fields, total=False):
+class _PathRerankingFields(OptionFields, total=False):
     checkpoint: str | Path | None
     first: str | Operator | None
     weight: float | None
@@ -920,7 +911,7 @@ class PathRerankingRetriever(_Retriever):
         **options: Unpack[_PathRerankingTexts],
     ) -> Self: ...
 
-class _Re2Fields(_Fields, total=False):
+class _Re2Fields(OptionFields, total=False):
     depth: int
     first: Operator | None
 
@@ -957,7 +948,7 @@ class Re2Retriever(_Retriever):
         **options: Unpack[_Re2Texts],
     ) -> Self: ...
 
-class _ScoredFields(_Fields, total=False):
+class _ScoredFields(OptionFields, total=False):
     start_k: int
     adjacent_k: int
     max_depth: int | None
@@ -1002,7 +993,7 @@ class ScoredRetriever(_Retriever):
         **options: Unpack[_ScoredTexts],
     ) -> Self: ...
 
-class _SpreadingActivationFields(_Fields, total=False):
+class _SpreadingActivationFields(OptionFields, total=False):
     steps: int
     decay: float
     threshold: float | None
@@ -1066,7 +1057,7 @@ class SpreadingActivationRetriever(_Retriever):
         **options: Unpack[_SpreadingActivationTexts],
     ) -> Self: ...
 
-class _VectorFields(_Fields, total=False):
+class _VectorFields(OptionFields, total=False):
     pass
 
 class _VectorTexts(_VectorFields, TextOptions, total=False):
@@ -1100,7 +1091,7 @@ class VectorRetriever(_Retriever):
         **options: Unpack[_VectorTexts],
     ) -> Self: ...
 
-class _WalkFusionFields(_Fields, total=False):
+class _WalkFusionFields(OptionFields, total=False):
     seeds: int | None
     bridges: int | None
     form: str | None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import torch
 from llama_index.core import VectorStoreIndex, instrumentation
@@ -27,8 +27,9 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Unexp
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
-from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
+from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
 from graph_retrievers.search.limits import in_thread
 from graph_retrievers.search.operator import Operator
@@ -112,6 +113,10 @@ class GraphRetriever(BaseRetriever):
         hashes by which a ``QueryFusionRetriever`` merges nodes do not depend on the query.
     callback_manager, object_map, objects, verbose : optional
         As for every LlamaIndex retriever. `objects` are returned (and followed) like `nodes`.
+    **options
+        Keywords of every retriever of the engine, such as ``time_limit``, ``backfill`` and ``types`` (see
+        :class:`graph_retrievers.retrievers.retriever.Retriever`), which replace those of the engine retriever; one of your own
+        needs a method ``with_options``.
 
     Attributes
     ----------
@@ -159,15 +164,16 @@ class GraphRetriever(BaseRetriever):
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
-        **unknown: Never,
+        **options: Unpack[CommonOptions],
     ) -> None:
-        check_keywords(type(self).__name__, unknown, sorted(keywords_of(GraphRetriever.__init__)))
+        check_keywords(type(self).__name__, options, sorted(keywords_of(GraphRetriever.__init__) | engine_knobs(Retriever).keys()))
         if not isinstance(retriever, RetrieverProtocol):
             raise InvalidArgumentError(
                 f"Expected an engine retriever (name, k, inputs, retrieve, retrieve_batch), got {type(retriever).__name__}; "
                 f"for an index use {type(self).__name__}.from_index."
             )
         super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
+        retriever = with_options(retriever, options)
         index = getattr(retriever, "index", None)
         self.engine, self.index = retriever, index if isinstance(index, GraphIndex) else None
         self.similarity_top_k = retriever.k if similarity_top_k is None else similarity_top_k

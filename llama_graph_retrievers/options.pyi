@@ -43,8 +43,6 @@ class Options(TypedDict, total=False):
     object_map: dict[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
-
-class SystemOptions(TypedDict, total=False):
     backfill: bool
     per_source: int | None
     source_field: str | None
@@ -53,6 +51,8 @@ class SystemOptions(TypedDict, total=False):
     share_batches: bool | None
     time_limit: float | None
     name: str | None
+
+class SystemOptions(TypedDict, total=False):
     fusion: str
     weights: Sequence[float] | None
     depth: int | None
@@ -141,5 +141,13 @@ class DefaultsOptions(SystemOptions, total=False):
     object_map: dict[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
+    backfill: bool
+    per_source: int | None
+    source_field: str | None
+    types: Collection[str] | None
+    batch_size: int
+    share_batches: bool | None
+    time_limit: float | None
+    name: str | None
     system: str | Operator | None
     published: bool

@@ -1,6 +1,6 @@
 """The named retrievers with their arguments; written by tools/stubs.py, not by hand."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
@@ -47,16 +47,6 @@ __all__ = [
     "WalkFusionRetriever",
 ]
 
-class _Options(Options, total=False):
-    backfill: bool
-    per_source: int | None
-    source_field: str | None
-    types: Collection[str] | None
-    batch_size: int
-    share_batches: bool | None
-    time_limit: float | None
-    name: str | None
-
 class _Building(TypedDict, total=False):
     published: bool
     edges: Any
@@ -65,7 +55,7 @@ class _Building(TypedDict, total=False):
     device: str | device | None
     show_progress: bool
 
-class _BM25Options(_Options, total=False):
+class _BM25Options(Options, total=False):
     pass
 
 class _BM25Defaults(_BM25Options, _Building, total=False):
@@ -82,7 +72,7 @@ class BM25Retriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_BM25Defaults]
     ) -> Self: ...
 
-class _DecompositionOptions(_Options, total=False):
+class _DecompositionOptions(Options, total=False):
     search: str | Operator
     language_model: Any
     questions: int
@@ -102,7 +92,7 @@ class DecompositionRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_DecompositionDefaults]
     ) -> Self: ...
 
-class _EagerOptions(_Options, total=False):
+class _EagerOptions(Options, total=False):
     start_k: int
     adjacent_k: int
     max_depth: int | None
@@ -122,7 +112,7 @@ class EagerRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_EagerDefaults]
     ) -> Self: ...
 
-class _FastInsightOptions(_Options, total=False):
+class _FastInsightOptions(Options, total=False):
     budget: int
     nodes_per_round: int
     alpha: float
@@ -146,7 +136,7 @@ class FastInsightRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_FastInsightDefaults]
     ) -> Self: ...
 
-class _GAROptions(_Options, total=False):
+class _GAROptions(Options, total=False):
     budget: int
     nodes_per_round: int
     first: Operator | None
@@ -165,7 +155,7 @@ class GARRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_GARDefaults]
     ) -> Self: ...
 
-class _GRAGOptions(_Options, total=False):
+class _GRAGOptions(Options, total=False):
     checkpoint: str | Path | None
     network: EvidenceNetwork | DocumentGraphNetwork | Mapping[str, Any] | None
     first: str | Operator | None
@@ -186,7 +176,7 @@ class GRAGRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_GRAGDefaults]
     ) -> Self: ...
 
-class _GRetrieverOptions(_Options, total=False):
+class _GRetrieverOptions(Options, total=False):
     seeds: int
     seed_edges: int
     cost: float
@@ -210,7 +200,7 @@ class GRetrieverRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_GRetrieverDefaults]
     ) -> Self: ...
 
-class _HippoRAGOptions(_Options, total=False):
+class _HippoRAGOptions(Options, total=False):
     facts: int
     language_model: Any
     signal: str
@@ -234,7 +224,7 @@ class HippoRAGRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_HippoRAGDefaults]
     ) -> Self: ...
 
-class _HyDEOptions(_Options, total=False):
+class _HyDEOptions(Options, total=False):
     search: str | Operator
     language_model: Any
     documents: int
@@ -253,7 +243,7 @@ class HyDERetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_HyDEDefaults]
     ) -> Self: ...
 
-class _HybridOptions(_Options, total=False):
+class _HybridOptions(Options, total=False):
     fusion: str
     weights: Sequence[float]
 
@@ -271,7 +261,7 @@ class HybridRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_HybridDefaults]
     ) -> Self: ...
 
-class _IRCoTOptions(_Options, total=False):
+class _IRCoTOptions(Options, total=False):
     search: str | Operator
     language_model: Any
     passages: int
@@ -292,7 +282,7 @@ class IRCoTRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_IRCoTDefaults]
     ) -> Self: ...
 
-class _LeSeGROptions(_Options, total=False):
+class _LeSeGROptions(Options, total=False):
     checkpoint: str | Path | None
     model: LeSeGRModel | Mapping[str, Any] | None
     candidates: int
@@ -317,7 +307,7 @@ class LeSeGRRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_LeSeGRDefaults]
     ) -> Self: ...
 
-class _LightRAGOptions(_Options, total=False):
+class _LightRAGOptions(Options, total=False):
     mode: str | None
     language_model: Any
     top_k: int
@@ -345,7 +335,7 @@ class LightRAGRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_LightRAGDefaults]
     ) -> Self: ...
 
-class _LinearRAGOptions(_Options, total=False):
+class _LinearRAGOptions(Options, total=False):
     extractor: Any
     threshold: float
     iterations: int
@@ -369,7 +359,7 @@ class LinearRAGRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_LinearRAGDefaults]
     ) -> Self: ...
 
-class _MMROptions(_Options, total=False):
+class _MMROptions(Options, total=False):
     start_k: int
     adjacent_k: int
     max_depth: int | None
@@ -391,7 +381,7 @@ class MMRRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_MMRDefaults]
     ) -> Self: ...
 
-class _MoROptions(_Options, total=False):
+class _MoROptions(Options, total=False):
     planner: Any
     reranker: TrajectoryReranker | None
     checkpoint: str | Path | None
@@ -417,7 +407,7 @@ class MoRRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_MoRDefaults]
     ) -> Self: ...
 
-class _PPROptions(_Options, total=False):
+class _PPROptions(Options, total=False):
     seeds: int
     damping: float
     passage_weight: float
@@ -438,7 +428,7 @@ class PPRRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_PPRDefaults]
     ) -> Self: ...
 
-class _PathRAGOptions(_Options, total=False):
+class _PathRAGOptions(Options, total=False):
     top_k: int
     paths: int
     alpha: float
@@ -463,7 +453,7 @@ class PathRAGRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_PathRAGDefaults]
     ) -> Self: ...
 
-class _PathRerankingOptions(_Options, total=False):
+class _PathRerankingOptions(Options, total=False):
     checkpoint: str | Path | None
     first: str | Operator | None
     weight: float | None
@@ -483,7 +473,7 @@ class PathRerankingRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_PathRerankingDefaults]
     ) -> Self: ...
 
-class _Re2Options(_Options, total=False):
+class _Re2Options(Options, total=False):
     depth: int
     first: Operator | None
 
@@ -501,7 +491,7 @@ class Re2Retriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_Re2Defaults]
     ) -> Self: ...
 
-class _ScoredOptions(_Options, total=False):
+class _ScoredOptions(Options, total=False):
     start_k: int
     adjacent_k: int
     max_depth: int | None
@@ -523,7 +513,7 @@ class ScoredRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_ScoredDefaults]
     ) -> Self: ...
 
-class _SpreadingActivationOptions(_Options, total=False):
+class _SpreadingActivationOptions(Options, total=False):
     steps: int
     decay: float
     threshold: float | None
@@ -552,7 +542,7 @@ class SpreadingActivationRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_SpreadingActivationDefaults]
     ) -> Self: ...
 
-class _VectorOptions(_Options, total=False):
+class _VectorOptions(Options, total=False):
     pass
 
 class _VectorDefaults(_VectorOptions, _Building, total=False):
@@ -569,7 +559,7 @@ class VectorRetriever(IndexRetriever):
         cls, index: GraphIndex | VectorStoreIndex | None = ..., **options: Unpack[_VectorDefaults]
     ) -> Self: ...
 
-class _WalkFusionOptions(_Options, total=False):
+class _WalkFusionOptions(Options, total=False):
     seeds: int | None
     bridges: int | None
     form: str | None

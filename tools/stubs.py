@@ -172,7 +172,6 @@ def langchain_options() -> str:
     names.add("typing", "TypedDict")
     names.add("graph_retrievers.search.operator", "Operator")
     hints = get_type_hints(EngineRetriever)
-    limits = [knob for knob in class_knobs(Retriever) if knob.name in ("per_source", "source_field")]
     graph, texts = keywords(GraphIndex.from_graph, names), keywords(GraphIndex.from_texts, names)
     documents = keywords(GraphIndex.from_documents, names)
     built = {name: kind for name, kind in documents.items() if name in texts} | graph
@@ -181,7 +180,8 @@ def langchain_options() -> str:
         "BuildOptions": ("TypedDict", {"published": "bool"} | built),
         "TextOptions": ("BuildOptions", {name: kind for name, kind in texts.items() if name not in built}),
         "DocumentOptions": ("BuildOptions", {name: kind for name, kind in documents.items() if name not in built}),
-        "GraphFields": ("Fields", {"system": "str | Operator | None"} | knob_types(limits, names)),
+        "OptionFields": ("Fields", knob_types(common_knobs(), names)),
+        "GraphFields": ("OptionFields", {"system": "str | Operator | None"}),
         "GraphTextOptions": ("GraphFields, TextOptions", {}),
         "GraphDocumentOptions": ("GraphFields, DocumentOptions", {}),
     }
@@ -204,17 +204,16 @@ def langchain_systems() -> str:
     names.add("typing", "Any", "Self", "TypedDict", "Unpack")
     names.add("langchain_core.documents", "Document")
     names.add("graph_retrievers.index", "GraphIndex")
-    names.add("langchain_graph_retrievers.options", "DocumentOptions", "Fields", "TextOptions")
+    names.add("langchain_graph_retrievers.options", "DocumentOptions", "OptionFields", "TextOptions")
     names.add("langchain_graph_retrievers.retrievers", "IndexRetriever")
     common = knob_types(common_knobs(), names)
-    lines = typed_dict("_Fields", "Fields", common)
-    lines += ["", "class _Retriever(IndexRetriever):", *(f"    {field}: {kind} = ..." for field, kind in common.items())]
+    lines = ["", "class _Retriever(IndexRetriever):", *(f"    {field}: {kind} = ..." for field, kind in common.items())]
     for name in systems.__all__:
         own = own_types(retriever_class(getattr(systems, name).system)[0], names)
         stem = f"_{name.removesuffix('Retriever')}"
         documents = f"**options: Unpack[{stem}Documents]"
         lines += [
-            *typed_dict(f"{stem}Fields", "_Fields", own),
+            *typed_dict(f"{stem}Fields", "OptionFields", own),
             *typed_dict(f"{stem}Texts", f"{stem}Fields, TextOptions", {}),
             *_documents(stem, own),
             "",
@@ -232,7 +231,7 @@ def _documents(stem: str, own: dict[str, str]) -> list[str]:
     """Return the keywords of ``from_documents``, whose first argument hides a keyword of the same name."""
     if "documents" not in own:
         return typed_dict(f"{stem}Documents", f"{stem}Fields, DocumentOptions", {})
-    return typed_dict(f"{stem}Documents", "_Fields, DocumentOptions", {name: own[name] for name in own if name != "documents"})
+    return typed_dict(f"{stem}Documents", "OptionFields, DocumentOptions", {name: own[name] for name in own if name != "documents"})
 
 
 def _common_types(names: Names) -> dict[str, str]:
@@ -244,13 +243,14 @@ def llama_options() -> str:
     """Return `llama_graph_retrievers/options.pyi`."""
     names = Names()
     names.add("typing", "TypedDict")
-    options = keywords(GraphRetriever.__init__, names)
+    common = _common_types(names)
+    options = keywords(GraphRetriever.__init__, names) | common
     kinds: dict[str, list[Any]] = {}
     for system in retriever_names():
         for knob in engine_knobs(retriever_class(system)[0]).values():
             kinds.setdefault(knob.name, []).append(knob.annotation)
     # Which of them a system takes is known when it is made.
-    systems = _common_types(names) | {name: names.written(reduce(or_, known)) for name, known in kinds.items()}
+    systems = {name: names.written(reduce(or_, known)) for name, known in kinds.items() if name not in common}
     named = signature(GraphRetriever.from_defaults).parameters
     building = options | keywords(GraphRetriever.from_index, names)
     parts = {
@@ -274,14 +274,13 @@ def llama_systems() -> str:
     names.add("llama_graph_retrievers.options", "Options")
     building = {"published": "bool"} | keywords(GraphRetriever.from_defaults, names)
     options = keywords(GraphRetriever.__init__, names)
-    lines = typed_dict("_Options", "Options", _common_types(names))
-    lines += typed_dict("_Building", "TypedDict", {name: kind for name, kind in building.items() if name not in options})
+    lines = typed_dict("_Building", "TypedDict", {name: kind for name, kind in building.items() if name not in options})
     index = f"index: {names.written(_hints(GraphRetriever.from_defaults)['index'])} = ..."
     for name in systems.__all__:
         made = getattr(systems, name)
         stem = f"_{name.removesuffix('Retriever')}"
         lines += [
-            *typed_dict(f"{stem}Options", "_Options", own_types(made.engine_class, names)),
+            *typed_dict(f"{stem}Options", "Options", own_types(made.engine_class, names)),
             *typed_dict(f"{stem}Defaults", f"{stem}Options, _Building", {}),
             "",
             f"class {name}(IndexRetriever):",

@@ -15,6 +15,11 @@ from graph_retrievers.arguments import meant
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import VectorSearch
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.systems.store_retriever import StoreRetriever
+from langchain_graph_retrievers import systems as lc_systems
+from llama_graph_retrievers import systems as li_systems
 from tests.helpers import HashEmbedding
 from tests.integration.llama_corpus import HashEmbed
 
@@ -125,3 +130,103 @@ def test_unknown_systems_are_refused_before_anything_is_made():
     with pytest.raises(InvalidArgumentError, match="Unknown retriever 'pprr'"):
         li.GraphRetriever.from_defaults(nodes=NODES, embed_model=model, system="pprr")
     assert model.texts == []
+
+
+# One value of each keyword of every retriever, other than its default.
+SHARED = {
+    "backfill": False,
+    "per_source": 3,
+    "source_field": "publication_year",
+    "types": ["passage"],
+    "batch_size": 5,
+    "share_batches": True,
+    "time_limit": 7.5,
+}
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """What retrievers of the engine are set to when they search."""
+    found = []
+    search = Retriever.search
+
+    def told(self, call):
+        own = {name: getattr(self, name) for name in SHARED if name != "share_batches"}
+        found.append(own | {"share_batches": self._shared_calls is not None, "types": list(self.types or ())})
+        return search(self, call)
+
+    monkeypatch.setattr(Retriever, "search", told)
+    return found
+
+
+def test_the_table_has_every_keyword_of_every_retriever():
+    assert SHARED.keys() == {knob.name for knob in class_knobs(Retriever)} - {"k", "name"}
+
+
+@pytest.mark.parametrize("name", ["GraphRetriever", *lc_systems.__all__])
+def test_every_retriever_of_langchain_takes_them_when_made_and_for_a_call(index, searched, name):
+    kind = getattr(lc, name)
+    made = [kind.from_index(index, **SHARED), kind.from_documents(DOCUMENTS, HashEmbedding(), **SHARED)]
+    usual = kind.from_index(index)
+    if name == "GraphRetriever":
+        made += [kind(retriever=PPR(index), **SHARED), kind(retriever=lc.PPRRetriever(index=index)._engine(), **SHARED)]
+    else:
+        made.append(kind(index=index, **SHARED))
+    for retriever in made:
+        retriever.invoke("Which loom?")
+    usual.invoke("Which loom?", **SHARED)
+    usual.batch(["Which loom?"], **SHARED)
+    assert searched == [SHARED] * (len(made) + 2)
+    # Of a call, for this call.
+    usual.invoke("Which loom?")
+    assert searched[-1]["time_limit"] is None and searched[-1]["backfill"]
+
+
+async def test_calls_of_langchain_that_are_awaited_take_them(index, searched):
+    retriever = lc.GraphRetriever(retriever=PPR(index))
+    await retriever.ainvoke("Which loom?", **SHARED)
+    await retriever.abatch(["Which loom?"], **SHARED)
+    assert searched == [SHARED] * 2
+
+
+@pytest.mark.parametrize("name", ["GraphRetriever", *li_systems.__all__])
+def test_every_retriever_of_llamaindex_takes_them(index, searched, name):
+    kind = getattr(li, name)
+    made = [kind.from_index(index, **SHARED), kind.from_defaults(nodes=NODES, embed_model=HashEmbed(), **SHARED)]
+    made.append(kind(PPR(index) if name == "GraphRetriever" else index, **SHARED))
+    for retriever in made:
+        retriever.retrieve("Which loom?")
+    assert searched == [SHARED] * len(made)
+
+
+def test_a_store_takes_them_and_a_retriever_of_your_own_says_that_it_does_not(index, tmp_path, searched):
+    store = IndexStore(tmp_path / "index", embedding=HashEmbedding())
+    store.update(upsert=DOCUMENTS)
+    lc.GraphRetriever(retriever=StoreRetriever(store, "ppr", k=1, name="mine"), **SHARED).invoke("Which loom?")
+    assert searched == [SHARED]
+
+    class Own:
+        name, k, inputs = "own", 3, ()
+
+        def retrieve(self, query, k=None, **options):
+            return PPR(index).retrieve(query, k)
+
+        def retrieve_batch(self, queries, k=None, **options):
+            return PPR(index).retrieve_batch(queries, k)
+
+    told = r"time_limit= cannot be set on this Own, which has no with_options\(\)"
+    for make in (lambda: lc.GraphRetriever(retriever=Own(), time_limit=3), lambda: li.GraphRetriever(Own(), time_limit=3)):
+        with pytest.raises(ValueError, match=told):
+            make()
+    with pytest.raises(InvalidArgumentError, match=told):
+        lc.GraphRetriever(retriever=Own()).invoke("Which loom?", time_limit=3)
+
+
+def test_a_retriever_with_other_options_keeps_the_first_and_checks_them(index):
+    first = PPR(index, k=2, time_limit=9, backfill=False)
+    other = first.with_options(k=1, types=["passage"])
+    assert (other.k, other.time_limit, other.backfill, other.types) == (1, 9, False, ("passage",))
+    assert (first.k, first.types) == (2, None) and other.operator is first.operator
+    refused(lambda: first.with_options(time_limits=3), "time_limits", "time_limit")
+    with pytest.raises(InvalidArgumentError, match="time_limit"):
+        first.with_options(time_limit=-1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Never, Self
+from typing import Any, ClassVar, Never, Self, Unpack
 
 import numpy as np
 from torch import Tensor
@@ -22,6 +22,7 @@ from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.results import Ranking
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
@@ -38,7 +39,7 @@ from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.search.recording import recording
 from graph_retrievers.signals.relevance import BiEncoder
 
-__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "time_limited"]
+__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "time_limited", "with_options"]
 
 _logger = logging.getLogger(__name__)
 
@@ -145,30 +146,18 @@ class Retriever(BaseRetriever):
         if not isinstance(self.operator, Operator):
             hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
             raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(self.operator)}{hint}.")
-        self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
-        share_batches = index.device.type == "cuda" if share_batches is None else share_batches
-        self._shared_calls = SharedCalls(self.batch_size) if share_batches else None
-        self.time_limit = None if time_limit is None else seconds("time_limit", time_limit)
-        self.per_source = None if per_source is None else positive("per_source", per_source)
-        if source_field is not None and per_source is None:
-            raise InvalidArgumentError(
-                f"source_field={source_field!r} says what a document is, and per_source= how many hits of one may be there; "
-                "give both."
-            )
-        self.source_field = source_field
-        # The contents of a database are unknown here.
-        held = index.graph.metadata if source_field is not None and type(index.graph) is CorpusGraph else ()
-        if held and not any(source_field in metadata for metadata in held):
-            _logger.warning(
-                "%s: no node has the metadata field source_field=%s; each is taken for a document of its own, and per_source=%d "
-                "limits nothing.",
-                name or type(self).__name__,
-                shown(source_field),
-                self.per_source,
-            )
-        self.backfill, self._chosen_types = backfill, None if types is None else strings("types", types)
-        self.types = self._returned()
-        self.name = name or type(self).__name__
+        self._options: dict[str, Any] = {
+            "k": k,
+            "backfill": backfill,
+            "per_source": per_source,
+            "source_field": source_field,
+            "types": types,
+            "batch_size": batch_size,
+            "share_batches": share_batches,
+            "time_limit": time_limit,
+            "name": name,
+        }
+        self._set(**self._options)
         self._told_unused = False
         if index.prepared:
             for part in self.operator.parts():
@@ -181,6 +170,59 @@ class Retriever(BaseRetriever):
                 "index.",
                 self.name,
             )
+
+    def _set(
+        self,
+        k: int,
+        backfill: bool,
+        per_source: int | None,
+        source_field: str | None,
+        types: Collection[str] | None,
+        batch_size: int,
+        share_batches: bool | None,
+        time_limit: float | None,
+        name: str | None,
+    ) -> None:
+        self.k, self.batch_size = positive("k", k), positive("batch_size", batch_size)
+        share_batches = self.index.device.type == "cuda" if share_batches is None else share_batches
+        self._shared_calls = SharedCalls(self.batch_size) if share_batches else None
+        self.time_limit = None if time_limit is None else seconds("time_limit", time_limit)
+        self.per_source = None if per_source is None else positive("per_source", per_source)
+        if source_field is not None and per_source is None:
+            raise InvalidArgumentError(
+                f"source_field={source_field!r} says what a document is, and per_source= how many hits of one may be there; "
+                "give both."
+            )
+        self.source_field = source_field
+        # The contents of a database are unknown here.
+        held = self.index.graph.metadata if source_field is not None and type(self.index.graph) is CorpusGraph else ()
+        if held and not any(source_field in metadata for metadata in held):
+            _logger.warning(
+                "%s: no node has the metadata field source_field=%s; each is taken for a document of its own, and per_source=%d "
+                "limits nothing.",
+                name or type(self).__name__,
+                shown(source_field),
+                self.per_source,
+            )
+        self.backfill, self._chosen_types = backfill, None if types is None else strings("types", types)
+        self.types = self._returned()
+        self.name = name or type(self).__name__
+
+    def with_options(self, **options: Unpack[RetrieverOptions]) -> Self:
+        """Return this retriever with other values of the keywords of every retriever; the operators stay the same.
+
+        Examples
+        --------
+        >>> from graph_retrievers import BM25
+        >>> retriever = BM25(GraphIndex.from_texts(["a loom", "a card"]), k=2)
+        >>> [len(made.retrieve("loom")) for made in (retriever, retriever.with_options(backfill=False))]
+        [2, 1]
+        """
+        check_keywords(type(self).__name__, options, sorted(self._options))
+        made, given = copy(self), dict[str, Any]({**self._options, **options})
+        made._options = given
+        made._set(**given)
+        return made
 
     @classmethod
     def published(cls, index: GraphIndex, **overrides: Any) -> Self:
@@ -418,6 +460,19 @@ class Retriever(BaseRetriever):
             questions = self._questions(queries)
             results.extend(self._hits(queries, questions, map(self._searched, questions)))
         return results
+
+
+def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:
+    """Return a retriever of any kind with other values of keywords of every retriever; InvalidArgumentError if it has none."""
+    if not options:
+        return retriever
+    if not callable(getattr(retriever, "with_options", None)):
+        told = " and ".join(f"{name}=" for name in options)
+        raise InvalidArgumentError(
+            f"{told} cannot be set on this {type(retriever).__name__}, which has no with_options(); use what its own constructor "
+            "takes."
+        )
+    return retriever.with_options(**options)
 
 
 def time_limited(retriever: Retriever) -> AbstractContextManager[None]:

@@ -64,6 +64,10 @@ class StoreRetriever(BaseRetriever):
             # Wrong options are refused now.
             self._present()
 
+    def with_options(self, **options: Any) -> StoreRetriever:
+        """Return this retriever with other values of its keywords."""
+        return StoreRetriever(self.store, self.system, **{"k": self.k, **self._options, **options})
+
     @property
     def embedding(self) -> Any:
         """The embedding model of the store, or None."""

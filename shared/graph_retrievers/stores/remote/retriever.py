@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self, Unpack
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever, time_limited
 from graph_retrievers.retrievers.similarity import similarities
@@ -100,6 +102,13 @@ class RemoteRetriever(BaseRetriever):
     def __repr__(self) -> str:
         """Return the retriever and the index."""
         return f"RemoteRetriever({self.index!r}, {self._made!r})"
+
+    def with_options(self, **options: Unpack[RetrieverOptions]) -> Self:
+        """Return this retriever with other values of the keywords of every retriever."""
+        made = copy(self)
+        made._made = self._made.with_options(**options)
+        made.name, made.k = made._made.name, made._made.k
+        return made
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
