@@ -214,8 +214,8 @@ class Retriever(BaseRetriever):
         Examples
         --------
         >>> from graph_retrievers import BM25
-        >>> retriever = BM25(GraphIndex.from_texts(["a loom", "a card"]), k=2)
-        >>> [len(made.retrieve("loom")) for made in (retriever, retriever.with_options(backfill=False))]
+        >>> retriever = BM25(GraphIndex.from_texts(["A loom.", "A loom of wood."]), k=2)
+        >>> [len(made.retrieve("Which loom?")) for made in (retriever, retriever.with_options(k=1, time_limit=5))]
         [2, 1]
         """
         check_keywords(type(self).__name__, options, sorted(self._options))
