@@ -21,11 +21,13 @@ from pathlib import Path
 import torch
 from graphs import corpus_graph, power_law_pairs, unit_vectors
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.operator import Operator, Pipeline
+from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX
@@ -137,11 +139,11 @@ class Setting:
         return Queries.of(index, self.texts[rows], vectors=self.questions[rows], inputs=inputs)
 
 
-def cases(setting: Setting) -> dict[str, Callable[[slice], Ranking]]:
-    """Return what is run, by name: a function from the rows of questions to their ranking."""
+def cases(setting: Setting) -> dict[str, Callable[[slice], list[Candidates]]]:
+    """Return what is run, by name: a function from the rows of questions to their candidates."""
 
-    def linked(operator: Operator) -> Callable[[slice], Ranking]:
-        return lambda rows: operator(setting.batch(rows))
+    def linked(operator: Operator) -> Callable[[slice], list[Candidates]]:
+        return lambda rows: ranked(operator, setting.batch(rows))
 
     traversal, insight = MixedTraversal(fill=False), FastInsight(setting.linked, budget=50)
     return {
@@ -149,20 +151,16 @@ def cases(setting: Setting) -> dict[str, Callable[[slice], Ranking]]:
         "PageRank": linked(Pipeline(VectorSearch(20), PersonalizedPageRank(20))),
         "spreading activation, cosine gate": linked(Pipeline(VectorSearch(5), GatedPropagation())),
         "spreading activation, uniform gate": linked(Pipeline(VectorSearch(5), GatedPropagation(gate="uniform"))),
-        "mixed traversal": lambda rows: traversal(setting.batch(rows, typed=True)),
+        "mixed traversal": lambda rows: ranked(traversal, setting.batch(rows, typed=True)),
         "GRanker": linked(Pipeline(VectorSearch(40), GRanker())),
         "STeX": linked(Pipeline(VectorSearch(10), GRanker(), STeX())),
-        "FastInsight": lambda rows: insight.rank(setting.batch(rows)),
+        "FastInsight": lambda rows: insight.rank(insight.questions(setting.batch(rows))),
     }
 
 
-def listed(rankings: Sequence[Ranking]) -> list[list[tuple[int, float]]]:
+def listed(parts: Sequence[list[Candidates]]) -> list[list[tuple[int, float]]]:
     """Return (node, score) of every query, best first."""
-    return [
-        [(node, score) for node, score in zip(nodes, scores, strict=True) if node >= 0]
-        for ranking in rankings
-        for nodes, scores in zip(ranking.nodes.tolist(), ranking.scores.tolist(), strict=True)
-    ]
+    return [list(zip(each.nodes.tolist(), each.scores.tolist(), strict=True)) for part in parts for each in part]
 
 
 def disagreement(left: list[tuple[int, float]], right: list[tuple[int, float]], tolerance: float = TOLERANCE) -> str:
@@ -226,8 +224,8 @@ def _report(
     return bool(wrong)
 
 
-def _timed(run: Callable[[slice], Ranking], parts: Sequence[slice], rounds: int) -> tuple[float, list[Ranking]]:
-    """Return the median of seconds for all parts, and the rankings; one more round runs first, untimed."""
+def _timed(run: Callable[[slice], list[Candidates]], parts: Sequence[slice], rounds: int) -> tuple[float, list[list[Candidates]]]:
+    """Return the median of seconds for all parts, and what each part found; one more round runs first, untimed."""
     result, seconds = [run(part) for part in parts], []
     for _ in range(rounds):
         _wait()

@@ -24,14 +24,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, Operator, Rerank
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, ranking_of
+from graph_retrievers.search.memory import ranked
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.signals.vector_cache import cached_vectors
@@ -78,28 +78,28 @@ def first_hundred(first: Operator) -> Operator:
     return first
 
 
-def quality(rank: Callable[[Queries], Ranking], index: GraphIndex, test: Sequence[LabelledQuery]) -> dict[str, float]:
+def quality(rank: Callable[[Queries], list[Candidates]], index: GraphIndex, test: Sequence[LabelledQuery]) -> dict[str, float]:
     """Return MRR and MHits@10 over the relevant nodes that are ranked, by the order, and with ties as ties (MTRR, TMHits@10)."""
     found: dict[str, list[float]] = {"mrr": [], "mhits@10": [], "mtrr": [], "tmhits@10": []}
     for start in range(0, len(test), 32):
         part = test[start : start + 32]
-        ranking = rank(Queries.of(index, [example.text for example in part]))
-        for b, example in enumerate(part):
-            rows = [str(row) for row in ranking.nodes[b].tolist() if row >= 0]
-            scores, gold = ranking.scores[b, : len(rows)].tolist(), [str(row) for row in example.gold]
+        lists = rank(Queries.of(index, [example.text for example in part]))
+        for candidates, example in zip(lists, part, strict=True):
+            rows = [str(row) for row in candidates.nodes.tolist()]
+            scores, gold = candidates.scores.tolist(), [str(row) for row in example.gold]
             for names, values in ((("mrr", "mhits@10"), list(range(len(rows), 0, -1))), (("mtrr", "tmhits@10"), scores)):
                 for metric, measure in zip(names, (tied_reciprocal_rank, tied_hits), strict=True):
                     found[metric].append(measure(rows, values, gold))
     return {metric: round(statistics.fmean(values), 4) for metric, values in found.items()}
 
 
-def tied(queries: Queries, ranking: Ranking) -> Ranking:
-    """Return a ranking scored as language models score: by relevance from 0 to 100 in steps of 5."""
-    batch = torch.arange(len(queries)).unsqueeze(1).expand_as(ranking.nodes)
-    cosine = queries.cosines(batch, ranking.nodes.clamp(min=0)).float()
-    told = ((20 * cosine.clamp(0, 1)).round() * 5).numpy()
-    lists = [found.rescored(scores[: len(found)]) for found, scores in zip(Candidates.of(ranking), told, strict=True)]
-    return ranking_of(lists, ranking.nodes.device)
+def tied(queries: Queries, lists: list[Candidates]) -> list[Candidates]:
+    """Return candidates scored as language models score: by relevance from 0 to 100 in steps of 5."""
+    scored = []
+    for place, found in enumerate(lists):
+        cosine = queries.cosines(torch.full((len(found),), place), torch.from_numpy(found.nodes)).float()
+        scored.append(found.rescored(((20 * cosine.clamp(0, 1)).round() * 5).numpy()))
+    return scored
 
 
 def trained(index: GraphIndex, data: Any, network: Any, first: Operator, cache: MeaningCache, seed: int, **options: Any) -> Any:
@@ -117,8 +117,8 @@ def costs(index: GraphIndex, texts: Sequence[str], reranker: Operator, first: Op
 
     other, times = index.with_models(relevance=as_relevance_model(model)), {"g-rag": [], "cross-encoder": []}
     for text in texts:
-        first_found = first(Queries.of(index, [text]))
-        reranker(Queries.of(index, [text]), first_found)
+        first_found = ranked(first, Queries.of(index, [text]))
+        ranked(reranker, Queries.of(index, [text]), first_found)
         for repeat in range(3):
             # Another wording each time, so that the question is parsed anew; its vector is not part of the reranking.
             asked = f"{text} {'?' * (repeat + 1)}"
@@ -126,7 +126,7 @@ def costs(index: GraphIndex, texts: Sequence[str], reranker: Operator, first: Op
                 queries = Queries.of(where, [asked])
                 queries.vectors  # noqa: B018
                 began = time.perf_counter()
-                operator(queries, first_found)
+                ranked(operator, queries, first_found)
                 times[name].append(1000 * (time.perf_counter() - began))
     middle = {name: round(statistics.median(values), 1) for name, values in times.items()}
     return {"ms": middle, "ratio": round(middle["cross-encoder"] / middle["g-rag"], 1)}
@@ -182,10 +182,10 @@ def main() -> None:
 
     for name in args.first.split(","):
         first = first_hundred(build_retriever(name, index).operator)
-        say(first=name, row="no reranker", test=quality(first, index, test))
-        say(first=name, row="tied scorer", test=quality(lambda queries, f=first: tied(queries, f(queries)), index, test))
+        say(first=name, row="no reranker", test=quality(lambda queries, f=first: ranked(f, queries), index, test))
+        say(first=name, row="tied scorer", test=quality(lambda queries, f=first: tied(queries, ranked(f, queries)), index, test))
         untrained = DocumentGraphRerank(parser=cache)
-        say(first=name, row="untrained", test=quality(lambda q, f=first, r=untrained: r(q, f(q)), index, test))
+        say(first=name, row="untrained", test=quality(lambda q, f=first, r=untrained: ranked(r, q, ranked(f, q)), index, test))
         rows: list[tuple[str, Callable[[int], Any], str, dict[str, Any], Any]] = []
         for loss in ("hinge", "cross-entropy") if "g-rag" in args.rows else ():
             rows.append((f"g-rag, {loss}", lambda seed: EvidenceNetwork(seed=seed), loss, {}, (train, dev)))
@@ -202,7 +202,7 @@ def main() -> None:
         for row, make, loss, options, data in rows:
             for seed in seeds:
                 reranker, told = trained(index, data, make(seed), first, cache, seed, loss=loss, **options)
-                found = quality(lambda q, f=first, r=reranker: r(q, f(q)), index, test)
+                found = quality(lambda q, f=first, r=reranker: ranked(r, q, ranked(f, q)), index, test)
                 say(first=name, row=row, seed=seed, test=found, **told)
         if args.costs:
             texts = [example.text for example in dev[:10]]

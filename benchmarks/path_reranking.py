@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from graph_retrievers.core.compositions import FirstStage
 from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import ALL_FIVE, MULTI_HOP
@@ -26,7 +27,6 @@ from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, Rerank
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.first_stage import FirstStage
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.systems import FastInsight, PathReranking

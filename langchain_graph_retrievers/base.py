@@ -21,6 +21,7 @@ from langchain_core.runnables.config import get_config_list
 from pydantic import ConfigDict, Field
 
 from graph_retrievers.arguments import check_query, keywords_of, positive
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -28,7 +29,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import class_knobs
-from graph_retrievers.search.limits import in_thread
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.fields import CheckedFields, check_fields
 from langchain_graph_retrievers.vectorstores import read_store

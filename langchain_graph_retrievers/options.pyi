@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 from torch import device
 
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.search.operator import Operator
 
 __all__ = [
     "Fields",

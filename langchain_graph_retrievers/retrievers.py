@@ -10,11 +10,11 @@ from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field, model_validator
 
 from graph_retrievers.cache import Cache
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, with_options
 from graph_retrievers.retrievers.signatures import class_documentation, class_knobs, published_settings
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.systems.registry import build_retriever, retriever_class
 from graph_retrievers.systems.tuned import load_retriever
 from langchain_graph_retrievers.base import ENGINE_OPTIONS, EngineRetriever

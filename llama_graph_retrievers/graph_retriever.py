@@ -23,6 +23,8 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from graph_retrievers.arguments import check_keywords, keywords_of, meant
 from graph_retrievers.arguments import listed as as_list
 from graph_retrievers.construction.edges import default_edges
+from graph_retrievers.core.limits import in_thread
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
@@ -31,8 +33,6 @@ from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
-from graph_retrievers.search.limits import in_thread
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
@@ -58,7 +58,7 @@ class GraphSearchEvent(BaseEvent):
     questions, hits : int
     steps : list of dict
         One dictionary per call of a backend, with its step, the `request`, the `operators` that made it, the numbers of
-        `questions` and `nodes`, and the `seconds`; see :meth:`graph_retrievers.search.driver.Trace.records`.
+        `questions` and `nodes`, and the `seconds`; see :meth:`graph_retrievers.core.trace.Trace.records`.
     """
 
     questions: int

@@ -11,10 +11,10 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 from torch import Tensor
 
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker

@@ -20,12 +20,12 @@ from torch import Tensor
 from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hit, Hits, plain_provenance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.limits import in_thread
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from llama_graph_retrievers.graph_retriever import engine_knobs
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance

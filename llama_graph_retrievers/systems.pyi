@@ -7,10 +7,10 @@ from typing import Any, Self, TypedDict, Unpack
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from torch import Tensor, device
 
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker

@@ -5,16 +5,17 @@ import zlib
 
 import torch
 
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.hits import to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.signal import Signal
+from tests.rankings import lists_of
 
 
 class Given(Operator):
@@ -27,7 +28,7 @@ class Given(Operator):
 
     def search(self, question, found):
         yield from ()
-        lists, place = Candidates.of(self.ranking), question.place if len(self.ranking) > 1 else 0
+        lists, place = lists_of(self.ranking), question.place if len(self.ranking) > 1 else 0
         question.notes += self.ranking.notes[place] if self.ranking.notes else ()
         if self.ranking.touched is not None:
             question.touched = int(self.ranking.touched[place])
@@ -164,11 +165,11 @@ class Written(Signal):
 
 def trajectories(reranker, queries, ranking):
     """What MoR's reranker reads of each query's candidates."""
-    found = enumerate(Candidates.of(ranking))
-    return run(Memory(queries), [reranker.trajectories(Question(queries, place), part) for place, part in found])
+    found = enumerate(lists_of(ranking))
+    return run(Memory(queries), [reranker.trajectories(Question(Memory(queries), place), part) for place, part in found])
 
 
 def hits_of(ranking, graph, k, shown=None, plain=None):
     """Return the first `k` of each list of a ranking, with its chains, facts and notes, as hits."""
-    found = [each.top(k) for each in Candidates.of(ranking)]
+    found = [each.top(k) for each in lists_of(ranking)]
     return to_hits(found, graph, None if shown is None else shown.numpy(), plain, notes=ranking.notes)

@@ -170,7 +170,7 @@ def langchain_options() -> str:
 
     names = Names()
     names.add("typing", "TypedDict")
-    names.add("graph_retrievers.search.operator", "Operator")
+    names.add("graph_retrievers.core.operator", "Operator")
     hints = get_type_hints(EngineRetriever)
     graph, texts = keywords(GraphIndex.from_graph, names), keywords(GraphIndex.from_texts, names)
     documents = keywords(GraphIndex.from_documents, names)

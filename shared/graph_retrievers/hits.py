@@ -13,15 +13,15 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.chains import Chains, Facts
+from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.labels import is_random, path_title
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.subgraph import Subgraph
-from graph_retrievers.search.beyond import Chains, Facts
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Trace
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
 __all__ = ["NOTHING_FOUND", "plain_context", "plain_provenance", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
@@ -183,7 +183,7 @@ class Hits(Sequence[Hit]):
         The edges on paths with their content, for :meth:`subgraph`.
     trace : list of Asked, optional
         The requests of the query's batch to index and models, step by step, with times: a
-        :class:`~graph_retrievers.search.driver.Trace`, which prints as a table.
+        :class:`~graph_retrievers.core.trace.Trace`, which prints as a table.
 
     Examples
     --------

@@ -101,7 +101,7 @@ class Queries:
     cache, latents : Cache, LatentCache
         Computed searches and scores, and latents of (query, node) pairs. Copies share them.
     trace : list of Asked
-        Requests to the backend (:class:`graph_retrievers.search.driver.Trace`). Copies share it.
+        Requests to the backend (:class:`graph_retrievers.core.trace.Trace`). Copies share it.
 
     Examples
     --------

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from graph_retrievers.core.operator import Operator, kind_of
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.operator import Operator, kind_of
 from graph_retrievers.signals.embedding import as_embedding, embed_queries, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.stores.remote import (
@@ -122,7 +122,7 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     """Check an operator as a retriever (:func:`check_retriever`), within a scope, and its declared kind.
 
     Within a scope, it must find what it finds on an index of only the scope's nodes. Its requests must match its `kind`
-    (:func:`graph_retrievers.search.operator.kind_of`).
+    (:func:`graph_retrievers.core.operator.kind_of`).
 
     Parameters
     ----------

@@ -6,13 +6,14 @@ No span is created, and OpenTelemetry is not imported, until :func:`instrument` 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from graph_retrievers.core.trace import Asked, surround
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 
-__all__ = ["answered", "asking", "instrument", "retrieving", "tell", "uninstrument"]
+__all__ = ["answered", "instrument", "retrieving", "uninstrument"]
 
 _TRACER: Any = None
 _CONTENT = False
@@ -68,12 +69,14 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
     global _TRACER, _CONTENT
     _TRACER = trace.get_tracer("graph_retrievers", __version__, tracer_provider)
     _CONTENT = content
+    surround(_call)
 
 
 def uninstrument() -> None:
     """Stop emitting spans."""
     global _TRACER
     _TRACER = None
+    surround(None)
 
 
 def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextManager[Any]:
@@ -99,16 +102,17 @@ def answered(span: Any, results: Sequence[Any]) -> None:
         span.set_attribute("gen_ai.retrieval.documents", json.dumps(documents))
 
 
-def asking(request: str) -> AbstractContextManager[Any]:
-    """Return the span of a call of a backend; it yields None without instrumentation."""
-    return _OFF if _TRACER is None else _span(f"ask {request}", {})
+@contextmanager
+def _call(request: str) -> Iterator[Callable[[Asked], None]]:
+    """Open the span of a call of a backend."""
+    with _span(f"ask {request}", {}) as span:
 
+        def tell(call: Asked) -> None:
+            if span.is_recording():
+                for name in ("step", "operators", "questions", "nodes"):
+                    span.set_attribute(f"graph_retrievers.{name}", getattr(call, name))
 
-def tell(span: Any, call: Any) -> None:
-    """Record the trace of a backend's call in its span."""
-    if span is not None and span.is_recording():
-        for name in ("step", "operators", "questions", "nodes"):
-            span.set_attribute(f"graph_retrievers.{name}", getattr(call, name))
+        yield tell
 
 
 @contextmanager

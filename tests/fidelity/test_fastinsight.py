@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.core.requests import Weights
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.candidates import ranking_of as as_ranking
 from graph_retrievers.search.memory import Memory, smoothed
-from graph_retrievers.search.requests import Weights
 from graph_retrievers.systems.baselines import Re2, Rerank
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
+from tests.rankings import Ranking, lists_of, rank, ranked
+from tests.rankings import ranking_of as as_ranking
 from tests.toy import toy_index
 
 # Two worked graphs; "4" (and "9") stand alone.
@@ -52,7 +51,7 @@ def ask(index, count=1):
 
 def candidates(stex, index, ranking):
     """The candidates of STeX alone, without the ranked nodes before them."""
-    (found,) = Candidates.of(stex(ask(index), ranking))
+    (found,) = lists_of(ranked(stex, ask(index), ranking))
     return as_ranking([found.taken(np.arange(ranking.width, len(found)))], index.device)
 
 
@@ -76,7 +75,7 @@ def test_granker_worked_example_with_both_readings_of_the_degree(device, degree,
     assert mixed[1].tolist() == pytest.approx(mixed_2, abs=1e-6)
     assert mixed[2].tolist() == pytest.approx([0.9, 0.9], abs=1e-6)
     assert mixed[3].tolist() == [2, 0], "a node without neighbours keeps its latent"
-    scores = GRanker(degree=degree)(ask(index), ranking).scores[0].tolist()
+    scores = ranked(GRanker(degree=degree), ask(index), ranking).scores[0].tolist()
     assert scores == pytest.approx(sorted(index.relevance.score(mixed).tolist(), reverse=True), abs=1e-6)
 
 
@@ -93,7 +92,7 @@ def test_propagation_matrix_counts_a_neighbour_inversely_to_its_own_degree():
 def test_granker_with_alpha_zero_is_plain_reranking_exactly(device):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE, device=device)
     ranking = ranking_of(index, ["3", "1", "4", "8"])
-    smoothed, plain = GRanker(0.0)(ask(index), ranking), Rerank()(ask(index), ranking)
+    smoothed, plain = ranked(GRanker(0.0), ask(index), ranking), ranked(Rerank(), ask(index), ranking)
     assert torch.equal(smoothed.scores, plain.scores)
     assert torch.equal(smoothed.nodes, plain.nodes)
 
@@ -101,7 +100,7 @@ def test_granker_with_alpha_zero_is_plain_reranking_exactly(device):
 def test_granker_keeps_the_present_order_of_equal_scores(device):
     index = toy_index({n: 0.0 for n in "abcd"}, {n: [1, 1] for n in "abcd"}, [], device=device)
     ranking = ranking_of(index, ["c", "a", "d", "b"])
-    assert [index.graph.ids[r] for r in GRanker()(ask(index), ranking).nodes[0]] == ["c", "a", "d", "b"]
+    assert [index.graph.ids[r] for r in ranked(GRanker(), ask(index), ranking).nodes[0]] == ["c", "a", "d", "b"]
 
 
 def test_stex_worked_example(device):
@@ -141,7 +140,7 @@ def test_stex_skips_both_structural_terms_where_they_are_undefined(device):
 def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE, device=device)
     retriever = FastInsight(index, nodes_per_round=batch, budget=budget, alpha=alpha)
-    ranking = retriever.rank(ask(index))
+    ranking = rank(retriever, ask(index))
     ids = [index.graph.ids[r] for r in ranking.nodes[0] if r >= 0]
     assert ids == order.split()
     if scores:
@@ -151,7 +150,7 @@ def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
 
 def test_fastinsight_rounds_of_the_trace():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    rounds = [FastInsight(index, nodes_per_round=2, budget=budget).rank(ask(index)) for budget in (2, 4, 6)]
+    rounds = [rank(FastInsight(index, nodes_per_round=2, budget=budget), ask(index)) for budget in (2, 4, 6)]
     named = [[index.graph.ids[r] for r in ranking.nodes[0] if r >= 0] for ranking in rounds]
     assert named == [["2", "1"], ["2", "3", "5", "1"], ["8", "6", "2", "3", "5", "1"]]
     assert rounds[0].scores[0].tolist() == pytest.approx([0.720401, 0.491216], abs=1e-6)
@@ -168,13 +167,13 @@ def test_fastinsight_rounds_of_the_trace():
 )
 def test_the_endless_loops_of_algorithm_1_end(device, edges, reached):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, edges, device=device)
-    ranking = FastInsight(index, nodes_per_round=2, budget=100).rank(ask(index))
+    ranking = rank(FastInsight(index, nodes_per_round=2, budget=100), ask(index))
     assert int(ranking.lengths()[0]) == reached
 
 
 def test_a_batch_larger_than_the_budget_does_not_overshoot_it():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    assert int(FastInsight(index, nodes_per_round=50, budget=3).rank(ask(index)).lengths()[0]) == 3
+    assert int(rank(FastInsight(index, nodes_per_round=50, budget=3), ask(index)).lengths()[0]) == 3
 
 
 def test_paths_lead_from_a_seed_to_the_hit_along_edges():
@@ -205,8 +204,8 @@ def test_fused_with_vector_search_each_rank_counts_once():
 
 def test_re2_is_granker_without_graph_and_without_expansion():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    re2 = Re2(index, depth=6).rank(ask(index))
-    same = FastInsight(index, nodes_per_round=6, budget=6, alpha=0.0).rank(ask(index))
+    re2 = rank(Re2(index, depth=6), ask(index))
+    same = rank(FastInsight(index, nodes_per_round=6, budget=6, alpha=0.0), ask(index))
     assert torch.equal(re2.nodes, same.nodes) and torch.equal(re2.scores, same.scores)
 
 

@@ -10,9 +10,9 @@ import torch
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.signals.relevance import PairScorer
 from graph_retrievers.systems.gar import GAR, AdaptiveReranking
+from tests.rankings import Ranking, ranked
 
 
 def run(ids, edges, initial, scores, budget, batch, queries=1):
@@ -29,7 +29,7 @@ def run(ids, edges, initial, scores, budget, batch, queries=1):
     rows = torch.tensor([[graph.row(i) for i, _ in initial]] * queries).reshape(queries, len(initial))
     values = torch.tensor([[s for _, s in initial]] * queries, dtype=torch.float32).reshape(queries, len(initial))
     operator = AdaptiveReranking(budget, batch)
-    result = operator(Queries.of(index, [f"q{b}" for b in range(queries)]), Ranking.of(rows, values, "first"))
+    result = ranked(operator, Queries.of(index, [f"q{b}" for b in range(queries)]), Ranking.of(rows, values, "first"))
     output = []
     for b in range(queries):
         real = result.nodes[b] >= 0
@@ -149,7 +149,7 @@ def test_the_path_to_a_node_comes_from_the_best_of_the_neighbours_scored_before_
     # Budget is left for all that waits, so that every neighbour of a scored node enters the frontier.
     first = Ranking.of(torch.tensor([[graph.row(i) for i in ids[:3]]]), torch.tensor([[3.0, 2.0, 1.0]]), "first")
     queries = Queries.of(GraphIndex(graph, relevance=Shown(scored)), ["q"])
-    found = AdaptiveReranking(100, rng.randint(1, 4))(queries, first)
+    found = ranked(AdaptiveReranking(100, rng.randint(1, 4)), queries, first)
     trails = {ids[trail[-1]]: [ids[row] for row in trail if row >= 0] for trail in found.trails[0].tolist()}
     adjacent = {(a, b) for a, b in edges} | {(b, a) for a, b in edges}
     drawn = {text[0]: number for number, batch in enumerate(batches) for text in batch}
@@ -181,7 +181,7 @@ def test_what_the_model_has_to_tell_of_its_scores_is_a_note():
 
     graph = CorpusGraph(["a", "b"], ["a", "b"], edges=[("a", "b")])
     queries = Queries.of(GraphIndex(graph, relevance=Telling(lambda pairs: [1.0] * len(pairs))), ["q"])
-    found = AdaptiveReranking(2, 1)(queries, Ranking.of(torch.tensor([[0]]), torch.ones(1, 1), "first"))
+    found = ranked(AdaptiveReranking(2, 1), queries, Ranking.of(torch.tensor([[0]]), torch.ones(1, 1), "first"))
     assert found.notes == (("read 1",),)
 
 

@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GRAG, GraphIndex, Pipeline, Retriever
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
 from graph_retrievers.systems.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.systems.grag.model import CHANNELS, EVIDENCE
 from graph_retrievers.systems.grag.rerank import Meanings
+from tests.rankings import Ranking, lists_of, ranked
 from tests.references import grag as reference
 
 WORDS = "question loom card engine brass mill weaver cloth".split()
@@ -238,9 +238,9 @@ def test_a_permuted_list_gets_equal_scores(network):
     index, operator = index_of(TEXTS, edges=edges), DocumentGraphRerank(network, parser=words)
     queries = Queries.of(index, ["which loom has a card"], vectors=[[1.0, 0.5, 0.0]])
     given = torch.linspace(1, 0, 9)
-    first = operator(queries, Ranking.of(torch.arange(9).unsqueeze(0), given.unsqueeze(0), "x"))
+    first = ranked(operator, queries, Ranking.of(torch.arange(9).unsqueeze(0), given.unsqueeze(0), "x"))
     order = torch.tensor(random.Random(3).sample(range(9), 9))
-    second = operator(queries, Ranking.of(order.unsqueeze(0), given[order].unsqueeze(0), "x"))
+    second = ranked(operator, queries, Ranking.of(order.unsqueeze(0), given[order].unsqueeze(0), "x"))
     scores = [dict(zip(r.nodes[0].tolist(), r.scores[0].tolist(), strict=True)) for r in (first, second)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-5)
     assert len({round(score, 4) for score in scores[0].values()}) > 3
@@ -252,9 +252,9 @@ def test_links_are_the_edges_of_the_index_in_both_directions_by_row():
     some = [("0", "1"), ("2", "1", "cites"), ("1", "2"), ("3", "3"), ("5", "0")]
     for edges, expected in ((some, [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0], [0] * 4]), ([], [[0] * 4] * 4)):
         queries = Queries.of(index_of(TEXTS, edges=edges), ["which loom"], vectors=[[1.0, 0.0, 0.0]])
-        (head,) = Candidates.of(ranking)
+        (head,) = lists_of(ranking)
         (documents,) = Meanings.together(Memory(queries), [(0, Meanings(operator, head.nodes))])
-        (inputs,) = run(Memory(queries), [operator.inputs(Question(queries, 0), head, documents)])
+        (inputs,) = run(Memory(queries), [operator.inputs(Question(Memory(queries), 0), head, documents)])
         found = inputs.arguments[1]
         assert found.shape == (4, 4, 2) and found[..., 1].tolist() == expected
     # A document set by itself knows of none.
@@ -288,7 +288,7 @@ def reranked(texts, parser=words, scores=None, network=None, **options):
     queries = Queries.of(index, ["which loom has a card"], vectors=[[0.0, 0.0, 1.0]])
     scores = torch.linspace(1, 0, len(texts)) if scores is None else torch.tensor(scores)
     given = Ranking.of(torch.arange(len(texts)).unsqueeze(0), scores.unsqueeze(0), "x")
-    return DocumentGraphRerank(network, parser=parser, **options)(queries, given)
+    return ranked(DocumentGraphRerank(network, parser=parser, **options), queries, given)
 
 
 def test_documents_that_cannot_be_parsed_keep_their_places():
@@ -315,7 +315,7 @@ def test_a_list_of_one_or_none_and_documents_that_share_nothing():
     assert apart.nodes[0].tolist() == [0, 1] and apart.scores[0].tolist() == [1.0, 0.0]
     index = index_of(TEXTS)
     queries = Queries.of(index, ["which loom"], vectors=[[1.0, 0, 0]])
-    empty = DocumentGraphRerank(parser=words)(queries, Ranking.empty(1, index.device))
+    empty = ranked(DocumentGraphRerank(parser=words), queries, Ranking.empty(1, index.device))
     assert empty.nodes.shape[1] == 0
 
 
@@ -323,7 +323,7 @@ def test_pads_and_lists_of_other_lengths():
     index = index_of(TEXTS)
     queries = Queries.of(index, ["which loom has a card", "brass mill"], vectors=[[1.0, 0, 0], [0, 1.0, 0]])
     nodes = torch.tensor([[0, 1, 2, 3], [4, 5, -1, -1]])
-    ranking = DocumentGraphRerank(parser=words)(queries, Ranking.of(nodes, torch.zeros(2, 4), "x"))
+    ranking = ranked(DocumentGraphRerank(parser=words), queries, Ranking.of(nodes, torch.zeros(2, 4), "x"))
     assert sorted(ranking.nodes[0].tolist()) == [0, 1, 2, 3]
     assert sorted(ranking.nodes[1, :2].tolist()) == [4, 5] and ranking.nodes[1, 2:].tolist() == [-1, -1]
     assert torch.isinf(ranking.scores[1, 2:]).all()
@@ -370,10 +370,10 @@ def test_the_paths_are_embedded_behind_the_text():
     index = GraphIndex.from_texts(["loom card", "mill"], vectors=torch.eye(2, 3), embedding=remember)
     queries = Queries.of(index, ["loom?"], vectors=[[1.0, 0, 0]])
     given = Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "x")
-    DocumentGraphRerank(DocumentGraphNetwork(3), parser=words)(queries, given)
+    ranked(DocumentGraphRerank(DocumentGraphNetwork(3), parser=words), queries, given)
     assert asked == ["loom card question loom card", "mill question loom"]
     asked.clear()
-    DocumentGraphRerank(DocumentGraphNetwork(3, paths=False), parser=words)(queries, given)
+    ranked(DocumentGraphRerank(DocumentGraphNetwork(3, paths=False), parser=words), queries, given)
     assert not asked, "the index has the vectors"
 
 
@@ -404,9 +404,9 @@ def test_a_network_in_training_mode_drops_nothing():
     index = index_of(TEXTS)
     queries = Queries.of(index, ["which loom"], vectors=[[1.0, 0, 0]])
     given = Ranking.of(torch.arange(9).unsqueeze(0), torch.zeros(1, 9), "x")
-    first = operator(queries, given).scores
+    first = ranked(operator, queries, given).scores
     network.train()
-    assert torch.equal(operator(queries, given).scores, first)
+    assert torch.equal(ranked(operator, queries, given).scores, first)
 
 
 def test_a_question_that_cannot_be_parsed_is_noted():
@@ -433,8 +433,10 @@ def test_errors_say_what_is_missing():
     bare = GraphIndex.from_texts(["loom card", "loom"], vectors=torch.eye(2))
     queries = Queries.of(bare, ["loom"], vectors=[[1.0, 0]])
     with pytest.raises(MissingSignalError, match="no embedding model"):
-        DocumentGraphRerank(DocumentGraphNetwork(2), parser=words)(
-            queries, Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "x")
+        ranked(
+            DocumentGraphRerank(DocumentGraphNetwork(2), parser=words),
+            queries,
+            Ranking.of(torch.tensor([[0, 1]]), torch.zeros(1, 2), "x"),
         )
     for wrong in (
         {"hidden": 0},

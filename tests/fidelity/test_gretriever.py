@@ -9,17 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import Edge, GraphIndex, Node, Pipeline, Retriever
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import gretriever
 from graph_retrievers.systems.gretriever import GRetriever, SteinerTreeSearch, edge_prizes
+from tests.rankings import ranked
 from tests.references import gretriever as reference
 
 ENDS = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (4, 5)]
@@ -46,7 +48,7 @@ def found(index, count=1, nodes=3, edges=3, **options):
     """The nodes, best first, and the edges of the subgraph of the first of `count` equal queries, and the ranking."""
     queries = Queries.of(index, ["?"] * count, vectors=[QUERY] * count, **options.pop("filters", {}))
     search = Pipeline(VectorSearch(nodes, returned=False), SteinerTreeSearch(seed_edges=edges, facts=True, **options))
-    ranking = search(queries)
+    ranking = ranked(search, queries)
     rows = [row for row in ranking.facts.rows[0].tolist() if row >= 0]
     return [node for node in ranking.nodes[0].tolist() if node >= 0], rows, ranking
 
@@ -256,7 +258,7 @@ def test_filters_hold_for_nodes_edges_and_the_walk():
 
 def around(queries, search, starts):
     """The nodes that the tree is searched among."""
-    return run(Memory(queries), [search._candidates(Question(queries, 0), np.array(starts), False)])[0][0].tolist()
+    return run(Memory(queries), [search._candidates(Question(Memory(queries), 0), np.array(starts), False)])[0][0].tolist()
 
 
 def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbours_inside():
@@ -267,7 +269,7 @@ def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbou
         search = SteinerTreeSearch(seed_edges=0, candidates=candidates)
         queries = Queries.of(index, ["?"], vectors=[QUERY])
         assert around(queries, search, [0, 1]) == pool
-        ranking = Pipeline(VectorSearch(2), search)(queries)
+        ranking = ranked(Pipeline(VectorSearch(2), search), queries)
         assert ranking.nodes.tolist() == [[0, 1, 6]] and bool(ranking.notes[0] if ranking.notes else ()) == (candidates < 7)
     queries = Queries.of(index, ["?"], vectors=[QUERY], traversal_filter={"$id": {"$in": ["n0", "n1", "n6"]}})
     assert around(queries, SteinerTreeSearch(candidates=3), [0, 1]) == [0, 1, 6]

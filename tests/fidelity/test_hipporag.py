@@ -13,7 +13,6 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.hipporag import passage_walk
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
@@ -22,6 +21,7 @@ from graph_retrievers.systems.hipporag.retriever import HippoRAG
 from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
 from tests.accelerator import SimulatedAccelerator
 from tests.helpers import HashEmbedding
+from tests.rankings import Ranking, ranked
 from tests.references import hipporag as reference
 
 QUERY = [1.0, 0.0]
@@ -124,12 +124,12 @@ def test_phrases_are_weighted_by_their_facts_and_passages():
     # Fact scores after min-max: 1, .5, .25, 0. Phrase 1 is in two kept facts and in two passages.
     edges = [(0, 1), (1, 2), (2, 3), (0, 3), (4, 1), (5, 1), (5, 0)]
     index = index_of(["", "", "", "", "p", "p"], edges, [0] * 6, [0.9, 0.5, 0.3, 0.1, 9, -5, 9])
-    assert weights(FactLinking(2)(asked(index))) == {0: 1.0, 2: 0.5}
-    assert weights(FactLinking(3)(asked(index))) == {0: 1.0, 1: (1 + 0.5) / 2 / 2, 2: (0.5 + 0.25) / 2}
+    assert weights(ranked(FactLinking(2), asked(index))) == {0: 1.0, 2: 0.5}
+    assert weights(ranked(FactLinking(3), asked(index))) == {0: 1.0, 1: (1 + 0.5) / 2 / 2, 2: (0.5 + 0.25) / 2}
     # The node of the worst fact alone has weight 0 and stays, where the published code stops.
-    assert weights(FactLinking(4, language_model=lambda _: '{"facts": [4]}')(asked(index))) == {0: 0.0, 3: 0.0}
+    assert weights(ranked(FactLinking(4, language_model=lambda _: '{"facts": [4]}'), asked(index))) == {0: 0.0, 3: 0.0}
     level = index_of(["", "", "p"], [(0, 1), (1, 1), (2, 0)], [0] * 3, [0.3, 0.3, 0.9])
-    assert weights(FactLinking()(asked(level))) == {0: 1.0, 1: 1.0}, "all facts alike"
+    assert weights(ranked(FactLinking(), asked(level))) == {0: 1.0, 1: 1.0}, "all facts alike"
 
 
 def test_a_language_model_keeps_facts_and_its_failure_keeps_all():
@@ -140,10 +140,10 @@ def test_a_language_model_keeps_facts_and_its_failure_keeps_all():
         prompts.append(prompt)
         return json.dumps({"facts": [2, 2]})
 
-    ranking = FactLinking(language_model=model, facts=True)(asked(index))
+    ranking = ranked(FactLinking(language_model=model, facts=True), asked(index))
     assert weights(ranking) == {1: 0.0, 2: 0.0} and ranking.facts.rows.tolist() == [[1]] and not ranking.notes
     assert "1. Ada r Engine\n2. Engine r Loom" in prompts[0] and "Question: ?" in prompts[0]
-    with_three = FactLinking(language_model=lambda _: '{"facts": [3]}')(asked(index))
+    with_three = ranked(FactLinking(language_model=lambda _: '{"facts": [3]}'), asked(index))
     assert weights(with_three) == {0: 1.0, 1: 0.5, 2: 0.0}
     ((note,),) = with_three.notes
     assert note.startswith("No answer of the language model satisfied the schema") and note.endswith("; all facts are kept")
@@ -274,8 +274,8 @@ def test_a_graph_of_pages_takes_its_links_as_facts_that_stand_in_the_source():
     index = GraphIndex.from_nodes(pages, links, embedding=embed, edge_signals=True)
     assert index.graph.edge_contents([1, 0]) == ["Engine Loom", "Ada wrote for Engine"]
     # Ada is mentioned by its own page, the engine by two.
-    assert weights(FactLinking(1)(Queries.of(index, ["Ada"]))) == {0: 1.0}
-    assert weights(FactLinking(2)(Queries.of(index, ["Ada"]))) == {0: 1.0, 1: 0.25}
+    assert weights(ranked(FactLinking(1), Queries.of(index, ["Ada"]))) == {0: 1.0}
+    assert weights(ranked(FactLinking(2), Queries.of(index, ["Ada"]))) == {0: 1.0, 1: 0.25}
     hits = HippoRAG(index, facts=1, passage_weight=0, backfill=False).retrieve("Ada")
     assert [(hit.id, hit.path.text, hit.operator) for hit in hits] == [
         ("Ada", "Ada", "PassageWalk"),
@@ -310,8 +310,8 @@ def test_filters_hold_for_facts_the_restart_and_the_walk():
     index = index_of(["", "", "", "p", "p", "p"], edges, [0, 0, 0, 0.1, 0.2, 0.9], [0.9, 0.5, 9, 9, 9])
     # Node 0 may not start: its fact is none, and the only one left has a score of 1.
     queries = asked(index, seed_filter=lambda node: node.id != "n0")
-    assert weights(FactLinking()(queries)) == {1: 1.0, 2: 1.0}
-    assert weights(FactLinking()(asked(index, seed_filter={"$id": "n0"}))) == {}
+    assert weights(ranked(FactLinking(), queries)) == {1: 1.0, 2: 1.0}
+    assert weights(ranked(FactLinking(), asked(index, seed_filter={"$id": "n0"}))) == {}
     hits = HippoRAG(index, backfill=False).retrieve("?", vector=QUERY, traversal_filter=lambda node: node.id != "n1")
     assert all("n1" not in hit.path.nodes[1:] for hit in hits)
     # A passage that is not walked to has its restart alone, in a graph of pages too.
@@ -326,7 +326,7 @@ def test_filters_hold_for_facts_the_restart_and_the_walk():
     # The restart at passages: of those that may start, by min-max among them.
     seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
     queries = asked(index, seed_filter=lambda node: node.id != "n5")
-    stays = PassageWalk(damping=0)(queries, seeds)
+    stays = ranked(PassageWalk(damping=0), queries, seeds)
     assert stays.nodes.tolist() == [[4]] and stays.scores[0].tolist() == pytest.approx([0.05 / 1.05])
 
 
@@ -336,7 +336,7 @@ def test_an_index_without_a_signal_over_edges_is_ranked_by_vectors_and_told():
     assert [hit.id for hit in hits] == ["n2", "n1"]
     assert hits.notes == ("no fact is looked for, as the index has no signal 'edge_dense'; build it with edge_signals=True",)
     nothing = Ranking.empty(1, index.device)
-    assert [row for row in PassageWalk()(asked(index), nothing).nodes[0].tolist() if row >= 0] == [2, 1], "passages alone"
+    assert [row for row in ranked(PassageWalk(), asked(index), nothing).nodes[0].tolist() if row >= 0] == [2, 1], "passages alone"
     assert HippoRAG(index_of(["", "p"], [], [0, 1])).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
     with pytest.raises(InvalidArgumentError, match="FactLinking searches edges; the signal 'dense' covers nodes"):
         HippoRAG(index, signal="dense").retrieve("?", vector=QUERY)

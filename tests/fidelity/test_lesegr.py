@@ -7,6 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
@@ -21,15 +23,13 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory, Question
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.lesegr import search as search_module
 from graph_retrievers.systems.lesegr.model import ENCODERS
+from tests.rankings import Ranking, lists_of, ranked
 
 
 class Given(Signal):
@@ -87,8 +87,8 @@ def weighted(dimension, encoder, seed, **options):
 
 def scores_of(operator, index, queries, first=None):
     asked = Queries.of(index, [f"q{b}" for b in range(len(queries))], vectors=queries)
-    ranking = first(asked) if first is not None else Ranking.empty(len(queries), index.device)
-    found = operator(asked, ranking)
+    ranking = ranked(first, asked) if first is not None else Ranking.empty(len(queries), index.device)
+    found = ranked(operator, asked, ranking)
     table = [[math.nan] * len(index) for _ in queries]
     for b, (nodes, scores) in enumerate(zip(found.nodes.tolist(), found.scores.tolist(), strict=True)):
         for node, score in zip(nodes, scores, strict=True):
@@ -185,7 +185,7 @@ def test_enough_hops_give_the_candidates_the_scores_of_the_whole_graph(case, enc
     first = VectorSearch(2)
     asked = Queries.of(index, ["a", "b", "c"], vectors=queries)
     near = scores_of(LexicalSemanticSearch(model, hops=layers, k=None), index, queries, first)
-    for b, nodes in enumerate(first(asked).nodes.tolist()):
+    for b, nodes in enumerate(ranked(first, asked).nodes.tolist()):
         assert near[b, nodes] == pytest.approx(whole[b, nodes], rel=1e-4, abs=1e-4)
 
 
@@ -409,8 +409,8 @@ def test_a_query_without_candidates_has_no_note_about_words():
 def test_hops_end_where_nothing_new_is_reached():
     index = index_of([(0, 1), (1, 2)], torch.eye(4), [1.0] * 4)
     operator, asked = LexicalSemanticSearch(LeSeGRModel(4), hops=10**12), Queries.of(index, ["q"], vectors=torch.eye(4)[:1])
-    (found,) = Candidates.of(VectorSearch(1)(asked))
-    (pool,) = run(Memory(asked), [operator.pool(Question(asked, 0), found)])
+    (found,) = lists_of(ranked(VectorSearch(1), asked))
+    (pool,) = run(Memory(asked), [operator.pool(Question(Memory(asked), 0), found)])
     assert pool.nodes.tolist() == [0, 1, 2] and pool.trails[2].tolist() == [0, 1, 2]
 
 

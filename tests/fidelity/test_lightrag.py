@@ -10,10 +10,10 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, chunk_quotas
 from graph_retrievers.systems.lightrag.keywords import LanguageModelKeywords
 from tests.helpers import HashEmbedding, linked_index
+from tests.rankings import Ranking, ranked
 
 WORDS = ("ada", "loom", "engine", "writing", "weaving")
 
@@ -73,7 +73,7 @@ def test_quotas_that_are_not_used_go_to_the_first_items_that_have_more():
     index = GraphIndex.from_nodes(nodes, edges, vectors=torch.eye(27), bm25=False)
     seeds = Ranking.of(torch.tensor([[0, 1, 2]]), torch.tensor([[3.0, 2.0, 1.0]]), "Seeds")
     queries = Queries.of(index, ["?"], vectors=torch.eye(27)[:1])
-    ranking = ChunkGathering("entities", pick="weight", chunk_types=["passage"])(queries, seeds)
+    ranking = ranked(ChunkGathering("entities", pick="weight", chunk_types=["passage"]), queries, seeds)
     picked = [index.graph.ids[n] for n in ranking.nodes[0].tolist() if n >= 0]
     assert picked == "a0 b0 b1 b2 c0 b3 b4 b5 b6".split()
     assert ranking.trails[0, 1].tolist() == [1, index.graph.row("b0")]

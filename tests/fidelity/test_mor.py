@@ -9,16 +9,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.operator import OperatorKind
 from graph_retrievers.systems.mor.parse import parse_metapath, read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema, check_plan
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import Written, trajectories
+from tests.rankings import ranked
 
 GENE = "gene/protein"
 SCHEMAS = {
@@ -173,7 +174,7 @@ def toy(device, plan, **options):
     index = GraphIndex(graph, {"given": Written(len(ids), Given.value)})
     queries = Queries.of(index, ["question"], inputs={"plan": [plan]})
     operator = MixedTraversal(2, 2, 6, targets=["paper"], matching="given", **options)
-    ranking = operator(queries)
+    ranking = ranked(operator, queries)
     nodes = [graph.ids[n] for n in ranking.nodes[0].tolist() if n >= 0]
     trails = [[graph.ids[n] for n in trail if n >= 0] for trail in ranking.trails[0].tolist()[: len(nodes)]]
     return queries, ranking, dict(zip(nodes, trails, strict=True))
@@ -257,7 +258,7 @@ def test_published_weights_rerank_in_the_pipeline(shared_folder):
 
     file = shared_folder / "data" / "mor" / "reranker-mag.safetensors"
     reranker = TrajectoryReranker(file, embedding=encoder, matching="given")
-    again = reranker(queries, ranking)
+    again = ranked(reranker, queries, ranking)
     (seen,) = trajectories(reranker, queries, ranking)
     structure = torch.tensor(encoder([" ".join(p) for p in seen.patterns]))
     with torch.no_grad():

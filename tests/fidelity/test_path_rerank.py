@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, PathReranking, Pipeline, Retriever
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.requests import Relevance
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Edge
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.path_texts import path_texts
-from graph_retrievers.search.requests import Relevance
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
 from graph_retrievers.systems import FastInsight
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
+from tests.rankings import Ranking, lists_of, ranked
 
 TEXTS = ["Ada knew Babbage.", "He built engines.", "A mill of steam.", "Cards drive looms."]
 
@@ -41,7 +41,7 @@ class Given(Operator):
 
     def search(self, question, found):
         yield from ()
-        return Candidates.of(self.ranking)[question.place]
+        return lists_of(self.ranking)[question.place]
 
 
 def hashed(pairs):
@@ -115,10 +115,10 @@ def test_it_equals_a_literal_reference(case):
     ranking = Ranking.of(nodes, -torch.arange(width).float().expand(nodes.shape), "Given", trails, relations=relations)
     questions = [f"question {b}" for b in range(len(lists))]
     mask = None if allowed is None else torch.tensor([row in allowed for row in range(count)])
-    found = Pipeline(Given(ranking), PathRerank(weight, depth=depth))(Queries.of(index, questions, filter=mask))
+    found = ranked(Pipeline(Given(ranking), PathRerank(weight, depth=depth)), Queries.of(index, questions, filter=mask))
     for b, (rows, above, _, _) in enumerate(lists):
         alone = replace(ranking, **{name: getattr(ranking, name)[b : b + 1] for name in PARTS})
-        again = Pipeline(Given(alone), PathRerank(weight, depth=depth))(Queries.of(index, [questions[b]], filter=mask))
+        again = ranked(Pipeline(Given(alone), PathRerank(weight, depth=depth)), Queries.of(index, [questions[b]], filter=mask))
         assert pad(again.nodes[0].tolist()) == found.nodes[b].tolist()
         assert torch.equal(again.scores[0], found.scores[b, : again.width])
         if weight == 0:
@@ -148,17 +148,17 @@ def test_a_second_passage_is_judged_together_with_the_first():
     scores, trails = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[[-1, 2], [-1, 0], [0, 1]]])
     first = Ranking.of(torch.tensor([[2, 0, 1]]), scores, "Given", trails)
     queries = Queries.of(index, ["Which engines did Ada's friend build?"])
-    assert Pipeline(Given(first), PathRerank(1.0))(queries).nodes.tolist() == [[1, 2, 0]]
-    assert Pipeline(Given(first), Rerank())(queries).nodes.tolist() == [[2, 0, 1]]
+    assert ranked(Pipeline(Given(first), PathRerank(1.0)), queries).nodes.tolist() == [[1, 2, 0]]
+    assert ranked(Pipeline(Given(first), Rerank()), queries).nodes.tolist() == [[2, 0, 1]]
     # Reached from another passage, the same node is another text, though the queries keep what was computed.
     other = Ranking.of(torch.tensor([[2, 0, 1]]), first.scores, "Given", torch.tensor([[[-1, 2], [-1, 0], [2, 1]]]))
-    assert Pipeline(Given(other), PathRerank(1.0))(queries).nodes.tolist() == [[2, 0, 1]]
+    assert ranked(Pipeline(Given(other), PathRerank(1.0)), queries).nodes.tolist() == [[2, 0, 1]]
 
 
 def test_the_worked_mixture():
     index = index_of([], PairScorer(lambda pairs: [float("mill" in text) for _, text in pairs]))
     first = Ranking.of(torch.tensor([[0, 1, 2]]), torch.tensor([[0.9, 0.5, 0.1]]), "Given")
-    found = Pipeline(Given(first), PathRerank(0.5))(Queries.of(index, ["mill"]))
+    found = ranked(Pipeline(Given(first), PathRerank(0.5)), Queries.of(index, ["mill"]))
     # z(0, 0, 1) = (-.7071, -.7071, 1.4142); z(0, -ln 2, -ln 3) = (1.3167, -.2114, -1.1053), from mean -.5973 and deviation .4536.
     assert found.nodes.tolist() == [[0, 2, 1]]
     torch.testing.assert_close(found.scores, torch.tensor([[0.3048, 0.1545, -0.4593]]), atol=1e-3, rtol=0)
@@ -168,7 +168,7 @@ def test_nodes_behind_the_depth_keep_their_places_and_no_model_is_asked_about_th
     asked = []
     index = index_of([], PairScorer(lambda pairs: [asked.append(text) or float(len(text)) for _, text in pairs]))
     first = Ranking.of(torch.tensor([[0, 1, 3, 2]]), torch.tensor([[4.0, 3.0, 2.0, 1.0]]), "Given")
-    found = Pipeline(Given(first), PathRerank(1.0, depth=2))(Queries.of(index, ["q"]))
+    found = ranked(Pipeline(Given(first), PathRerank(1.0, depth=2)), Queries.of(index, ["q"]))
     assert found.nodes.tolist() == [[0, 1, 3, 2]] and len(asked) == 2
     assert found.scores[0].diff().max() <= 0
 
@@ -177,10 +177,10 @@ def test_equal_scores_keep_the_order_and_one_candidate_is_fine():
     index = index_of([], PairScorer(lambda pairs: [0.1 for _ in pairs]))
     for rows in ([3, 1, 0], [2]):
         first = Ranking.of(torch.tensor([rows]), -torch.arange(len(rows)).float().unsqueeze(0), "Given")
-        found = Pipeline(Given(first), PathRerank(1.0))(Queries.of(index, ["q"]))
+        found = ranked(Pipeline(Given(first), PathRerank(1.0)), Queries.of(index, ["q"]))
         assert found.nodes.tolist() == [rows] and found.scores.tolist() == [[0.0] * len(rows)]
     nothing = Ranking.empty(1, torch.device("cpu"))
-    assert Pipeline(Given(nothing), PathRerank())(Queries.of(index, ["q"])).nodes.shape == (1, 0)
+    assert ranked(Pipeline(Given(nothing), PathRerank()), Queries.of(index, ["q"])).nodes.shape == (1, 0)
 
 
 def test_a_model_of_its_own_is_asked_in_place_of_that_of_the_index():
@@ -189,8 +189,8 @@ def test_a_model_of_its_own_is_asked_in_place_of_that_of_the_index():
     looms = PairScorer(lambda pairs: [float("looms" in text) for _, text in pairs])
     queries = Queries.of(index, ["q"])
     both = Pipeline(first, PathRerank(1.0), PathRerank(1.0, model=looms))
-    assert both(queries).nodes.tolist() == [[3, 2, 0, 1]]
-    assert both.operators[1](queries, both(queries)).nodes.tolist() == [[2, 3, 0, 1]]
+    assert ranked(both, queries).nodes.tolist() == [[3, 2, 0, 1]]
+    assert ranked(both.operators[1], queries, ranked(both, queries)).nodes.tolist() == [[2, 3, 0, 1]]
 
 
 def test_without_a_relevance_model_the_vectors_judge_and_that_is_said():
@@ -208,9 +208,9 @@ def test_numbers_that_are_not_finite_are_refused_by_name():
     bad = index.with_models(relevance=_Bad())
     first = Given(Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, 0.0]]), "Given", torch.tensor([[[-1, 0], [0, 1]]])))
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
-        Pipeline(first, PathRerank())(Queries.of(bad, ["q"]))
+        ranked(Pipeline(first, PathRerank()), Queries.of(bad, ["q"]))
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
-        Pipeline(first, GRanker(paths=True))(Queries.of(bad, ["q"]))
+        ranked(Pipeline(first, GRanker(paths=True)), Queries.of(bad, ["q"]))
     # The node is named beside others that were read before.
     memory = Memory(Queries.of(bad, ["q"]))
     memory.relevance([(0, Relevance(np.array([0]), texts=TEXTS[:1]))])
@@ -255,12 +255,12 @@ def test_a_text_is_read_once_and_counted():
     index = index_of([("n0", "n1")], lengths)
     first = Given(Ranking.of(torch.tensor([[0, 1, 1], [0, 1, -1]])[:, :2], torch.tensor([[2.0, 1.0]] * 2), "Given"))
     queries = Queries.of(index, ["q", "r"])
-    Pipeline(first, PathRerank(), PathRerank(0.3), GRanker(paths=True))(queries)
+    ranked(Pipeline(first, PathRerank(), PathRerank(0.3), GRanker(paths=True)), queries)
     assert len(asked) == 4 == queries.latents.encoded
-    PathRerank(model=PairScorer(lambda pairs: [1.0 for _ in pairs]))(queries, first.ranking)
+    ranked(PathRerank(model=PairScorer(lambda pairs: [1.0 for _ in pairs])), queries, first.ranking)
     assert len(asked) == 4 and queries.latents.encoded == 8
     asked.clear()
-    PathRerank(0.0)(queries, first.ranking)
+    ranked(PathRerank(0.0), queries, first.ranking)
     assert not asked
 
 
@@ -278,16 +278,16 @@ def test_a_model_is_never_asked_about_nothing():
     retriever = FastInsight(index, paths=True, fuse=False, nodes_per_round=1)
     assert len(retriever.retrieve("q", vector=index.dense.vectors[0].tolist())) == 4
     twice = Pipeline(VectorSearch(3), PathRerank(), PathRerank())
-    assert twice(Queries.of(index, ["q"], vectors=index.dense.vectors[:1])).nodes.shape == (1, 3)
+    assert ranked(twice, Queries.of(index, ["q"], vectors=index.dense.vectors[:1])).nodes.shape == (1, 3)
     none = Ranking.of(torch.zeros((0, 3), dtype=torch.int64), torch.zeros(0, 3), "x")
-    assert len(PathRerank()(Queries.of(index, []), none)) == 0
+    assert len(ranked(PathRerank(), Queries.of(index, []), none)) == 0
 
 
 def test_similarity_as_the_model_of_its_own_is_not_what_another_model_computed():
     index = index_of([], PairScorer(lambda pairs: [float("Cards" in text) for _, text in pairs]))
     queries = Queries.of(index, ["q"], vectors=index.dense.vectors[2:3])
-    ranking = Pipeline(VectorSearch(4), Rerank())(queries)
-    assert ranking.nodes[0, 0] == 3 and PathRerank(1.0, model=BiEncoder())(queries, ranking).nodes[0, 0] == 2
+    ranking = ranked(Pipeline(VectorSearch(4), Rerank()), queries)
+    assert ranking.nodes[0, 0] == 3 and ranked(PathRerank(1.0, model=BiEncoder()), queries, ranking).nodes[0, 0] == 2
 
 
 def test_a_step_that_a_name_joins_is_told_by_it():
@@ -342,10 +342,10 @@ def test_granker_and_fastinsight_can_read_paths():
 
     index = index_of([("n0", "n1", "knew")], PairScorer(scores))
     queries = Queries.of(index, ["q"], vectors=index.dense.vectors[:1])
-    found = Pipeline(VectorSearch(1), STeX(), GRanker(0.0, paths=True))(queries)
+    found = ranked(Pipeline(VectorSearch(1), STeX(), GRanker(0.0, paths=True)), queries)
     assert found.nodes[0, 0] == 1 and "He built engines.\nn0 -[knew]-> n1\nAda knew Babbage." in read
     read.clear()
-    smoothed = Pipeline(VectorSearch(1), STeX(), GRanker(0.2, paths=True))(queries)
+    smoothed = ranked(Pipeline(VectorSearch(1), STeX(), GRanker(0.2, paths=True)), queries)
     assert smoothed.nodes[0, 0] == 1 and 0 < smoothed.scores[0, 1] < smoothed.scores[0, 0] < 1
     for paths in (False, True):
         read.clear()

@@ -11,10 +11,10 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.operators import BM25Search, EntityLinking, HybridSearch, MetapathSearch, PathSearch, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.walk_fusion.metapath_search import metapaths
+from tests.rankings import Ranking, ranked
 
 WORDS = "loom card film drama valve cipher census cloth paper river ferry harbour winter".split()
 
@@ -79,12 +79,12 @@ def test_paths_equal_the_equations_on_random_graphs(seed):
     questions = [" ".join(rng.choice(WORDS, 4)) for _ in range(3)]
     given = {"vectors": rng.normal(size=(3, 5))} if index.has_dense else {}
     queries = Queries.of(index, questions, **given)
-    ranked = rng.permutation(len(index))[: int(rng.integers(0, len(index)))].tolist()
-    before = Ranking.of(torch.tensor([ranked] * 3).reshape(3, -1), torch.arange(len(ranked), 0.0, -1).expand(3, -1), "First")
-    found = PathSearch(seeds, share=share, dense_weight=dense_weight)(queries, before)
+    first = rng.permutation(len(index))[: int(rng.integers(0, len(index)))].tolist()
+    before = Ranking.of(torch.tensor([first] * 3).reshape(3, -1), torch.arange(len(first), 0.0, -1).expand(3, -1), "First")
+    found = ranked(PathSearch(seeds, share=share, dense_weight=dense_weight), queries, before)
     for b, question in enumerate(questions):
         vector = given["vectors"][b] if given else None
-        scores, pairs = expected_scores(index, neighbors, question, vector, ranked, seeds, share, dense_weight)
+        scores, pairs = expected_scores(index, neighbors, question, vector, first, seeds, share, dense_weight)
         nodes = [node for node in found.nodes[b].tolist() if node >= 0]
         assert sorted(nodes) == sorted(scores)
         assert found.scores[b][: len(nodes)].tolist() == pytest.approx([scores[n] for n in nodes], abs=2e-5)
@@ -94,10 +94,10 @@ def test_paths_equal_the_equations_on_random_graphs(seed):
             walked, best = [row for row in trail if row >= 0], max(led.values(), default=0.0)
             if walked != [node]:
                 assert walked[1:] == [node] and led[walked[0]] == pytest.approx(best, abs=1e-5)
-                assert node not in ranked or (best > alone and ranked.index(walked[0]) < ranked.index(node))
+                assert node not in first or (best > alone and first.index(walked[0]) < first.index(node))
             else:
                 near = [u for u, z in led.items() if z > best - 1e-5 and z > alone + 1e-5]
-                assert node in ranked and not all(ranked.index(u) < ranked.index(node) for u in near or [node])
+                assert node in first and not all(first.index(u) < first.index(node) for u in near or [node])
 
 
 def test_a_neighbour_completes_what_its_seed_answers():
@@ -113,7 +113,7 @@ def test_a_neighbour_completes_what_its_seed_answers():
     )
     assert rows.tolist() == pytest.approx([kismet + lund, kismet, kismet])
     seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
-    found = PathSearch()(queries, seeds)
+    found = ranked(PathSearch(), queries, seeds)
     z = {0: kismet / lund, 1: (lund + (kismet + lund)) / 2 / lund, 2: kismet / lund, 3: kismet / lund / 2}
     assert dict(zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True)) == pytest.approx(z)
     assert found.nodes[0].tolist() == [1, 0, 2, 3], "ties to the lower row"
@@ -247,7 +247,7 @@ def test_metapaths_equal_the_equation_on_random_graphs(seed):
     question = "who made it"
     before = Ranking.of(torch.tensor([[s for s, _ in seeds]]), torch.tensor([[x for _, x in seeds]]), "Seeds")
     search = MetapathSearch(length=length, temperature=temperature, limit=10_000)
-    found = search(Queries.of(index, [question]), before)
+    found = ranked(search, Queries.of(index, [question]), before)
     expected = expected_metapaths(nodes, rows, question, seeds, length, temperature)
     held = [node for node in found.nodes[0].tolist() if node >= 0]
     assert sorted(held) == sorted(expected)

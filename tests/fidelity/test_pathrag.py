@@ -13,7 +13,7 @@ from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.operators import FlowPruning
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
+from tests.rankings import Ranking, ranked, ranked_hits
 from tests.references.pathrag import best_paths, reliabilities, simple_paths
 
 DETOUR = "sx xt sy yz zt".split()
@@ -25,7 +25,7 @@ def chains(edges, seeds, **options):
     ids = sorted(set("".join(edges)))
     index = GraphIndex.from_graph(CorpusGraph(ids, ids, edges=[tuple(edge) for edge in edges]), bm25=False)
     start = Ranking.of(torch.tensor([[ids.index(seed) for seed in seeds]]), -torch.arange(len(seeds)).float().unsqueeze(0), "Seeds")
-    found = FlowPruning(chains="hits", **options)(Queries.of(index, ["?"]), start).chains
+    found = ranked(FlowPruning(chains="hits", **options), Queries.of(index, ["?"]), start).chains
     named = ["".join(ids[n] for n in path if n >= 0) for path in found.nodes[0].tolist()]
     return dict(zip(named, found.scores[0].tolist(), strict=True))
 
@@ -108,8 +108,7 @@ def test_the_context_lists_the_most_reliable_path_last():
     assert [hit.path.score for hit in hits.chains] == scores
     # So does that of hits made of a ranking, as evaluation makes them.
     queries = Queries.of(retriever.index, [QUESTION["query"]], vectors=[QUESTION["vector"]])
-    (ranked,) = retriever.hits(queries, retriever.rank(queries))
-    assert ranked.to_context() == hits.to_context()
+    assert ranked_hits(retriever, queries)[0].to_context() == hits.to_context()
 
 
 def test_paths_of_hits_rise_too_and_stand_behind_paths_without_a_score():

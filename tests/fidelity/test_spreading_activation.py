@@ -8,10 +8,10 @@ import torch
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
+from tests.rankings import Ranking, ranked
 from tests.references.spreading import adjacency, all_chains, deduped, spread
 
 NAMES = ["s1", "s2", "a", "b", "c", "d"]
@@ -45,7 +45,7 @@ def seeds_of(index):
 
 def activate(index, **options):
     queries = Queries.of(index, ["question"], vectors=[[2.0, 0.0]])
-    ranking = GatedPropagation(**options)(queries, seeds_of(index))
+    ranking = ranked(GatedPropagation(**options), queries, seeds_of(index))
     return queries, ranking, {NAMES[v]: s for v, s in zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)}
 
 
@@ -79,7 +79,7 @@ def test_scores_are_divided_by_the_best_seed():
     index = worked_index()
     queries = Queries.of(index, ["question"], vectors=[[1.0, 0.0]])
     halved = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[0.5, 0.4]]), "Seeds")
-    ranking = GatedPropagation()(queries, halved)
+    ranking = ranked(GatedPropagation(), queries, halved)
     assert dict(zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)) == pytest.approx(
         {NAMES.index(n): s for n, s in SET[3].items()}, abs=1e-6
     )
@@ -105,19 +105,19 @@ def test_a_damped_hub_that_gives_less_is_not_the_parent():
     seeds = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, 0.8]]), "Seeds")
     queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
     for exponent, parent in ((0, 0), (1, 1)):
-        ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=exponent)(queries, seeds)
+        ranking = ranked(GatedPropagation(steps=1, gate="uniform", hub_exponent=exponent), queries, seeds)
         assert [parent, 2] in ranking.trails[0].tolist()
 
 
 def test_seeds_without_a_positive_score_are_dropped():
     graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("b", "c")])
     seeds = Ranking.of(torch.tensor([[0, 1, 2]]), torch.tensor([[0.5, 0.0, -0.5]]), "Seeds")
-    ranking = GatedPropagation(gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
+    ranking = ranked(GatedPropagation(gate="uniform"), Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
     assert ranking.nodes.tolist() == [[0]] and ranking.touched.tolist() == [1]
 
 
 def chains_of(queries, ranking, **options):
-    chains = ChainSearch(**options)(queries, ranking).chains
+    chains = ranked(ChainSearch(**options), queries, ranking).chains
     pairs = zip(chains.nodes[0].tolist(), chains.scores[0].tolist(), strict=True)
     return {tuple(NAMES[v] for v in nodes if v >= 0): score for nodes, score in pairs if nodes[0] >= 0}
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from graph_retrievers import Edge, GraphIndex, Hits, Operator, Pipeline, ReciprocalRankFusion, Retriever
+from graph_retrievers.core.candidates import Candidates, concatenated
+from graph_retrievers.core.chains import Facts
 from graph_retrievers.operators import (
     Backfill,
     ChainSearch,
@@ -22,8 +24,6 @@ from graph_retrievers.operators import (
     TrajectoryReranker,
     VectorSearch,
 )
-from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates, concatenated
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from langchain_graph_retrievers import to_context as langchain_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever

@@ -17,12 +17,12 @@ from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import GRankerCompressor, VectorRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap
+from tests.rankings import Ranking, ranked
 from tests.toy import TableModel, toy_index
 
 QUESTION = "Who wrote a program for the Analytical Engine of Babbage?"
@@ -220,7 +220,7 @@ async def test_behind_a_vector_store_in_a_contextual_compression_retriever():
     assert [d.id for d in found] == ["ada", "babbage"]
     assert found == await retriever.ainvoke(QUESTION) == retriever.batch([QUESTION])[0]
     rows = torch.tensor([[index.graph.row(d.id) for d in store.similarity_search(QUESTION, k=6)]])
-    expected = GRanker()(Queries.of(index, [QUESTION]), Ranking.of(rows, torch.zeros(rows.shape), "store"))
+    expected = ranked(GRanker(), Queries.of(index, [QUESTION]), Ranking.of(rows, torch.zeros(rows.shape), "store"))
     assert [index.graph.row(d.id) for d in found] == expected.nodes[0, :2].tolist()
     assert [d.metadata["relevance_score"] for d in found] == pytest.approx(expected.scores[0, :2].tolist())
     piped = DocumentCompressorPipeline(transformers=[GRankerCompressor(index=index, top_n=4), compressor])

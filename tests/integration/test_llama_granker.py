@@ -12,12 +12,12 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.signals.relevance import PairScorer
 from graph_retrievers.systems.fastinsight import GRanker
 from llama_graph_retrievers import GRankerPostprocessor, VectorRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
+from tests.rankings import Ranking, ranked
 
 QUESTION = "Which loom with punched cards came before the engine?"
 
@@ -88,7 +88,7 @@ def test_on_an_index_it_gives_what_the_engines_operator_gives():
     nodes = VectorRetriever(index, similarity_top_k=6).retrieve(QUESTION)
     queries = Queries.of(index, QUESTION)
     rows = torch.tensor([[index.graph.row(n.node.node_id) for n in nodes]])
-    expected = GRanker(0.3)(queries, Ranking.of(rows, torch.zeros(1, 6), "x"))
+    expected = ranked(GRanker(0.3), queries, Ranking.of(rows, torch.zeros(1, 6), "x"))
     found = GRankerPostprocessor(top_n=4, alpha=0.3, index=index).postprocess_nodes(nodes, query_str=QUESTION)
     assert [index.graph.row(n.node.node_id) for n in found] == expected.nodes[0, :4].tolist()
     assert [n.score for n in found] == pytest.approx(expected.scores[0, :4].tolist())

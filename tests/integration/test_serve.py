@@ -33,12 +33,12 @@ from graph_retrievers import (
     build_retriever,
 )
 from graph_retrievers.cli import main
+from graph_retrievers.core.limits import limit_over
+from graph_retrievers.core.recording import recorded
+from graph_retrievers.core.requests import Closest, Instead, Nearest, Scores
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.operators import OperatorKind
-from graph_retrievers.search.limits import limit_over
-from graph_retrievers.search.recording import recorded
-from graph_retrievers.search.requests import Closest, Instead, Nearest, Scores
 from graph_retrievers.serve import app as server
 from graph_retrievers.serve import picture, search_page
 from graph_retrievers.serve.app import is_own, offered, search_app

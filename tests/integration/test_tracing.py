@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from graph_retrievers import Operator, Retriever, tracing
+from graph_retrievers.core.requests import Degree
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, TimeLimitError
 from graph_retrievers.operators import BM25Search, OperatorKind, Pipeline
-from graph_retrievers.search.requests import Degree
 from graph_retrievers.systems import BM25, GAR, SpreadingActivation
 from langchain_graph_retrievers import SpreadingActivationRetriever
 from llama_graph_retrievers import SpreadingActivationRetriever as LlamaSpreadingActivation

@@ -16,9 +16,9 @@ from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.operators import GatedPropagation
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding
+from tests.rankings import Ranking, ranked
 
 WORDS = ["loom", "card", "engine", "cipher", "Ada Lovelace", "weaves", "the", "of", "1843", "punched"]
 NAMES = [f"d{number}" for number in range(9)]
@@ -220,7 +220,7 @@ def test_edges_are_deleted_wherever_they_stand(specs):
         # One end is not walked to from the other by the edge that is gone.
         queries = Queries.of(changed, ["loom"], vectors=[[1.0] + [0.0] * 15])
         start = Ranking.of(torch.tensor([[changed.graph.row(gone[0])]]), torch.ones(1, 1), "start")
-        reached = GatedPropagation(steps=1, gate="uniform")(queries, start).nodes[0].tolist()
+        reached = ranked(GatedPropagation(steps=1, gate="uniform"), queries, start).nodes[0].tolist()
         assert changed.graph.row(gone[1]) not in reached
     # One of two edges between the same nodes leaves the other, in either direction.
     for other in (("a", "b", "reads"), ("b", "a", "reads")):

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, ranking_of
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX
+from tests.rankings import Ranking, lists_of, rank, ranked, ranking_of
 from tests.references import fastinsight as literal
 from tests.toy import toy_index
 
@@ -51,14 +50,14 @@ def test_one_round_of_granker_and_stex_equals_the_literal_algorithms(case, count
     rows = torch.tensor([[index.graph.row(n) for n in retrieved]])
     ranking = Ranking.of(rows, torch.zeros(rows.shape), "seed")
 
-    reranked = GRanker(alpha, degree=degree)(queries, ranking)
+    reranked = ranked(GRanker(alpha, degree=degree), queries, ranking)
     expected, scores = literal.granker(retrieved, latents, adjacent, head, alpha, degree)
     ids = [index.graph.ids[r] for r in reranked.nodes[0]]
     assert_same_order(ids, reranked.scores[0].tolist(), expected, scores)
 
     for beta in (0.0, 1.0, math.inf):
-        found = STeX(beta, nodes_per_round=20)(queries, ranking)
-        found = ranking_of([Candidates.of(found)[0].taken(np.arange(ranking.width, int(found.lengths())))], index.device)
+        found = ranked(STeX(beta, nodes_per_round=20), queries, ranking)
+        found = ranking_of([lists_of(found)[0].taken(np.arange(ranking.width, int(found.lengths())))], index.device)
         wanted = literal.stex(retrieved, similarity, adjacent, beta)
         got = [(index.graph.ids[r], s) for r, s in zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True) if r >= 0]
         assert_same_order([n for n, _ in got], [s for _, s in got], [n for n, _ in wanted], dict(wanted))
@@ -74,7 +73,7 @@ def test_the_whole_algorithm_equals_the_literal_one(case, batch, budget):
     )
     if not _clear_cut(similarity, latents, edges, rounds, batch, budget):
         return
-    ranking = FastInsight(index, nodes_per_round=batch, budget=budget).rank(Queries.of(index, ["question"], vectors=[[1.0]]))
+    ranking = rank(FastInsight(index, nodes_per_round=batch, budget=budget), Queries.of(index, ["question"], vectors=[[1.0]]))
     ids = [index.graph.ids[r] for r in ranking.nodes[0].tolist() if r >= 0]
     assert_same_order(ids, ranking.scores[0, : len(ids)].tolist(), expected, scores)
     assert len(index.relevance.calls) == len(expected)

@@ -13,6 +13,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.lightrag.retriever import LightRAG
+from tests.rankings import rank
 from tests.references import lightrag as reference
 
 # Angles, so that cosines tie often and none is near the threshold; 9 is not a vector.
@@ -97,13 +98,13 @@ def test_nodes_and_relations_are_those_of_the_reference(problem, mode, top_k, bu
     index = index_of(shape, rows, passages, angles)
     budget = {"entity_tokens": budgets[0], "relation_tokens": budgets[1]}
     retriever = LightRAG(index, mode=mode, top_k=top_k, chunk_top_k=2, chunk_pick=pick, facts=True, **budget)
-    found = retriever.rank(Queries.of(index, ["?"] * 3, vectors=[vector(a) for a in asked]))
+    found = rank(retriever, Queries.of(index, ["?"] * 3, vectors=[vector(a) for a in asked]))
     for b, angle in enumerate(asked):
         nodes, facts, starts = expected(index, shape, rows, passages, angles, angle, mode, top_k, budgets, pick)
         real = [row for row in found.facts.rows[b].tolist() if row >= 0]
         assert [node for node in found.nodes[b].tolist() if node >= 0] == nodes
         assert real == reference.within(facts, [estimate_tokens(text) for text in index.graph.edge_contents()], budgets[1])
-        alone = retriever.rank(Queries.of(index, ["?"], vectors=[vector(angle)]))
+        alone = rank(retriever, Queries.of(index, ["?"], vectors=[vector(angle)]))
         assert [node for node in alone.nodes[0].tolist() if node >= 0] == nodes
         for trail in found.trails[b].tolist():
             steps = [node for node in trail if node >= 0]
@@ -119,7 +120,7 @@ def test_a_hub_of_ten_thousand_neighbours_is_read_within_the_budgets(mode, types
     graph = CorpusGraph(ids, [LONG] * len(ids), types=types, edges=edges)
     dense = DenseIndex(torch.eye(3)[torch.arange(10_001) % 3])
     index = GraphIndex(graph, {"dense": dense, "edge_dense": DenseIndex([[1.0, 0, 0]] * len(edges), covers="edges")})
-    found = LightRAG(index, mode=mode, facts=True).rank(Queries.of(index, ["?"] * 4, vectors=[[1.0, 0.5, 0.1]] * 4))
+    found = rank(LightRAG(index, mode=mode, facts=True), Queries.of(index, ["?"] * 4, vectors=[[1.0, 0.5, 0.1]] * 4))
     # The texts of relations have six tokens or so each, and those of entities about thirty.
     assert found.facts.rows.shape[1] <= 8000 // 4 + 40
     assert found.width <= 20 + 6000 // 25 * 5 + 2 * found.facts.rows.shape[1] + 80

@@ -9,15 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers.core.requests import Steps
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph import typed_adjacency as module
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import Memory
-from graph_retrievers.search.requests import Steps
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import Written, trajectories
+from tests.rankings import ranked
 from tests.references import mor as reference
 
 TYPES, RELATIONS = ["film", "person", "tag"], ["by", "has", "with"]
@@ -112,13 +113,13 @@ def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exac
     index = index_of(types, titles, edges)
     operator = MixedTraversal(seeds, matches, limit, exact_titles=exact, check_types=check_types, matching="hashed")
     queries = asked(index, range(len(plans)), plans)
-    ranking = operator(queries)
+    ranking = ranked(operator, queries)
     for number in range(len(plans)):
         nodes, trails = expected(world, number, matcher, seeds, matches, limit, exact, check_types)
         row = [n for n in ranking.nodes[number].tolist() if n >= 0]
         assert row == nodes
         assert [[n for n in trail if n >= 0] for trail in ranking.trails[number].tolist()[: len(row)]] == trails
-        single = operator(asked(index, [number], plans))
+        single = ranked(operator, asked(index, [number], plans))
         assert torch.equal(single.nodes[0], ranking.nodes[number, : len(row)])
         assert torch.equal(single.scores[0], ranking.scores[number, : len(row)])
 
@@ -131,7 +132,7 @@ def test_fingerprints_equal_the_reference(world, length):
     index = index_of(types, titles, edges)
     operator = MixedTraversal(2, 2, 20, exact_titles=False, matching="hashed")
     queries = asked(index, range(len(plans)), plans)
-    ranking = operator(queries)
+    ranking = ranked(operator, queries)
     reranker = TrajectoryReranker(TrajectoryScorer(length, 4), matching="hashed")
     for number, (paths, seen) in enumerate(zip(plans, trajectories(reranker, queries, ranking), strict=True)):
         query = f"query {number}"
@@ -170,7 +171,7 @@ def test_typed_steps_equal_a_scan_of_all_edges(world, seed, way):
         frontier = rng.sample(range(size), rng.randint(0, size))
         both = [(a, r, b) for a, r, b in edges] + [(b, r, a) for a, r, b in edges if a != b]
         for kind, relation in ((rng.choice(TYPES), rng.choice([*RELATIONS, None])), (None, rng.choice(RELATIONS))):
-            (near, whole), = memory.steps([(0, Steps(np.array(frontier, np.int64), kind, relation, 10**6))])
+            ((near, whole),) = memory.steps([(0, Steps(np.array(frontier, np.int64), kind, relation, 10**6))])
             expected = [
                 (place, b)
                 for place, node in enumerate(frontier)
@@ -186,5 +187,5 @@ def test_a_step_that_meets_its_limit_leaves_nodes_out():
     edges = [(0, "by", n) for n in range(1, size)]
     index = index_of(["film"] + ["person"] * (size - 1), ["t"] * size, [*edges, (1, "by", 2)])
     memory = Memory(Queries.of(index, ["a"]))
-    (near, whole), = memory.steps([(0, Steps(np.array([1, 0, 2]), "person", None, 10))])
+    ((near, whole),) = memory.steps([(0, Steps(np.array([1, 0, 2]), "person", None, 10))])
     assert (near.owner.tolist(), near.node.tolist(), whole) == ([0], [2], False)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers.core.driver import run
 from graph_retrievers.errors import ConvergenceError, GraphRetrieverError, InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.corpus_graph import Edge
@@ -13,10 +14,10 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, PersonalizedPageRank, Pipeline
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.driver import run
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.pagerank import PPR, TransitionGraph, Walk, personalized_pagerank
+from tests.rankings import ranked
 
 
 def dense_solution(size, edges, restart, damping):
@@ -218,7 +219,7 @@ def test_nodes_far_down_the_ranking_are_found_behind_a_filter():
 def test_nodes_that_are_the_least_similar_but_for_rounding_share_no_weight():
     index = GraphIndex.from_texts(["one", "two", "two"], vectors=[[1.0], [-1.0], [-1.0 + 1e-7]])
     queries = Queries.of(index, ["two"], vectors=[[1.0]], seed_filter={"$id": {"$in": ["1", "2"]}})
-    found = Pipeline(BM25Search(2), PersonalizedPageRank(passage_weight=1.0))(queries)
+    found = ranked(Pipeline(BM25Search(2), PersonalizedPageRank(passage_weight=1.0)), queries)
     assert found.nodes[0].tolist() == [1, 2] and found.scores[0].tolist() == [0.5, 0.5]
 
 
@@ -310,5 +311,5 @@ def test_equal_shares_are_in_the_order_of_rows(seed):
         rows = [Edge(str(a), str(b), weight=light if (a, b) == edges[-1] else 1.0) for a, b in edges]
         index = GraphIndex.from_texts(["a loom"] + ["a card"] * last, edges=rows)
         queries = Queries.of(index, ["loom"])
-        found = Pipeline(BM25Search(1), PersonalizedPageRank(size, passage_weight=0))(queries).nodes[0].tolist()
+        found = ranked(Pipeline(BM25Search(1), PersonalizedPageRank(size, passage_weight=0)), queries).nodes[0].tolist()
         assert found.index(row) < found.index(last)

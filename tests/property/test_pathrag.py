@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.systems import pathrag
 from graph_retrievers.systems.pathrag import FlowPruning
+from tests.rankings import Ranking, ranked
 from tests.references.pathrag import best_paths, node_order
 
 
@@ -48,7 +48,9 @@ def run(index, seeds, walkable=None, **options):
     table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in seeds], device=index.device).reshape(len(seeds), width)
     allowed = None if walkable is None else torch.tensor([n in walkable for n in range(len(index))], device=index.device)
     queries = Queries.of(index, ["?"] * len(seeds), traversal_filter=allowed)
-    return FlowPruning(chains="hits", **options)(queries, Ranking.of(table.long(), -torch.arange(width).expand_as(table), "Seeds"))
+    return ranked(
+        FlowPruning(chains="hits", **options), queries, Ranking.of(table.long(), -torch.arange(width).expand_as(table), "Seeds")
+    )
 
 
 def lists(found, b):
@@ -64,16 +66,16 @@ def test_paths_are_those_of_depth_first_search(problem, limit, flow):
     index, options = index_of(size, edges, passages=passages), {"alpha": flow[0], "theta": flow[1], "exclude_types": ["passage"]}
     found = run(index, seeds, walkable, paths=limit, **options)
     assert not any(found.notes)
-    for b, ranked in enumerate(seeds):
+    for b, starts in enumerate(seeds):
         may = (set(range(size)) if walkable is None else walkable) - passages
-        expected = best_paths(neighbours(edges), ranked, limit, *flow, may.__contains__)
+        expected = best_paths(neighbours(edges), starts, limit, *flow, may.__contains__)
         chains, trails = lists(found, b)
         assert chains == [path for _, path in expected]
         assert found.chains.scores[b, : len(expected)].tolist() == pytest.approx([score for score, _ in expected], abs=1e-6)
-        order = node_order(expected, ranked)
+        order = node_order(expected, starts)
         trails.pop(-1, None)
         assert list(trails) == list(order) and trails == order
-        alone = run(index, [ranked], walkable, paths=limit, **options)
+        alone = run(index, [starts], walkable, paths=limit, **options)
         assert lists(alone, 0)[0] == chains
 
 

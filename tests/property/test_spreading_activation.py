@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import chains as chain_module
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
+from tests.rankings import Ranking, ranked
 from tests.references.spreading import adjacency, best_chains, spread
 
 # Quarters make equal activations common, and exact in the reference.
@@ -52,10 +52,10 @@ def run(index, queries, options=None, search=None, **filters):
     rows = torch.tensor(nodes, device=index.device).reshape(shape).long()
     start = Ranking.of(rows, torch.tensor(scores, device=index.device).reshape(shape), "Seeds")
     batch = Queries.of(index, ["question"] * len(queries), **filters)
-    ranking = GatedPropagation(gate=lambda _, b, v: table[b, v], **(options or {}))(batch, start)
+    ranking = ranked(GatedPropagation(gate=lambda _, b, v: table[b, v], **(options or {})), batch, start)
     if search is None:
         return ranking
-    searched = search(batch, ranking)
+    searched = ranked(search, batch, ranking)
     assert torch.equal(searched.nodes, ranking.nodes) and torch.equal(searched.scores, ranking.scores)
     return searched
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, Pipeline, Retriever
+from graph_retrievers.core.requests import Vectors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.search.memory import Memory
-from graph_retrievers.search.requests import Vectors
 from graph_retrievers.systems import MMR, Eager, Scored
+from tests.rankings import Ranking, ranked
 from tests.references import strategies as literal
 from tests.references.fastinsight import neighbours
 
@@ -57,7 +57,7 @@ def run(operator, index, starts, k, **options):
     queries = Queries.of(index, ["?"] * len(starts), k=k, vectors=[QUESTION] * len(starts), **options)
     width = max(map(len, starts), default=0)
     rows = torch.tensor([[*start, *[-1] * (width - len(start))] for start in starts], dtype=torch.int64).view(len(starts), width)
-    return operator(queries, Ranking.of(rows, torch.zeros(rows.shape), "start"))
+    return ranked(operator, queries, Ranking.of(rows, torch.zeros(rows.shape), "start"))
 
 
 @settings(max_examples=200)
@@ -157,7 +157,7 @@ def test_relations_of_the_paths_before_stay_those_of_their_steps():
     index = graph_of([(0, 1), (1, 2)], [(1.0, 0.0)] * 3)
     trails, relations = torch.tensor([[[0, 1]]]), torch.tensor([[[7]]])
     before = replace(Ranking.of(torch.tensor([[1]]), torch.ones(1, 1), "Typed"), trails=trails, relations=relations)
-    found = EagerTraversal(3)(Queries.of(index, ["?"], vectors=[QUESTION], traversal_filter={"$id": "2"}), before)
+    found = ranked(EagerTraversal(3), Queries.of(index, ["?"], vectors=[QUESTION], traversal_filter={"$id": "2"}), before)
     assert found.trails[0].tolist() == [[-1, 0, 1], [0, 1, 2]] and found.relations[0].tolist() == [[-1, 7], [7, -1]]
 
 

@@ -19,6 +19,7 @@ ROOMS = {
     "arguments": {"errors"},
     "device": {"errors"},
     "seeding": {"arguments"},
+    "core": {"errors", "arguments"},
     "graph": {"errors", "arguments", "cache", "device"},
     "signals": {"errors", "arguments", "cache", "device", "seeding", "graph", "progress"},
     "learning": {"errors", "arguments", "progress", "seeding"},
@@ -26,29 +27,41 @@ ROOMS = {
     "datasets": {"errors", "arguments", "graph"},
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
-    "results": {"errors"},
-    "tracing": {"errors"},
-    "search": {"errors", "arguments", "graph", "signals", "index", "queries", "results", "tracing"},
-    "hits": {"errors", "graph", "signals", "search"},
+    "tracing": {"errors", "core"},
+    "search": {"errors", "arguments", "graph", "signals", "index", "queries", "core"},
+    "hits": {"errors", "graph", "signals", "core"},
     "retrievers": {
-        *("errors", "arguments", "graph", "signals", "construction", "index", "queries", "results", "search", "hits"),
+        *("errors", "arguments", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
         "tracing",
     },
     "systems": {
-        *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "results"),
+        *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "core"),
         *("search", "hits", "retrievers", "progress", "seeding"),
     },
-    "operators": {"results", "search", "systems"},
+    "operators": {"core", "search", "systems"},
     "stores": {
-        *("errors", "arguments", "cache", "graph", "signals", "index", "queries", "search", "hits", "retrievers", "systems"),
+        *(
+            "errors",
+            "arguments",
+            "cache",
+            "graph",
+            "signals",
+            "index",
+            "queries",
+            "core",
+            "search",
+            "hits",
+            "retrievers",
+            "systems",
+        ),
         "progress",
     },
     "agents": {"errors", "arguments", "graph", "hits", "retrievers"},
-    "serve": {"errors", "agents", "arguments", "graph", "hits", "index", "retrievers", "search", "systems"},
-    "testing": {"errors", "graph", "hits", "index", "retrievers", "search", "signals", "stores", "systems"},
+    "serve": {"errors", "agents", "arguments", "graph", "hits", "index", "retrievers", "core", "systems"},
+    "testing": {"errors", "graph", "hits", "index", "retrievers", "core", "signals", "stores", "systems"},
     "evaluation": {"errors", "arguments", "graph", "signals", "datasets", "index", "queries", "retrievers", "systems", "progress"},
     "commands": {
-        *("errors", "arguments", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "search", "hits"),
+        *("errors", "arguments", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
         *("retrievers", "systems", "evaluation", "stores"),
     },
     "cli": {"errors", "commands"},
@@ -212,12 +225,12 @@ def test_importing_the_engine_stays_light():
 
 
 @pytest.mark.parametrize(
-    ("package", "base"), [("operators", "search.operator.Operator"), ("systems", "retrievers.retriever.Retriever")]
+    ("package", "base"), [("operators", "core.operator.Operator"), ("systems", "retrievers.retriever.Retriever")]
 )
 def test_every_operator_and_retriever_can_be_imported_from_one_place(package, base):
     module, name = base.rsplit(".", 1)
     root = getattr(import_module(f"graph_retrievers.{module}"), name)
-    modules = [import_module(name) for name in MODULES if room_of(name) in ("search", "systems")]
+    modules = [import_module(name) for name in MODULES if room_of(name) in ("core", "search", "systems")]
     classes = {
         public
         for module in modules

@@ -5,18 +5,18 @@ import math
 import pytest
 import torch
 
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Backfill, BM25Search
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.helpers import Given, linked_index
+from tests.rankings import Ranking, ranked
 
 ROWS = 8
 
@@ -27,7 +27,7 @@ def filled(scores):
     index = GraphIndex.from_graph(graph, vectors=[[1.0 - row / ROWS] for row in range(ROWS)], bm25=False)
     queries = Queries.of(index, ["q"], vectors=[[1.0]], k=ROWS)
     found = torch.arange(ROWS - len(scores), ROWS).unsqueeze(0)
-    ranking = Backfill()(queries, Ranking.of(found, torch.tensor([scores]), "Mine"))
+    ranking = ranked(Backfill(), queries, Ranking.of(found, torch.tensor([scores]), "Mine"))
     return ranking.nodes[0].tolist(), ranking.scores[0].tolist()
 
 
@@ -62,7 +62,7 @@ def test_thousands_of_added_nodes_have_different_scores():
     graph = CorpusGraph([str(row) for row in range(20_001)], [""] * 20_001)
     index = GraphIndex.from_graph(graph, vectors=[[1.0 - row / 20_001] for row in range(20_001)], bm25=False)
     queries = Queries.of(index, ["q"], vectors=[[1.0]], k=20_001)
-    scores = Backfill()(queries, Ranking.of(torch.tensor([[20_000]]), torch.tensor([[0.5]]), "Mine")).scores[0]
+    scores = ranked(Backfill(), queries, Ranking.of(torch.tensor([[20_000]]), torch.tensor([[0.5]]), "Mine")).scores[0]
     assert bool((scores[1:] < scores[:-1]).all())
 
 
@@ -90,7 +90,7 @@ def test_a_threshold_at_zero_and_min_max_keep_what_was_found(name):
 def test_vectors_come_before_words_where_the_query_has_one(vectors, bm25, asked, nodes):
     graph = CorpusGraph([*"012"], ["loom card", "card and more", "stone"])
     queries = Queries.of(GraphIndex.from_graph(graph, vectors=vectors, bm25=bm25), ["loom card"], vectors=asked, k=5)
-    found = Backfill()(queries, Ranking.of(torch.empty(1, 0, dtype=torch.long), torch.empty(1, 0), "Mine"))
+    found = ranked(Backfill(), queries, Ranking.of(torch.empty(1, 0, dtype=torch.long), torch.empty(1, 0), "Mine"))
     assert [row for row in found.nodes[0].tolist() if row >= 0] == nodes
 
 
@@ -98,7 +98,7 @@ def test_lists_that_are_long_enough_stay_as_they_are():
     graph = CorpusGraph([*"012"], ["text"] * 3)
     queries = Queries.of(GraphIndex.from_graph(graph, vectors=[[1.0], [2.0], [3.0]], bm25=False), ["q"], vectors=[[1.0]], k=2)
     ranking = Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[2.0, 1.0]]), "Mine")
-    filled = Backfill()(queries, ranking)
+    filled = ranked(Backfill(), queries, ranking)
     assert (filled.nodes.tolist(), filled.scores.tolist()) == ([[0, 1]], [[2.0, 1.0]])
 
 
@@ -128,7 +128,7 @@ def test_of_a_batch_each_query_is_filled_up_by_itself():
     built = GraphIndex.from_graph(CorpusGraph([*"0123"], ["text"] * 4), vectors=[[1 - row / 4] for row in range(4)], bm25=False)
     queries = Queries.of(built, ["q", "r"], vectors=[[1.0], [1.0]], k=3)
     ranking = Ranking.of(torch.tensor([[3], [-1]]), torch.tensor([[0.5], [float("-inf")]]), "Mine")
-    filled = Backfill()(queries, ranking)
+    filled = ranked(Backfill(), queries, ranking)
     assert filled.nodes.tolist() == [[3, 0, 1], [0, 1, 2]]
     assert filled.scores[1].tolist() == [1, 0.75, 0.5]
     assert [round(score, 4) for score in filled.scores[0].tolist()] == [0.5, 0.25, 0.1667]

@@ -7,6 +7,10 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever, WalkFusion
+from graph_retrievers.core.candidates import Candidates, reached
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, SharedName
 from graph_retrievers.graph.names import capitalized_names, name_keys, name_table, named_step
@@ -22,14 +26,11 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, ranking_of, reached
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.systems.traits import names_mentioned
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 from tests.helpers import HashEmbedding
+from tests.rankings import Ranking, ranked, ranking_of
 
 FILM = "Kismet is a film with Ada Holm of Lund."
 TEXTS = [FILM, "In Lund, Ada Holm went to school.", "Kismet was shown in Rome.", "A loom of Lund.", "Looms and cards."]
@@ -39,7 +40,7 @@ QUESTION = "Where did the star of Kismet go to school?"
 def bridged(queries, seeds, count):
     """What names lead to, for all questions: places in ``seeds.flatten()`` ([B, S], -1 pads), node rows and numbers of names."""
     real = [torch.nonzero(row >= 0).flatten() for row in seeds]
-    searches = [bridges(Question(queries, b), seeds[b, real[b]].numpy(), count) for b in range(len(queries))]
+    searches = [bridges(Question(Memory(queries), b), seeds[b, real[b]].numpy(), count) for b in range(len(queries))]
     led = enumerate(run(Memory(queries), searches))
     found = [(b * seeds.shape[1] + real[b].numpy()[place], far, -2 - name) for b, (place, far, name) in led]
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
@@ -197,13 +198,13 @@ def test_bridges_of_path_search_are_edges_to_what_names_lead_to(seed):
     seeds, count = int(rng.integers(1, 5)), int(rng.integers(1, 4))
     first = HybridSearch(10, returned=False)
     for question in questions:
-        begun = [row for row in first(Queries.of(index, [question])).nodes[0, :seeds].tolist() if row >= 0]
+        begun = [row for row in ranked(first, Queries.of(index, [question])).nodes[0, :seeds].tolist() if row >= 0]
         names = {(row, *far) for row in begun for far in expected_bridges(index, question, row, count, None)}
         led = [(str(row), str(far)) for row, far, _ in sorted(names)]
         joined = CorpusGraph(index.graph.ids, index.graph.texts, edges=[*index.graph.edges(), *led])
         drawn = GraphIndex(joined, index.signals, embedding=index.embedding)
-        expected = Pipeline(first, PathSearch(seeds))(Queries.of(drawn, [question]))
-        found = Pipeline(first, PathSearch(seeds, bridges=count))(Queries.of(index, [question]))
+        expected = ranked(Pipeline(first, PathSearch(seeds)), Queries.of(drawn, [question]))
+        found = ranked(Pipeline(first, PathSearch(seeds, bridges=count)), Queries.of(index, [question]))
         # An edge is followed both ways, a name only from a seed; where both ends are seeds, the two differ.
         if not any(int(far) in begun for _, far in led):
             assert found.nodes.tolist() == expected.nodes.tolist()
@@ -273,8 +274,8 @@ def test_a_number_of_bridges_is_a_whole_number_from_0(wrong):
 def test_without_bm25_there_are_no_bridges():
     index = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(8), bm25=False)
     queries = Queries.of(index, [QUESTION])
-    ranked = [Pipeline(VectorSearch(3), PathSearch(bridges=n))(queries).nodes.tolist() for n in (0, 2)]
-    assert ranked[0] == ranked[1]
+    lists = [ranked(Pipeline(VectorSearch(3), PathSearch(bridges=n)), queries).nodes.tolist() for n in (0, 2)]
+    assert lists[0] == lists[1]
 
 
 def test_the_name_on_a_path_is_the_one_that_led_there():
@@ -299,7 +300,7 @@ def test_a_short_trail_beside_longer_ones_keeps_its_name():
     texts = ["the star Ada Holm, kismet", "Ada Holm, a card", "to Lund, a loom", "of Lund, the ferry"]
     index = GraphIndex.from_texts(texts, edges=[("1", "2", "knows"), ("0", "2", "next")])
     twice = Pipeline(BM25Search(1), PathSearch(bridges=1), PathSearch(5, bridges=1))
-    found = twice(Queries.of(index, ["star of kismet"]))
+    found = ranked(twice, Queries.of(index, ["star of kismet"]))
     paths = {str(hit.path) for hit in Retriever(index, twice, backfill=False).retrieve("star of kismet")}
     assert found.trails.shape[2] == 3 and {'0 -["Ada Holm"]- 1', '0 -[next]-> 2 -["Lund"]- 3'} <= paths
 
@@ -354,10 +355,10 @@ def test_a_chain_replaces_the_path_and_the_name_on_it():
         torch.tensor([[[-1, 0], [0, 1], [-1, 2]]]),
         relations=torch.tensor([[[-1], [-2], [-1]]]),
     )
-    found = ChainSearch(as_trails=True)(Queries.of(index, ["?"]), bridged)
+    found = ranked(ChainSearch(as_trails=True), Queries.of(index, ["?"]), bridged)
     assert found.trails.tolist() == [[[-1, -1, 0], [0, 2, 1], [-1, 0, 2]]]
     assert found.relations.tolist() == [[[-1, -1]] * 3]
-    alone = ChainSearch(as_trails=True)(Queries.of(GraphIndex.from_texts(index.graph.texts), ["?"]), bridged)
+    alone = ranked(ChainSearch(as_trails=True), Queries.of(GraphIndex.from_texts(index.graph.texts), ["?"]), bridged)
     assert (alone.trails.tolist(), alone.relations.tolist()) == (bridged.trails.tolist(), bridged.relations.tolist())
 
 

@@ -4,23 +4,24 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline, ReciprocalRankFusion
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.operator import OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Chains, Ranking
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.fusion import ReciprocalRankFusion
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import OperatorKind, Pipeline
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
+from tests.rankings import Chains, Ranking, ranked
 
 NODES = [
     Node("curie", "A physicist.", "Marie Curie", "person"),
@@ -58,8 +59,8 @@ def complete_graph(size):
 def search(index, seeds, gate=1.0, **options):
     batch = Queries.of(index, ["question"])
     start = Ranking.of(torch.tensor([seeds]), torch.ones(1, len(seeds)), "Seeds")
-    ranking = GatedPropagation(gate=lambda _, b, v: gate * (1 - 0.01 * v.double()))(batch, start)
-    found = ChainSearch(**options)(batch, ranking)
+    ranking = ranked(GatedPropagation(gate=lambda _, b, v: gate * (1 - 0.01 * v.double())), batch, start)
+    found = ranked(ChainSearch(**options), batch, ranking)
     return found.chains, found
 
 
@@ -92,7 +93,7 @@ def chains_of(edges, level, seeds, walkable=None, **options):
     """Chains of nodes with given activations, and the notes."""
     ids = [str(node) for node in range(len(level))]
     index = GraphIndex(CorpusGraph(ids, [""] * len(ids), edges=[(str(a), str(b)) for a, b in edges]))
-    question = Question(Queries.of(index, ["?"], traversal_filter=walkable), 0)
+    question = Question(Memory(Queries.of(index, ["?"], traversal_filter=walkable)), 0)
     nodes = np.argsort(-np.array(level), kind="stable")
     trails = np.stack([np.where(np.isin(nodes, seeds), -1, seeds[0]), nodes], 1)
     found = Candidates(nodes, np.array(level, float)[nodes], trails, np.zeros(len(nodes), np.int64), ("Seeds",))
@@ -164,7 +165,7 @@ def test_a_seed_has_the_chain_that_leads_to_it_though_a_better_one_starts_there(
 
 def test_a_chain_as_a_path_tells_no_relation_of_the_path_before_it():
     index = GraphIndex(CorpusGraph(["0", "1", "2"], [""] * 3, edges=[("0", "1"), ("1", "2"), ("0", "2")]))
-    question = Question(Queries.of(index, ["?"]), 0)
+    question = Question(Memory(Queries.of(index, ["?"])), 0)
     trails, relations = np.array([[-1, 0], [0, 1], [0, 2]]), np.array([[-1], [4], [4]])
     walked = Candidates(np.arange(3), np.array([1.0, 0.9, 0.1]), trails, np.zeros(3, int), ("A",), relations)
     (found,) = run(Memory(question.queries), [ChainSearch(limit=1, as_trails=True).search(question, walked)])
@@ -244,12 +245,12 @@ def test_hubs_give_less_to_each_neighbour_when_damped():
     graph = CorpusGraph(ids, [""] * 5, edges=[("s", other) for other in ids[1:]])
     batch = Queries.of(GraphIndex(graph), ["question"])
     start = Ranking.of(torch.tensor([[0]]), torch.ones(1, 1), "Seeds")
-    ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5)(batch, start)
+    ranking = ranked(GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5), batch, start)
     assert ranking.scores[0].tolist() == pytest.approx([1.0] + 4 * [0.7 / 2])
     # A seed without neighbours gives nothing, and takes nothing from other seeds.
     lone = Queries.of(GraphIndex(CorpusGraph(["s", "a", "lone"], [""] * 3, edges=[("s", "a")])), ["question"])
     start = Ranking.of(torch.tensor([[0, 2]]), torch.ones(1, 2), "Seeds")
-    ranking = GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5)(lone, start)
+    ranking = ranked(GatedPropagation(steps=1, gate="uniform", hub_exponent=0.5), lone, start)
     assert dict(zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True)) == pytest.approx({0: 1, 1: 0.7, 2: 1})
 
 
@@ -257,7 +258,7 @@ def test_nodes_whose_activations_differ_by_rounding_give_each_other_nothing():
     batch = Queries.of(GraphIndex(CorpusGraph(["s", "t"], [""] * 2, edges=[("s", "t")])), ["question"])
     spread = GatedPropagation(steps=1, gate="uniform")
     for lower, expected in ((1 - 2e-7, 1.0), (0.9, 1.6)):
-        found = spread(batch, Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, lower]]), "Seeds"))
+        found = ranked(spread, batch, Ranking.of(torch.tensor([[0, 1]]), torch.tensor([[1.0, lower]]), "Seeds"))
         scores = dict(zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True))
         assert scores == pytest.approx({0: 1.0, 1: expected}, abs=1e-5)
 
@@ -265,7 +266,7 @@ def test_nodes_whose_activations_differ_by_rounding_give_each_other_nothing():
 def test_of_neighbours_that_give_as_much_up_to_rounding_the_lower_row_is_the_parent():
     batch = Queries.of(GraphIndex(CorpusGraph(["s", "t", "end"], [""] * 3, edges=[("s", "end"), ("t", "end")])), ["question"])
     start = Ranking.of(torch.tensor([[1, 0]]), torch.tensor([[1.0, 1 - 2e-7]]), "Seeds")
-    found = GatedPropagation(steps=1, gate="uniform")(batch, start)
+    found = ranked(GatedPropagation(steps=1, gate="uniform"), batch, start)
     assert found.nodes[0].tolist() == [2, 0, 1] and found.trails[0, 0].tolist() == [0, 2]
 
 
@@ -328,7 +329,7 @@ def test_a_passage_ranking_needs_no_trails():
     index = science()
     batch = Queries.of(index, [QUESTION], vectors=[VECTOR])
     start = Ranking.of(torch.tensor([[2, 0]]), torch.tensor([[1.0, 0.5]]), "Seeds")
-    ranking = PassageGathering()(batch, start)
+    ranking = ranked(PassageGathering(), batch, start)
     assert ranking.nodes.tolist() == [[4]] and ranking.trails[:, :, -2].tolist() == [[2]]
     assert [v for v in ranking.trails[0, 0].tolist() if v >= 0] == [2, 4]
 
@@ -345,12 +346,12 @@ def test_fusion_by_reciprocal_ranks():
 
     batch = Queries.of(science(), [QUESTION], vectors=[VECTOR])
     fusion = ReciprocalRankFusion(Fixed([5, 1, 2]), Fixed([1, 0, 5, 3]), weights=(1.0, 2.0), constant=5)
-    ranking = fusion(batch)
+    ranking = ranked(fusion, batch)
     expected = {5: 1 / 6 + 2 / 8, 1: 1 / 7 + 2 / 6, 2: 1 / 8, 0: 2 / 7, 3: 2 / 9}
     found = {v: s for v, s in zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist(), strict=True) if v >= 0}
     assert found == pytest.approx(expected)
     assert list(found) == sorted(expected, key=lambda v: -expected[v])
-    level = ReciprocalRankFusion(Fixed([4, 2]), Fixed([2, 4]))(batch)
+    level = ranked(ReciprocalRankFusion(Fixed([4, 2]), Fixed([2, 4])), batch)
     assert level.nodes[0].tolist() == [2, 4]
 
 
@@ -393,7 +394,7 @@ def test_context_without_chains_tells_the_paths():
 def test_an_operator_pipeline_of_ones_own():
     index = science()
     batch = Queries.of(index, [QUESTION], vectors=[VECTOR])
-    ranking = Pipeline(VectorSearch(2, returned=False), GatedPropagation(k=3), ChainSearch())(batch)
+    ranking = ranked(Pipeline(VectorSearch(2, returned=False), GatedPropagation(k=3), ChainSearch()), batch)
     assert ranking.width == 3
     assert bool((ranking.chains.nodes[0, 0] >= 0).any())
 
@@ -420,7 +421,6 @@ def test_a_chain_that_a_longer_one_ends_with_backwards_is_absorbed():
     assert chains(2) == [("s", "m"), ("t", "m")]
     assert chains(3) == [("s", "m", "t")]
     assert chains(4) == [("s", "m", "t")]
-
 
 
 def chains(nodes, scores):

@@ -17,6 +17,7 @@ from graph_retrievers.stores.cypher.questions import question_notes, read_questi
 from graph_retrievers.systems.spreading import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from tests.helpers import linked_index
+from tests.rankings import ranked
 
 VECTORS = {
     "Paris": [1.0, 0.0, 0.0],
@@ -52,7 +53,7 @@ def index_of(names=None, embedding=None, scale=1.0, device="cpu"):
 def link(index, *questions, entities=None, vectors=None, seed_filter=None, **options):
     inputs = None if entities is None else {"entities": entities}
     batch = Queries.of(index, questions, vectors=vectors, seed_filter=seed_filter, inputs=inputs)
-    seeds = EntityLinking(**options)(batch)
+    seeds = ranked(EntityLinking(**options), batch)
     titles = index.graph.titles
     found = [
         {titles[v]: s for v, s in zip(nodes, scores, strict=True) if v >= 0}
@@ -180,9 +181,9 @@ def test_a_question_without_names_is_searched_for_once(monkeypatch):
     for allowed in (None, mask, torch.arange(40) < 3):
         searches.clear()
         batch = Queries.of(index, ["who?", "what?", "Name1?"], vectors=asked, seed_filter=allowed)
-        Pipeline(VectorSearch(9, returned=False), EntityLinking(budget=6))(batch)
+        ranked(Pipeline(VectorSearch(9, returned=False), EntityLinking(budget=6)), batch)
         assert searches == [9]
-        seeds = EntityLinking(budget=6)(batch)
+        seeds = ranked(EntityLinking(budget=6), batch)
         cosines = torch.nn.functional.normalize(asked, dim=1) @ vectors.T
         for b in range(3):
             best = torch.argsort(cosines[b], descending=True, stable=True).tolist()
@@ -217,13 +218,13 @@ def test_equal_vectors_far_from_the_question_keep_their_order():
     asked[0] -= (asked[0] @ base[0]) * base[0] * 0.998
     titles = [f"Name{n}" for n in range(17)]
     index = GraphIndex.from_texts([f"text {n}" for n in range(17)], titles=titles, vectors=vectors, bm25=False)
-    both, alone = (EntityLinking()(Queries.of(index, ["who?"] * n, vectors=asked[:n])).nodes[0].tolist() for n in (2, 1))
+    both, alone = (ranked(EntityLinking(), Queries.of(index, ["who?"] * n, vectors=asked[:n])).nodes[0].tolist() for n in (2, 1))
     assert both == alone == [14, 15, 10, 11, 16]
 
 
 def test_a_database_index_scores_nodes_with_vectors_only():
     index = GraphIndex.from_texts(list("abcd"), vectors=[[1, 0], [0, 1], [0, 0], [0.6, 0.8]], bm25=False)
-    seeds = EntityLinking(fallback_score="index")(Queries.of(index, ["who?"], vectors=[[2.0, 0.0]]))
+    seeds = ranked(EntityLinking(fallback_score="index"), Queries.of(index, ["who?"], vectors=[[2.0, 0.0]]))
     assert seeds.nodes.tolist() == [[0, 3, 1]] and seeds.scores[0].tolist() == pytest.approx([1.0, 0.8, 0.5])
 
 
@@ -378,7 +379,7 @@ def _linking(names, entities, seed_filter=None, **options):
     graph = CorpusGraph(names, [""] * len(names))
     index = GraphIndex.from_graph(graph, vectors=vectors, embedding=lambda texts: [[1.0, 0.0] for _ in texts], bm25=False)
     queries = Queries.of(index, ["?"] * len(entities), seed_filter=seed_filter, inputs={"entities": entities})
-    return EntityLinking(**options)(queries)
+    return ranked(EntityLinking(**options), queries)
 
 
 def test_linking_keeps_each_query_to_its_own_share():
@@ -395,4 +396,4 @@ def test_scores_of_the_index_pass_the_filter():
     graph = CorpusGraph(["a", "b"], ["", ""])
     index = GraphIndex.from_graph(graph, vectors=[[1.0], [0.0]], embedding=lambda texts: [[1.0] for _ in texts], bm25=False)
     queries = Queries.of(index, ["?"], seed_filter={"$id": {"$in": ["a", "b"]}}, inputs={"entities": [["u"]]})
-    assert EntityLinking(fallback_score="index")(queries).nodes.tolist() == [[0]]
+    assert ranked(EntityLinking(fallback_score="index"), queries).nodes.tolist() == [[0]]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.hits import Hit, NodePath
@@ -28,12 +29,11 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
 from tests.helpers import HashEmbedding, hits_of, linked_edges, linked_index, linked_nodes
+from tests.rankings import Chains, Facts, Ranking, lists_of, ranked
 
 QUESTION = "Which machine of Charles Babbage reads punched cards?"
 
@@ -56,12 +56,12 @@ class Listed(Operator):
         yield from ()
         nodes = torch.tensor([self.nodes], dtype=torch.int64)
         scores = torch.arange(len(self.nodes), 0, -1)[None]
-        return Candidates.of(Ranking.of(nodes, scores, self.name, **self.more))[0]
+        return lists_of(Ranking.of(nodes, scores, self.name, **self.more))[0]
 
 
 def fused(*operators, **options):
     """The ranks of each node, by its row, for two queries that must not differ; and the names of the lists."""
-    ranking = ReciprocalRankFusion(*operators, **options)(Queries.of(linked_index(), ["a", "b"]))
+    ranking = ranked(ReciprocalRankFusion(*operators, **options), Queries.of(linked_index(), ["a", "b"]))
     assert torch.equal(ranking.nodes[0], ranking.nodes[1]) and torch.equal(ranking.ranks[0], ranking.ranks[1])
     assert not ranking.ranks[ranking.nodes < 0].any()
     rows = zip(ranking.nodes[0].tolist(), ranking.ranks[0].tolist(), strict=True)
@@ -100,8 +100,8 @@ class TestFusion:
     def test_on_an_index_it_is_that_of_the_operator_alone(self):
         operators = (VectorSearch(6), BM25Search(6), Pipeline(VectorSearch(2), STeX()))
         queries = Queries.of(linked_index(), [QUESTION, "ciphers", "the loom"])
-        ranking = ReciprocalRankFusion(*operators)(queries)
-        alone = [operator(queries).nodes.tolist() for operator in operators]
+        ranking = ranked(ReciprocalRankFusion(*operators), queries)
+        alone = [ranked(operator, queries).nodes.tolist() for operator in operators]
         for b, (row, ranks) in enumerate(zip(ranking.nodes.tolist(), ranking.ranks.tolist(), strict=True)):
             for node, got in zip(row, ranks, strict=True):
                 assert got == [rows[b].index(node) + 1 if node >= 0 and node in rows[b] else 0 for rows in alone]
@@ -127,9 +127,9 @@ class TestFusion:
     def test_ranks_outlast_rerankers_and_what_is_appended_has_none(self):
         fusion = ReciprocalRankFusion(VectorSearch(3), BM25Search(3), depth=3)
         queries = Queries.of(linked_index(relevance=lambda pairs: [float(len(text)) for _, text in pairs]), [QUESTION])
-        expected = dict(zip(*(t[0].tolist() for t in (fusion(queries).nodes, fusion(queries).ranks)), strict=True))
+        expected = dict(zip(*(t[0].tolist() for t in (ranked(fusion, queries).nodes, ranked(fusion, queries).ranks)), strict=True))
         for more in (Rerank(), GRanker(), STeX()):
-            ranking = Pipeline(fusion, more)(queries)
+            ranking = ranked(Pipeline(fusion, more), queries)
             got = dict(zip(ranking.nodes[0].tolist(), ranking.ranks[0].tolist(), strict=True))
             assert got == {node: expected.get(node, [0, 0]) for node in got} and expected.keys() - {-1} <= got.keys()
 

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.core import candidates as found_lists
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.compositions import ReciprocalRankFusion, RoundRobin
+from graph_retrievers.core.fusion import fused, min_max_parts
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, OperatorKind, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search import candidates as found_lists
-from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.fusion import ReciprocalRankFusion, fused, min_max_parts
-from graph_retrievers.search.operator import Operator
-from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import Hybrid
 from tests.apples import TEXTS, ids, index
 from tests.helpers import Given
+from tests.rankings import Ranking, ranked
 
 
 def test_reciprocal_rank_fusion_by_hand(device):
@@ -53,10 +53,10 @@ def test_a_fused_node_keeps_trail_and_seed_score_of_the_list_that_brings_most():
 
     for weights, start, seed_score in (((1.0, 2.0), 2, 0.75), ((2.0, 1.0), 0, 0.25)):
         fusion = ReciprocalRankFusion(walked(0, 0.25), walked(2, 0.75), weights=weights)
-        ranking = fusion(Queries.of(index, ["q"]))
+        ranking = ranked(fusion, Queries.of(index, ["q"]))
         assert ranking.nodes[0, 0] == 1 and ranking.trails[0, 0].tolist() == [start, 1]
         assert ranking.seed_scores[0, 0] == seed_score
-    beside = ReciprocalRankFusion(walked(0, 0.25), given(1), weights=(1.0, 2.0))(Queries.of(index, ["q"]))
+    beside = ranked(ReciprocalRankFusion(walked(0, 0.25), given(1), weights=(1.0, 2.0)), Queries.of(index, ["q"]))
     assert beside.trails[0, 0].tolist() == [-1, 1] and bool(beside.seed_scores[0, 0].isnan())
 
 
@@ -85,19 +85,19 @@ def test_equal_scores_count_in_full():
 def test_a_search_finds_what_may_be_returned_unless_it_is_told_otherwise(search):
     index = GraphIndex.from_texts(["loom loom", "loom card"], vectors=[[1.0], [0.5]])
     queries = Queries.of(index, ["loom"], vectors=[[1.0]], filter={"$id": "1"}, seed_filter={})
-    assert search(1)(queries).nodes.tolist() == [[1]] and search(1, returned=False)(queries).nodes.tolist() == [[0]]
+    assert ranked(search(1), queries).nodes.tolist() == [[1]] and ranked(search(1, returned=False), queries).nodes.tolist() == [[0]]
 
 
 def test_hybrid_search_of_what_may_be_walked_to():
     index = GraphIndex.from_texts(["loom", "card"], vectors=[[1.0], [0.5]])
     for seed_filter, found in ((None, 1), ({}, 0)):
         queries = Queries.of(index, ["loom"], vectors=[[1.0]], filter={"$id": "1"}, seed_filter=seed_filter)
-        assert HybridSearch(1, returned=False)(queries).nodes.tolist() == [[found]]
+        assert ranked(HybridSearch(1, returned=False), queries).nodes.tolist() == [[found]]
 
 
 def test_hybrid_search_looks_as_deep_as_its_k():
     index = GraphIndex.from_texts(["loom", "loom card", "card"], vectors=[[1.0], [0.5], [0.2]])
-    assert HybridSearch(3, depth=1)(Queries.of(index, ["loom"], vectors=[[1.0]])).lengths().tolist() == [3]
+    assert ranked(HybridSearch(3, depth=1), Queries.of(index, ["loom"], vectors=[[1.0]])).lengths().tolist() == [3]
 
 
 @pytest.mark.parametrize("weights", [(0, 0), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1,), 5, "ab", ("a", 1)])
@@ -177,13 +177,13 @@ def test_lists_are_merged_in_turns_and_what_was_there_before_comes_last():
     index = GraphIndex.from_texts(["a loom"] * 8, edges=[(str(a), str(a + 1)) for a in range(7)])
     queries = Queries.of(index, ["loom"])
     turns = RoundRobin(Said("One", [4, 2, 0], [5, 3, 1]), Said("Two", [2, 7], [3, 0, 2]), Said("Three", [2, 6], [5]))
-    merged = Pipeline(Said("Before", [6, 1, 4], [6, 5, 4]), turns)(queries)
+    merged = ranked(Pipeline(Said("Before", [6, 1, 4], [6, 5, 4]), turns), queries)
     assert merged.nodes.tolist() == [[4, 2, 7, 6, 0, 1]]
     assert merged.scores[0].tolist() == pytest.approx([1 / n for n in range(1, 7)])
     assert [merged.operators[origin] for origin in merged.origins[0]] == ["One", "One", "Two", "Three", "One", "Before"]
     assert merged.facts.rows.tolist() == [[5, 3, 0, 1, 2, 6, 4]] and merged.facts.operator == "One"
     assert merged.facts.scores[0].tolist() == pytest.approx([1 / n for n in range(1, 8)])
     # An operator without facts of its own passes those before on, in its turn.
-    passed = Pipeline(Said("Before", [6], [6, 5, 4]), RoundRobin(Said("One", [4], [5, 3]), Said("Two", [2])))(queries)
+    passed = ranked(Pipeline(Said("Before", [6], [6, 5, 4]), RoundRobin(Said("One", [4], [5, 3]), Said("Two", [2]))), queries)
     assert passed.facts.rows.tolist() == [[5, 6, 3, 4]]
-    assert RoundRobin(Said("One", []), Said("Two", []))(queries).nodes.shape == (1, 0)
+    assert ranked(RoundRobin(Said("One", []), Said("Two", [])), queries).nodes.shape == (1, 0)

@@ -6,7 +6,6 @@ import torch
 from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.excerpt import rerank
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
@@ -14,6 +13,7 @@ from graph_retrievers.systems.grag.document_graph import maximal_paths
 from graph_retrievers.systems.grag.evidence import DocumentSet
 from graph_retrievers.systems.grag.model import CHANNELS
 from tests.helpers import HashEmbedding
+from tests.rankings import Ranking, ranked
 from tests.unit.test_grag_training import words
 
 RANKS = EvidenceNetwork(evidence=("rank",), graph=False)
@@ -90,7 +90,7 @@ def test_a_batch_of_a_published_network_reads_each_questions_own_vector():
 def test_ranks_are_those_among_the_reranked():
     index = GraphIndex.from_texts(["loom a", "loom b", "loom c", "loom d"], vectors=torch.eye(4))
     given = Ranking.of(torch.arange(4).unsqueeze(0), torch.full((1, 4), 0.5), "x")
-    found = DocumentGraphRerank(RANKS, parser=words, depth=2)(Queries.of(index, ["loom"], vectors=torch.ones(1, 4)), given)
+    found = ranked(DocumentGraphRerank(RANKS, parser=words, depth=2), Queries.of(index, ["loom"], vectors=torch.ones(1, 4)), given)
     assert found.scores[0, :2].tolist() == pytest.approx([-torch.tensor(1.5).log().item()] * 2)
 
 

@@ -19,7 +19,6 @@ from graph_retrievers.hits import NOTHING_FOUND, Hit, Hits, NodePath
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Chains, Facts, Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.mor.plan import GraphSchema
@@ -29,6 +28,7 @@ from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context
 from tests.helpers import hits_of, linked_index
+from tests.rankings import Chains, Facts, Ranking, ranked
 
 NODES = [
     Node("a", "First.", "Ada", "person", {"born": 1815}),
@@ -277,7 +277,7 @@ def test_no_document_writes_a_line_of_a_prompt():
     assert GraphSchema.of(built).describe().split("\n") == described
     index = GraphIndex.from_graph(built, embedding=lambda texts: [[1.0, 0.0]] * len(texts), edge_signals=True)
     facts = FactLinking(language_model=lambda prompt: told.append(prompt) or '{"facts": [1]}', facts=True)
-    facts(Queries.of(index, ["Ada?"]))
+    ranked(facts, Queries.of(index, ["Ada?"]))
     assert f"\n1. Ada {FLAT} Babbage" in told[1]
 
 

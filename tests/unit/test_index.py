@@ -23,6 +23,7 @@ from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.apples import TEXTS, VECTORS, ids, index
 from tests.helpers import HashEmbedding, linked_index
+from tests.rankings import rank
 
 
 def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
@@ -139,7 +140,7 @@ def test_a_pair_is_encoded_once_however_many_rounds_rerank_it():
 
     retriever = FastInsight(index(relevance=scorer), fuse=False, nodes_per_round=1, budget=6)
     queries = Queries.of(retriever.index, ["apple", "cat"])
-    ranking = retriever.rank(queries)
+    ranking = rank(retriever, queries)
     assert len(calls) == len(set(calls)) == queries.latents.encoded == int(ranking.lengths().sum())
 
 

@@ -19,6 +19,7 @@ from graph_retrievers.signals.language_model_relevance import LanguageModelRelev
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import PathText, RelevanceModel
 from tests.helpers import HashEmbedding
+from tests.rankings import ranked
 
 QUESTION = "Where was the director of Kismet born?"
 TITLES = ["Kismet", "Ada Holm", "Bo Lind", "Kismet (ship)", "Cinema", "Lund"]
@@ -297,10 +298,10 @@ class TestRetrievers:
         index = GraphIndex.from_texts(TEXTS, titles=TITLES, edges=EDGES, embedding=HashEmbedding())
         judge = LanguageModelRelevance(Reader())
         first = WalkFusion(index).operator
-        found = Pipeline(first, PathRerank(1.0, model=judge))(Queries.of(index, [QUESTION]))
+        found = ranked(Pipeline(first, PathRerank(1.0, model=judge)), Queries.of(index, [QUESTION]))
         assert TITLES[int(found.nodes[0, 0])] == "Ada Holm" and judge.calls == 1
         failing = Pipeline(first, PathRerank(1.0, model=LanguageModelRelevance(Script("no"))))
-        assert "did not grade" in failing(Queries.of(index, [QUESTION])).notes[0][0]
+        assert "did not grade" in ranked(failing, Queries.of(index, [QUESTION])).notes[0][0]
 
     def test_models_of_both_frameworks(self):
         index, judge = index_with(FakeListChatModel(responses=[TestAnswers.GOOD]))

@@ -20,6 +20,7 @@ from graph_retrievers.systems.mor.training import Example, fit_trajectory_rerank
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import HashEmbedding, trajectories
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
+from tests.rankings import ranked
 
 
 def test_the_loss_is_the_cross_entropy_of_the_first():
@@ -148,7 +149,7 @@ def test_the_reranker_learns_to_prefer_what_the_plan_reached(index):
 
 def test_the_node_only_reranker_reads_the_last_node_alone(index):
     queries = Queries.of(index, ["a film by Ada Stone"], inputs={"plan": [examples(index, [0])[0].plan]})
-    ranking = MixedTraversal(fill=False)(queries)
+    ranking = ranked(MixedTraversal(fill=False), queries)
     (seen,) = trajectories(TrajectoryReranker(TrajectoryScorer(3, 64), node_only=True), queries, ranking)
     assert set(seen.patterns) == {("padding", "padding", "movie")}
     assert seen.identifier[0].tolist() == [2, 2, 1]
@@ -171,8 +172,8 @@ def test_the_reranker_scores_each_query_as_it_would_alone(index):
 
 def test_the_reranker_drops_what_is_behind_its_depth(index):
     queries = Queries.of(index, ["a film"], inputs={"plan": [None]})
-    ranking = MixedTraversal(matching="dense")(queries)
-    found = TrajectoryReranker(TrajectoryScorer(3, 64), depth=2)(queries, ranking)
+    ranking = ranked(MixedTraversal(matching="dense"), queries)
+    found = ranked(TrajectoryReranker(TrajectoryScorer(3, 64), depth=2), queries, ranking)
     assert ranking.width > 2 and sorted(found.nodes[0].tolist()) == sorted(ranking.nodes[0, :2].tolist())
 
 

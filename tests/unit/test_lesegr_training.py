@@ -23,6 +23,7 @@ from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model
 from tests.helpers import HashEmbedding
+from tests.rankings import ranked
 
 TOPICS = ["loom", "engine", "cipher", "valve", "census", "press", "clock", "bridge"]
 
@@ -317,7 +318,7 @@ def test_each_relevant_node_counts_as_much_as_it_is_one_of(index):
     scale, losses = 20.0, []
     for query in queries:
         asked = Queries.of(index, [query.text])
-        scored = search(asked, HybridSearch(5)(asked))
+        scored = ranked(search, asked, ranked(HybridSearch(5), asked))
         logits = {n: s * scale for n, s in zip(scored.nodes[0].tolist(), scored.scores[0].tolist(), strict=True) if n >= 0}
         total = math.log(sum(math.exp(value) for value in logits.values()))
         held = [row for row in query.gold if row in logits]

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, Pipeline, Retriever, StoreRetriever
+from graph_retrievers.core import limits
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits, seconds_left
+from graph_retrievers.core.requests import Degree, Nearest, Neighbors, Request
+from graph_retrievers.core.trace import Asked
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, TimeLimitError
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import AsyncRetriever, Call, awaited
 from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
-from graph_retrievers.search import limits
-from graph_retrievers.search.driver import Asked, run
-from graph_retrievers.search.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits, seconds_left
-from graph_retrievers.search.requests import Degree, Nearest, Neighbors, Request
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GARRetriever, GraphRetriever
 from llama_graph_retrievers import GARRetriever as LlamaGARRetriever

@@ -6,6 +6,7 @@ from graph_retrievers.operators import HybridSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.systems.mor import MixedTraversal
 from tests.helpers import Written
+from tests.rankings import ranked
 
 
 def test_the_best_match_of_a_seed_counts():
@@ -15,7 +16,7 @@ def test_the_best_match_of_a_seed_counts():
     plan = [[{"type": "person", "restriction": phrase}, {"type": "film"}] for phrase in ("one", "two")]
     for paths in (plan, plan[::-1]):
         queries = Queries.of(index, ["?"], inputs={"plan": [paths]})
-        assert MixedTraversal(matching="written", fill=False)(queries).seed_scores[0, 0].tolist() == 0.75
+        assert ranked(MixedTraversal(matching="written", fill=False), queries).seed_scores[0, 0].tolist() == 0.75
 
 
 def test_without_a_plan_and_a_reranker_it_finds_what_hybrid_search_finds():
@@ -23,8 +24,8 @@ def test_without_a_plan_and_a_reranker_it_finds_what_hybrid_search_finds():
     index = GraphIndex.from_texts(texts, vectors=[[0.5, 0.5], *[[0.6, 0.4]] * 3, [1.0, 0.0]])
     queries = Queries.of(index, ["card"], vectors=[[1.0, 0.0]], k=3)
     # Vectors rank 4, 1, 2, words 0, 1, 2: 1 / 62 + 1 / 62 of node 1, 1 / 63 + 1 / 63 of node 2, then 1 / 61 of nodes 0 and 4.
-    assert MixedTraversal(candidates=3, fill=False)(queries).nodes.tolist() == [[1, 2, 0]]
-    hybrid, found = HybridSearch(100)(queries), MixedTraversal(fill=False)(queries)
+    assert ranked(MixedTraversal(candidates=3, fill=False), queries).nodes.tolist() == [[1, 2, 0]]
+    hybrid, found = ranked(HybridSearch(100), queries), ranked(MixedTraversal(fill=False), queries)
     assert found.nodes.tolist() == hybrid.nodes.tolist() and found.origins.tolist() == [[1] * 5]
-    assert MixedTraversal(candidates=3)(queries).nodes.tolist() == [[1, 2, 0]], "of those that BM25 finds"
-    assert MixedTraversal(candidates=3, fill=False, matching="bm25")(queries).nodes.tolist() == [[1, 2, 0]]
+    assert ranked(MixedTraversal(candidates=3), queries).nodes.tolist() == [[1, 2, 0]], "of those that BM25 finds"
+    assert ranked(MixedTraversal(candidates=3, fill=False, matching="bm25"), queries).nodes.tolist() == [[1, 2, 0]]

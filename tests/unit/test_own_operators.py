@@ -9,17 +9,12 @@ import pytest
 import torch
 
 from graph_retrievers import BM25
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import BM25Search, STeX, VectorSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.beyond import Chains, Facts
-from graph_retrievers.search.candidates import Candidates, best, found_by, order, reached, replaced, stacked
-from graph_retrievers.search.driver import Named, Together, run
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.candidates import Candidates, best, found_by, order, reached, replaced, stacked
+from graph_retrievers.core.chains import Chains, Facts
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Named, Together, run
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.requests import (
     ByTitle,
     Closest,
     Degree,
@@ -37,9 +32,16 @@ from graph_retrievers.search.requests import (
     Titled,
     Weights,
 )
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, STeX, VectorSearch
+from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index
+from tests.rankings import ranked
 
 
 @pytest.mark.parametrize("types", ["film", 3, ["film", None]])
@@ -150,7 +152,7 @@ ROWS = np.array([0, 1])
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (None, r"None; expected requests of graph_retrievers\.search\.requests"),
+        (None, r"None; expected requests of graph_retrievers\.core\.requests"),
         (Neighbors, "<class .*Neighbors'>; expected requests"),
         ((Neighbors(ROWS), "bm25"), "'bm25'; expected requests"),
         (Instead(7, "card"), "7; expected requests"),
@@ -391,7 +393,7 @@ def test_scores_stay_as_they_are_given_and_what_is_returned_is_sorted():
     search = VectorSearch(1)
     hits = Retriever(index, Pipeline(search, Adds([-0.6, 0.9, 0.4])), backfill=False).retrieve("?", vector=seed)
     assert [(hit.text, round(hit.score, 6)) for hit in hits] == [("near", 0.9), ("a loom", 0.5), ("mid", 0.4), ("far", -0.6)]
-    best_two = Pipeline(search, Adds([-0.6, 0.9, 0.4], k=2))(Queries.of(index, ["?"], vectors=[seed]))
+    best_two = ranked(Pipeline(search, Adds([-0.6, 0.9, 0.4], k=2)), Queries.of(index, ["?"], vectors=[seed]))
     assert best_two.nodes.tolist() == [[2, 0]], "sorted before it is cut"
     equal = Retriever(index, Pipeline(search, Adds([0.9, 0.5, 0.9])), backfill=False).retrieve("?", vector=seed)
     assert [hit.id for hit in equal] == ["1", "3", "0", "2"], "equal scores keep their order"

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from graph_retrievers.cache import Cache
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, Pipeline, Rerank, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index

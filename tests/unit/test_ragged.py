@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers.core.candidates import Candidates, replaced
 from graph_retrievers.graph.ragged import gather_rows, top_k
-from graph_retrievers.search.candidates import Candidates, replaced
 from graph_retrievers.signals.dense import DenseIndex
 
 scores_table = st.integers(1, 4).flatmap(

@@ -23,16 +23,9 @@ from graph_retrievers import (
     SpreadingActivation,
     WalkFusion,
 )
-from graph_retrievers.errors import (
-    DatabaseError,
-    InvalidArgumentError,
-)
-from graph_retrievers.graph.names import NAMED_BY_TEXTS
-from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.requests import (
     Contents,
     Degree,
     Links,
@@ -49,6 +42,13 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.errors import (
+    DatabaseError,
+    InvalidArgumentError,
+)
+from graph_retrievers.graph.names import NAMED_BY_TEXTS
+from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
+from graph_retrievers.queries import Queries
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.systems.baselines import BM25

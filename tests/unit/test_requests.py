@@ -5,10 +5,8 @@ import zlib
 import numpy as np
 import pytest
 
-from graph_retrievers.queries import Queries
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.requests import (
     ByTitle,
     Closest,
     Completion,
@@ -28,6 +26,8 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.stores.remote import RemoteIndex

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers.results import LONGEST_TRAIL, Ranking
-from graph_retrievers.search.candidates import followed
+from graph_retrievers.core.candidates import LONGEST_TRAIL, followed
+from tests.rankings import Ranking
 
 
 def listed(found):

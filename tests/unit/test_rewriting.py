@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, Node, Pipeline, ReciprocalRankFusion, Retriever, build_retriever
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import (
     BM25Search,
@@ -26,10 +27,10 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates
 from graph_retrievers.systems import Decomposition, HyDE, IRCoT
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
+from tests.rankings import ranked_hits
 from tests.references import rewriting as literal
 
 QUESTIONS = ["Who wrote a program for an engine?", "Which machine broke a cipher?", "What holds data by holes?"]
@@ -372,7 +373,7 @@ def test_pairs_that_a_relevance_model_reads_are_counted(name):
     index = linked_index(relevance=model)
     retriever = KINDS[name][0](index, search="re2", language_model=writer)
     queries = Queries.of(index, QUESTIONS)
-    retriever.hits(queries, retriever.rank(queries))
+    ranked_hits(retriever, queries)
     assert queries.latents.encoded == model.pairs > 0
 
 

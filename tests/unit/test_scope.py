@@ -26,6 +26,7 @@ from graph_retrievers.signals.sparse import SparseIndex
 from graph_retrievers.systems import BM25, PPR, MoR, SpreadingActivation, WalkFusion
 from graph_retrievers.systems.mor.planner import LanguageModelPlanner
 from tests.helpers import HashEmbedding
+from tests.rankings import rank, ranked_hits
 from tests.tenants import Overlap
 
 TEXTS = ["a loom of brass", "a card", "the loom and the card", "brass gear", "a loom", "gear and card"]
@@ -293,7 +294,7 @@ def test_filters_narrow_a_scope_and_masks_are_those_of_the_whole_index():
         assert [hit.id for hit in retriever.retrieve("brass card loom", scope=MINE, filter=also)] == ["3"]
         queries = Queries.of(retriever.index, ["brass card loom"], scope=MINE, filter=also)
         assert queries.allowed.tolist() == [False, True, False] and len(queries.index) == 3
-        assert [hit.id for hit in retriever.hits(queries, retriever.rank(queries))[0]] == ["3"]
+        assert [hit.id for hit in ranked_hits(retriever.over(queries.index), queries)[0]] == ["3"]
     with pytest.raises(InvalidArgumentError, match=r"shape \[6\]"):
         retriever.retrieve("brass", scope=MINE, filter=torch.ones(3, dtype=torch.bool))
 
@@ -365,7 +366,8 @@ def test_an_operator_may_be_a_function_of_the_index():
     retriever = Retriever(index(), lambda there: BM25Search(len(there) // 2), backfill=False)
     assert retriever.operator.k == 3 and len(retriever.retrieve("brass loom card gear")) == 3
     assert len(retriever.retrieve("brass loom card gear", scope=MINE)) == 1
-    assert retriever.rank(Queries.of(retriever.index, ["brass loom card gear"], scope=MINE)).lengths().tolist() == [1]
+    queries = Queries.of(retriever.index, ["brass loom card gear"], scope=MINE)
+    assert rank(retriever.over(queries.index), queries).lengths().tolist() == [1]
     with pytest.raises(InvalidArgumentError, match="Expected an Operator"):
         Retriever(index(), lambda there: "BM25")
 
@@ -381,7 +383,7 @@ def test_a_planner_is_shown_the_types_and_relations_of_the_scope():
 
     retriever = MoR(GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(8)), planner=LanguageModelPlanner(model))
     hits = retriever.retrieve("What is a 0 linked to?", scope={"owner": "a"})
-    assert hits[0].id == "a1" and hits.notes == ()
+    assert hits[0].id == "a1" and len(hits.notes) == 1 and "reranker is not trained" in hits.notes[0]
     assert "kind-a" in prompts[0] and not [word for word in ("kind-b", "rel-b", "between") if word in prompts[0]]
 
 

@@ -9,18 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.ragged import descending
-from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import LONGEST_TRAIL, Ranking
-from graph_retrievers.search.beyond import Chains, Facts
-from graph_retrievers.search.candidates import Candidates, best, followed, found_by, order, ranking_of, reached, stacked
-from graph_retrievers.search.driver import Named, Together, changed, run
-from graph_retrievers.search.memory import Memory, Question, smoothed
-from graph_retrievers.search.operator import Loop, Operator
-from graph_retrievers.search.recording import own, recorded, recording
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, best, followed, found_by, order, reached, stacked
+from graph_retrievers.core.chains import Chains, Facts
+from graph_retrievers.core.compositions import Loop
+from graph_retrievers.core.driver import Named, Together, changed, run
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.recording import own, recorded, recording
+from graph_retrievers.core.requests import (
     Closest,
     Degree,
     Instead,
@@ -39,7 +35,13 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import descending
+from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.memory import Memory, smoothed
 from graph_retrievers.signals.models import as_relevance_model
+from tests.rankings import Ranking, lists_of, ranked, ranking_of
 from tests.references.fastinsight import neighbours
 
 
@@ -260,7 +262,7 @@ def test_candidates_come_from_a_ranking_and_go_back_to_it():
         lists=("a", "b"),
         seed_scores=torch.tensor([[0.9, 0.9, float("nan")], [0.5, float("nan"), float("nan")]]),
     )
-    found = Candidates.of(ranking)
+    found = lists_of(ranking)
     back = ranking_of(found, torch.device("cpu"))
     for name in ("nodes", "scores", "trails", "relations", "origins", "ranks"):
         assert torch.equal(getattr(back, name), getattr(ranking, name)), name
@@ -364,7 +366,7 @@ def test_searches_keep_to_what_may_start_and_what_may_be_returned():
     for returned, allowed in ((False, {0, 1, 3, 4, 5, 6, 7, 8}), (True, {1})):
         nodes, scores = Memory(queries).nearest([(0, Nearest(9, returned=returned))])[0]
         assert set(nodes.tolist()) == allowed and all(a >= b for a, b in zip(scores, scores[1:], strict=False))
-    question, rows = Question(queries, 0), np.array([0, 1, 2])
+    question, rows = Question(Memory(queries), 0), np.array([0, 1, 2])
     assert question.started(rows).tolist() == [True, True, False] and question.returned(rows).tolist() == [False, True, True]
     assert question.walked(rows).all()
     few, more = Memory(queries).nearest([(0, Nearest(2)), (0, Nearest(3))])
@@ -432,9 +434,9 @@ def test_operators_called_one_after_another_give_what_their_pipeline_gives():
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "2"), ("1", "2")])
     parts = [BM25Search(1), Neighborhood(), GatedPropagation(gate="uniform", steps=1), Best()]
     queries = Queries.of(index, ["loom", "card"])
-    found, whole = None, Pipeline(*parts)(queries)
+    found, whole = None, ranked(Pipeline(*parts), queries)
     for part in parts:
-        found = part(queries, found)
+        found = ranked(part, queries, found)
     assert found.notes == whole.notes == (("1 neighbours",), ("1 neighbours",))
     assert found.touched.tolist() == whole.touched.tolist() == [2, 2]
     for name in ("nodes", "scores", "trails", "origins"):
@@ -464,11 +466,11 @@ def test_chains_and_facts_pass_operators_that_have_none_and_are_joined_by_a_fusi
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1"), ("1", "2"), ("0", "2")])
     one = Pipeline(BM25Search(1), Told([[0, 1]], [0]), Silent())
     both = ReciprocalRankFusion(one, Pipeline(BM25Search(1), Told([[0, 1, 2], [0, 1, -1]], [2, 0])))
-    found = both(Queries.of(index, ["loom", "card"]))
+    found = ranked(both, Queries.of(index, ["loom", "card"]))
     assert found.chains.nodes.tolist() == [[[0, 1, -1], [0, 1, 2]]] * 2
     assert found.chains.scores.tolist() == [[1.0, 2.0]] * 2 and found.facts.rows.tolist() == [[0, 2]] * 2
-    assert one(Queries.of(index, ["loom"])).chains.nodes.tolist() == [[[0, 1]]]
-    assert Silent()(Queries.of(index, ["loom"]), one(Queries.of(index, ["loom"]))).facts.rows.tolist() == [[0]]
+    assert ranked(one, Queries.of(index, ["loom"])).chains.nodes.tolist() == [[[0, 1]]]
+    assert ranked(Silent(), Queries.of(index, ["loom"]), ranked(one, Queries.of(index, ["loom"]))).facts.rows.tolist() == [[0]]
 
 
 def test_the_trace_tells_which_operator_asked_what_for_how_many_questions():
@@ -511,7 +513,7 @@ def test_the_trace_tells_operators_that_ask_side_by_side_in_one_call():
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=np.eye(2))
     both = ReciprocalRankFusion(VectorSearch(2), Pipeline(HybridSearch(1), Rerank()))
     queries = Queries.of(index, ["loom"], vectors=np.eye(2)[:1])
-    both(queries)
+    ranked(both, queries)
     assert [(asked.request, asked.operators) for asked in queries.trace] == [
         (Nearest, ("VectorSearch", "HybridSearch")),
         (Nearest, ("HybridSearch",)),
@@ -564,7 +566,7 @@ def test_trails_are_trimmed_to_their_nodes_and_to_the_last():
 
 def test_the_trace_counts_questions_once_and_times_each_call_alone(monkeypatch):
     clock = iter(range(100))
-    monkeypatch.setattr("graph_retrievers.search.driver.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("graph_retrievers.core.driver.perf_counter", lambda: next(clock))
 
     def asks():
         yield Word("a"), Word("b"), Other("a")
@@ -688,7 +690,7 @@ def test_a_loop_ends_when_the_budget_is_met_or_nothing_is_new():
     index = GraphIndex.from_texts(["a loom", "b", "c", "d"], edges=[("0", "1"), ("1", "2"), ("2", "3")])
     for budget, expected in ((3, [1, 2]), (4, [1, 2, 3]), (9, [1, 2, 3, 4]), (1, [])):
         rounds.clear()
-        Loop(Grows(), budget=budget)(Queries.of(index, ["loom"]), BM25Search(1)(Queries.of(index, ["loom"])))
+        ranked(Loop(Grows(), budget=budget), Queries.of(index, ["loom"]), ranked(BM25Search(1), Queries.of(index, ["loom"])))
         assert rounds == expected
 
 
@@ -702,14 +704,14 @@ def test_notes_are_told_once_and_counts_of_visited_nodes_are_kept():
 
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
     queries = Queries.of(index, ["loom"])
-    assert Pipeline(BM25Search(1), Notes(), Notes())(queries).notes == (("first", "second"),)
+    assert ranked(Pipeline(BM25Search(1), Notes(), Notes()), queries).notes == (("first", "second"),)
     walk = Pipeline(BM25Search(1), GatedPropagation(gate="uniform"))
     # The list that counts none does not take away what the other counted.
-    assert ReciprocalRankFusion(walk, BM25Search(2))(queries).touched.tolist() == [2]
+    assert ranked(ReciprocalRankFusion(walk, BM25Search(2)), queries).touched.tolist() == [2]
 
 
 def test_a_question_for_fewer_or_more_nodes_keeps_its_notes():
-    question = Question(Queries.of(GraphIndex.from_texts(["a loom"]), ["?"], k=5), 0)
+    question = Question(Memory(Queries.of(GraphIndex.from_texts(["a loom"]), ["?"], k=5)), 0)
     for k in (2, 9):
         other = question.asking(k)
         other.notes.append("a note")
@@ -755,7 +757,7 @@ def test_notes_of_operators_side_by_side_are_in_the_order_of_the_operators():
 
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")])
     both = Pipeline(BM25Search(1), ReciprocalRankFusion(Late(), Soon()))
-    assert both(Queries.of(index, ["loom"])).notes == (("late", "soon"),)
+    assert ranked(both, Queries.of(index, ["loom"])).notes == (("late", "soon"),)
 
 
 def test_a_text_that_is_the_question_keeps_its_vector_beside_other_texts():
@@ -767,7 +769,7 @@ def test_a_text_that_is_the_question_keeps_its_vector_beside_other_texts():
 
 def test_a_relation_that_no_edge_has_has_no_number():
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1", "reads")])
-    question = Question(Queries.of(index, ["loom"]), 0)
+    question = Question(Memory(Queries.of(index, ["loom"])), 0)
     assert [question.relation(name) for name in ("reads", "writes", None)] == [0, -1, -1]
 
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, Hits, Pipeline, Retriever, WalkFusion
+from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.operators import BM25Search
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
-from graph_retrievers.search.operator import Operator, OperatorKind
 
 
 class Answers:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.core.driver import run
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, EntityLinking, FactSearch, GatedPropagation, HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.driver import run
 from graph_retrievers.search.facts import NearestEdges, started_edges
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.bm25 import BM25
@@ -21,6 +21,7 @@ from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
+from tests.rankings import ranked
 
 QUESTIONS = ["who wrote a program for an engine", "punched cards", "codebreakers at Bletchley Park", "zebra"]
 
@@ -100,7 +101,9 @@ def test_a_store_takes_the_place_of_vectors_in_entity_linking(stored):
     # No name stands in the question, so that its vector is searched; or the entity's is.
     for entities in (None, [["a tabulating company"]]):
         inputs = None if entities is None else {"entities": entities}
-        found = [EntityLinking(budget=3)(Queries.of(index, "which company grew?", inputs=inputs)) for index in (memory, outside)]
+        found = [
+            ranked(EntityLinking(budget=3), Queries.of(index, "which company grew?", inputs=inputs)) for index in (memory, outside)
+        ]
         assert found[0].nodes.tolist() == found[1].nodes.tolist() and found[0].lengths().tolist() != [0]
         assert found[0].scores.tolist() == [pytest.approx(row, abs=1e-6) for row in found[1].scores.tolist()]
     assert store.searches

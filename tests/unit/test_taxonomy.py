@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, Node, Retriever, build_retriever
-from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
-from graph_retrievers.search.driver import Asked
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline, Trace, kind_of
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator, OperatorKind, kind_of
+from graph_retrievers.core.requests import (
     ByTitle,
     Closest,
     Contents,
@@ -27,6 +26,8 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.core.trace import Asked, Trace
+from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.registry import retriever_names
 

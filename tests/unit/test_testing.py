@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, Hit, Hits
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.requests import Nearest, Neighbors
 from graph_retrievers.errors import DimensionMismatchError, GraphRetrieverError, InvalidVectorError
 from graph_retrievers.hits import NodePath
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, VectorSearch
 from graph_retrievers.retrievers.protocol import BaseRetriever
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Nearest, Neighbors
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.testing import check_embedding, check_operator, check_relevance, check_retriever, check_stores

@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.graph.ragged import descending, top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipeline, STeX, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.fusion import ReciprocalRankFusion
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import MMR
 from graph_retrievers.systems.gar import AdaptiveReranking
 from graph_retrievers.systems.registry import build_retriever
+from tests.rankings import ranked
 
 NOISE = 4e-7
 
@@ -164,14 +165,14 @@ def tied_index(levels, edges=(), seed=0):
     return GraphIndex.from_texts([f"text {i}" for i in range(len(levels))], edges=edges, vectors=vectors, bm25=False)
 
 
-def ranked(index, operator, k):
+def ranked_rows(index, operator, k):
     return [int(hit.id) for hit in Retriever(index, operator, backfill=False).retrieve("q", k, vector=[1.0])]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_vector_search(seed):
-    assert ranked(tied_index(LEVELS, seed=seed), VectorSearch(), 10) == ORDER
-    assert ranked(tied_index(LEVELS, seed=seed), VectorSearch(4), 4) == ORDER[:4]
+    assert ranked_rows(tied_index(LEVELS, seed=seed), VectorSearch(), 10) == ORDER
+    assert ranked_rows(tied_index(LEVELS, seed=seed), VectorSearch(4), 4) == ORDER[:4]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -180,8 +181,8 @@ def test_stex_adds_equal_candidates_by_row(seed):
     levels = [0.9, 0.2, 0.4, 0.4, 0.2, 0.4, 0.3]
     index = tied_index(levels, [("0", str(i)) for i in range(1, 7)], seed)
     for beta in (1.0, 0.0):
-        assert ranked(index, Pipeline(VectorSearch(1), STeX(beta, nodes_per_round=6)), 7) == [0, 2, 3, 5, 6, 1, 4]
-        assert ranked(index, Pipeline(VectorSearch(1), STeX(beta, nodes_per_round=2)), 7) == [0, 2, 3]
+        assert ranked_rows(index, Pipeline(VectorSearch(1), STeX(beta, nodes_per_round=6)), 7) == [0, 2, 3, 5, 6, 1, 4]
+        assert ranked_rows(index, Pipeline(VectorSearch(1), STeX(beta, nodes_per_round=2)), 7) == [0, 2, 3]
 
 
 def fixed(nodes):
@@ -199,13 +200,13 @@ def test_reciprocal_ranks_that_sum_to_the_same_in_another_order():
     sums = {}
     for place, order in enumerate(([0, 1, 2], [2, 1, 0], [1, 0, 2])):
         fusion = ReciprocalRankFusion(*(fixed(lists[i]) for i in order), constant=3)
-        found = fusion(queries)
+        found = ranked(fusion, queries)
         assert found.nodes[0].tolist() == [0, 1, 2]
         sums[place] = found.scores[0, :3].tolist()
     # By hand: every node is first, second and third once.
     assert all(score == pytest.approx(1 / 4 + 1 / 5 + 1 / 6) for scores in sums.values() for score in scores)
     # A node that is really better is first, be it the highest row.
-    better = ReciprocalRankFusion(fixed([2, 0]), fixed([2, 1]))(queries)
+    better = ranked(ReciprocalRankFusion(fixed([2, 0]), fixed([2, 1])), queries)
     assert better.nodes[0].tolist()[:3] == [2, 0, 1]
 
 
@@ -215,14 +216,14 @@ def test_a_node_that_counts_as_much_in_two_lists_is_told_by_the_first():
     # Node 2 is second in both lists, reached from node 0 in one and from node 1 in the other.
     walks = [Pipeline(fixed([start]), STeX()) for start in (0, 1)]
     for lists in (walks, walks[::-1], [walks[0], fixed([1, 2])], [fixed([1, 2]), walks[0]]):
-        first = lists[0](queries)
-        found = ReciprocalRankFusion(*lists, constant=5)(queries)
+        first = ranked(lists[0], queries)
+        found = ranked(ReciprocalRankFusion(*lists, constant=5), queries)
         place, own = (ranking.nodes[0].tolist().index(2) for ranking in (found, first))
         assert found.operators[found.origins[0, place]] == first.operators[first.origins[0, own]]
         trails = ([row for row in ranking.trails[0, at].tolist() if row >= 0] for ranking, at in ((found, place), (first, own)))
         assert next(trails) == next(trails)
     # A list where it counts more tells of it, wherever it stands.
-    more = ReciprocalRankFusion(walks[0], walks[1], weights=[1, 2], constant=5)(queries)
+    more = ranked(ReciprocalRankFusion(walks[0], walks[1], weights=[1, 2], constant=5), queries)
     assert more.trails[0, more.nodes[0].tolist().index(2)].tolist() == [1, 2]
 
 
@@ -243,7 +244,7 @@ def test_hybrid_search_of_copies(fusion):
     index = GraphIndex.from_texts(texts, vectors=vectors)
     for count in (1, 3, 8):
         queries = Queries.of(index, ["red apple"] * count, k=5, vectors=[[0.3, 0.4]] * count)
-        found = HybridSearch(fusion=fusion)(queries).nodes.tolist()
+        found = ranked(HybridSearch(fusion=fusion), queries).nodes.tolist()
         assert found == [found[0]] * count and [n for n in found[0] if n in (0, 2, 4)] == [0, 2, 4]
 
 
@@ -300,7 +301,7 @@ def test_rounding_does_not_choose_among_seeds_that_are_all_least_similar():
         index = GraphIndex.from_texts(["a", "b", "c"], vectors=vectors, edges=[("0", "2")], bm25=False, metric="dot")
         walk = Pipeline(VectorSearch(1), PersonalizedPageRank(passage_weight=1.0))
         queries = Queries.of(index, ["x"], vectors=[[1.0, 0.0]], seed_filter={"$id": {"$in": ["0", "1"]}})
-        found = walk(queries)
+        found = ranked(walk, queries)
         # One of the two starts the walk, by its similarity; the other gets no share for being alike.
         assert found.nodes[0, 0] in (0, 1) and float(found.scores[0].clamp(min=0).sum()) == pytest.approx(1.0)
         assert int((found.nodes[0] >= 0).sum()) == (1 if found.nodes[0, 0] == 1 else 2)
@@ -324,7 +325,7 @@ def test_nodes_of_a_batch_with_equal_scores_expand_by_id():
         edges, vectors = [("0", "2"), ("1", "3")], [[1.0], [1.0], [0.0], [0.0]]
         index = GraphIndex.from_texts(list(relevance), vectors=vectors, edges=edges, relevance=model)
         rerank = Pipeline(VectorSearch(2), AdaptiveReranking(budget=3, nodes_per_round=2))
-        assert rerank(Queries.of(index, ["x"], vectors=[[1.0]])).nodes.tolist() == [[0, 1, 3]]
+        assert ranked(rerank, Queries.of(index, ["x"], vectors=[[1.0]])).nodes.tolist() == [[0, 1, 3]]
 
 
 def test_ties_of_faiss_go_to_the_lower_row():

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from graph_retrievers.construction import TitleMentions
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch
 from graph_retrievers.systems.baselines import Hybrid
 from graph_retrievers.systems.registry import build_retriever, default_retriever
@@ -25,6 +24,7 @@ from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.helpers import HashEmbedding, linked_index
+from tests.rankings import Ranking, ranked
 
 NODES = [
     Node("film", "A fantasy with music by Iain Ballamy.", "MirrorMask"),
@@ -54,7 +54,7 @@ def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
     queries = Queries.of(retriever.index, question)
     expected = {}
     for operator, weight in zip(retriever.operator.operators, (1.0, 2.0, 0.5), strict=True):
-        for rank, node in enumerate([n for n in operator(queries).nodes[0].tolist() if n >= 0], 1):
+        for rank, node in enumerate([n for n in ranked(operator, queries).nodes[0].tolist() if n >= 0], 1):
             expected[node] = expected.get(node, 0.0) + weight / (5 + rank)
     order = sorted(expected, key=lambda n: (-expected[n], n))[:5]
     hits = retriever.retrieve(question)
@@ -75,7 +75,7 @@ def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_do
     question, built = "Where was Iain Ballamy born?", index()
     assert set(ids(Retriever(built, BM25Search(), backfill=False).retrieve(question))) == {"ballamy", "film"}
     best = Ranking.of(torch.tensor([[1, 0]]), torch.tensor([[2.0, 1.0]]), "first")
-    found = FeedbackSearch()(Queries.of(built, question), best)
+    found = ranked(FeedbackSearch(), Queries.of(built, question), best)
     assert [NODES[n].id for n in found.nodes[0].tolist() if n >= 0] == ["ballamy", "film", "guildford"]
     plain, bm25 = (Retriever(index(), search, backfill=False) for search in (FeedbackSearch(), BM25Search()))
     assert ids(plain.retrieve("weaving threads")) == ids(bm25.retrieve("weaving threads"))

@@ -8,12 +8,12 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import PassageGathering, Pipeline
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
+from tests.rankings import Ranking, ranked
 
 
 def test_all_nodes_together_restart_at_the_passage_weight():
@@ -55,7 +55,7 @@ def test_excluded_types_are_not_entered_under_a_filter():
     graph = CorpusGraph(["a", "p", "b"], [""] * 3, types=["x", "passage", "x"], edges=[("a", "p"), ("a", "b")])
     queries = Queries.of(GraphIndex.from_graph(graph), ["?"], traversal_filter={"$id": {"$in": ["p", "b"]}})
     seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
-    found = GatedPropagation(gate="uniform", exclude_types=["passage"], steps=1)(queries, seeds)
+    found = ranked(GatedPropagation(gate="uniform", exclude_types=["passage"], steps=1), queries, seeds)
     assert found.nodes.tolist() == [[0, 2]]
 
 
@@ -90,5 +90,5 @@ def test_passages_that_the_gate_shuts_gather_nothing():
     graph = CorpusGraph(["e", "p", "q", "r"], [""] * 4, types=["x", *["passage"] * 3], edges=[("p", "e"), ("q", "e"), ("r", "e")])
     index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.6, 0.8]])
     entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
-    found = PassageGathering()(Queries.of(index, ["?"], vectors=[[1.0, 0.0]]), entities)
+    found = ranked(PassageGathering(), Queries.of(index, ["?"], vectors=[[1.0, 0.0]]), entities)
     assert found.nodes.tolist() == [[3]] and found.scores[0].tolist() == pytest.approx([0.3])

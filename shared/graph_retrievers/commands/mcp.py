@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
 from graph_retrievers.commands.serve import listen
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError
-from graph_retrievers.search.limits import in_thread
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

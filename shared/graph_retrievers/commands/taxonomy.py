@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.errors import GraphRetrieverError, MissingDependencyError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.operator import OperatorKind
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.registry import build_retriever, retriever_names
 

@@ -219,16 +219,17 @@ class _Runner:
             batch = batch.afresh()
         # Vectors, similarities and latents are shared by the retrievers; their inputs are not.
         batch = replace(batch, inputs=self._inputs(retriever, chunk))
-        ranking = retriever.rank(batch)
-        ids = retriever.index.graph.ids
-        found = [
-            [(ids[row], score) for row, score in zip(rows, scores, strict=True) if row >= 0]
-            for rows, scores in zip(ranking.nodes.tolist(), ranking.scores.tolist(), strict=True)
+        questions, ids = retriever.questions(batch), retriever.index.graph.ids
+        found = retriever.rank(questions)
+        notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
+        scored = [
+            [(ids[row], score) for row, score in zip(each.nodes.tolist(), each.trimmed().scores.tolist(), strict=True)]
+            for each in found
         ]
-        hits = retriever.hits(batch, ranking)
+        hits = retriever.hits(questions, found)
         return {
             q.id: replace(_returned([(h.id, h.score) for h in row.nodes], self.k, everything), notes=said)
-            for q, row, everything, said in zip(chunk, hits, found, ranking.notes or [()] * len(chunk), strict=True)
+            for q, row, everything, said in zip(chunk, hits, scored, notes, strict=True)
         }
 
     def close(self) -> None:
@@ -247,9 +248,9 @@ class _Runner:
                 retriever(query.text)
                 return None
             batch = Queries.of(retriever.index, [query.text], k=self.k, inputs=self._inputs(retriever, [query]))
-            ranking = retriever.rank(batch)
-            retriever.hits(batch, ranking)
-            return batch.latents.encoded, None if ranking.touched is None else int(ranking.touched.sum())
+            questions = retriever.questions(batch)
+            retriever.hits(questions, retriever.rank(questions))
+            return batch.latents.encoded, questions[0].touched
 
         return once
 

@@ -11,6 +11,7 @@ __all__ = [
     "descending",
     "falling",
     "gather_rows",
+    "min_max",
     "ranked_lists",
     "top_k",
 ]
@@ -159,3 +160,13 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
     values = scores.gather(1, columns)
     order = descending(values, tolerance)
     return falling(values.gather(1, order)), columns.gather(1, order)
+
+
+def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Scale values, [B, K], to [0, 1] between the bounds of each row, [B, 1]; 1 where the bounds differ only by rounding.
+
+    >>> min_max(torch.tensor([[3.0, 4.0, 5.0]]), torch.tensor([[3.0]]), torch.tensor([[5.0]]))
+    tensor([[0.0000, 0.5000, 1.0000]])
+    """
+    level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
+    return ((values - low) / (high - low).masked_fill(level, 1.0)).clamp(0, 1).masked_fill(level, 1.0)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from graph_retrievers.construction.edges import edge_items, edges_among, needs_vectors
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.memory import ranked
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
@@ -111,10 +112,8 @@ def rerank(
     if excerpt.get("documents") is not None:
         excerpt["documents"] = [excerpt["documents"][place] for place in places.values()]
     index = excerpt_index([nodes[place] for place in places.values()], **excerpt)
-    rows = torch.tensor([[index.graph.row(name) for name in places]], device=index.device)
+    rows = np.array([index.graph.row(name) for name in places])
     known = [scores[place] for place in places.values()] if scores is not None else [None]
-    table = torch.zeros(rows.shape) if None in known else torch.tensor([known], dtype=torch.float32)
-    given = Ranking.of(rows, table.to(index.device), "given")
-    ranking = operator(Queries.of(index, [query], vectors=query_vectors), given)
-    names = [index.graph.ids[row] for row in ranking.nodes[0].tolist() if row >= 0]
-    return [(places[name], score) for name, score in zip(names, ranking.scores[0].tolist(), strict=False)]
+    given = Candidates.seeds(rows, np.zeros(len(rows)) if None in known else np.array(known, np.float32), "given")
+    found = ranked(operator, Queries.of(index, [query], vectors=query_vectors), [given])[0].trimmed()
+    return [(places[index.graph.ids[row]], score) for row, score in zip(found.nodes.tolist(), found.scores.tolist(), strict=True)]

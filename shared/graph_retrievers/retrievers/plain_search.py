@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 
 __all__ = ["PLAIN_DEPTH", "PlainSearch"]
@@ -39,8 +40,8 @@ class PlainSearch:
         queries = self._queries
         index, dense = queries.index, queries.index.has_dense and queries.has_vectors
         search: Any = HybridSearch if dense and index.has_bm25 else VectorSearch if dense else BM25Search
-        rows = search(PLAIN_DEPTH)(queries).nodes.tolist()
-        return [{index.graph.ids[node]: rank for rank, node in enumerate(row, 1) if node >= 0} for row in rows]
+        lists = ranked(search(PLAIN_DEPTH), queries)
+        return [{index.graph.ids[row]: rank for rank, row in enumerate(found.nodes.tolist(), 1)} for found in lists]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the ranks."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.search.limits import in_thread
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.tracing import answered, retrieving
 

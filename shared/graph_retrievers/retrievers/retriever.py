@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
@@ -13,6 +13,13 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, positive, seconds, strings
+from graph_retrievers.core.candidates import Candidates, falling
+from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.limits import TimeLimit, limited
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.recording import recording
+from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
@@ -21,7 +28,6 @@ from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K, Queries
-from graph_retrievers.results import Ranking
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
@@ -30,13 +36,8 @@ from graph_retrievers.retrievers.signatures import class_knobs, published_settin
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.backfill import Backfill
-from graph_retrievers.search.candidates import Candidates, falling, ranking_of
-from graph_retrievers.search.driver import Search, Trace, run
-from graph_retrievers.search.limits import TimeLimit, limited
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import Operator, OperatorKind, told_of
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.per_source import DEEPER, per_source
-from graph_retrievers.search.recording import recording
 from graph_retrievers.signals.relevance import BiEncoder
 
 __all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "time_limited", "with_options"]
@@ -60,7 +61,7 @@ class Retriever(BaseRetriever):
     ----------
     index : GraphIndex
     operator : Operator, or function from a GraphIndex to one
-        Usually a :class:`~graph_retrievers.search.operator.Pipeline`. Pass an operator that depends on the contents of the index
+        Usually a :class:`~graph_retrievers.core.compositions.Pipeline`. Pass an operator that depends on the contents of the index
         as a function, so that a ``scope`` gets its own. Only a class that composes its own operator needs none.
     k : int, default 10
         Nodes to return. Chains and facts are additional hits after the nodes, as many as the operators find, if requested by
@@ -319,36 +320,35 @@ class Retriever(BaseRetriever):
         """Return the node types that may be returned; what a system makes of those of the graph is its own."""
         return self._chosen_types
 
-    def rank(self, queries: Queries) -> Ranking:
-        """Return everything that the operators find, with filters applied, before it is cut to k or filled up."""
+    def questions(self, queries: Queries) -> list[Question]:
+        """Return the questions of a batch on the index of this retriever, limited to the types that it returns.
+
+        Raises InvalidArgumentError for a batch on another index, such as that of a scope: use :meth:`over` first.
+        """
         if queries.index is not self.index:
-            return self.over(queries.index).rank(queries)
-        questions = self._questions(queries)
-        found = run(Memory(questions[0].queries), list(map(self.found, questions)), queries.trace) if questions else []
-        return told_of(ranking_of(found, self.index.device), questions)
+            raise InvalidArgumentError("The queries are on another index than the retriever; use retriever.over(queries.index).")
+        return Memory(self._narrowed(queries)).questions()
 
-    def hits(self, queries: Queries, ranking: Ranking) -> list[Hits]:
-        """Return a ranking as hits: cut to ``queries.k``, and filled up if necessary."""
-        if queries.index is not self.index:
-            return self.over(queries.index).hits(queries, ranking)
-        questions = self._questions(queries)
-        for question, told in zip(questions, ranking.notes or [()] * len(questions), strict=True):
-            question.notes += told
-        return self._hits(queries, questions, map(self.answer, questions, Candidates.of(ranking)))
+    def rank(self, questions: Sequence[Question]) -> list[Candidates]:
+        """Return everything that the operators find for each question, with filters applied, before it is cut to k or filled up.
 
-    def _questions(self, queries: Queries) -> list[Question]:
-        narrowed = self._narrowed(queries)
-        return [Question(narrowed, place) for place in range(len(queries))]
+        Notes on the search, and counts of visited nodes, are then in the questions.
+        """
+        return run(questions[0].backend, list(map(self.found, questions)), questions[0].queries.trace) if questions else []
 
-    def _hits(self, queries: Queries, questions: list[Question], answers: Iterable[Search[Candidates]]) -> list[Hits]:
+    def hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
+        """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
+        return self._hits(questions, map(self.answer, questions, found))
+
+    def _hits(self, questions: Sequence[Question], answers: Iterable[Search[Candidates]]) -> list[Hits]:
         if not questions:
             return []
-        narrowed = questions[0].queries
-        found = run(Memory(narrowed), list(answers), queries.trace)
+        queries = questions[0].queries
+        found = run(questions[0].backend, list(answers), queries.trace)
         searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
-        plain = PlainSearch(narrowed).rank if searchable and _reads_graph(self.operator) else None
+        plain = PlainSearch(queries).rank if searchable and _reads_graph(self.operator) else None
         alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
-        shown = None if queries.allowed is None else queries.allowed.cpu().numpy()
+        shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(found, self.index.graph, shown, plain, self.reason, alike, trace, notes)
 
@@ -457,8 +457,8 @@ class Retriever(BaseRetriever):
         results: list[Hits] = []
         for part in call.parts(self.batch_size):
             queries = Queries.of(self.index, part.queries, k=part.k, vectors=part.vectors, inputs=part.inputs, **masks)
-            questions = self._questions(queries)
-            results.extend(self._hits(queries, questions, map(self._searched, questions)))
+            questions = self.questions(queries)
+            results.extend(self._hits(questions, map(self._searched, questions)))
         return results
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.limits import AllOver, Limit, limit_over, limited, present_limits, seconds_left
 from graph_retrievers.hits import Hits
 from graph_retrievers.retrievers.protocol import Call
-from graph_retrievers.search.limits import AllOver, Limit, limit_over, limited, present_limits, seconds_left
 
 __all__ = ["SharedCalls"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.hits import Similarities
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["similarities"]
@@ -28,8 +28,9 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import BM25Search, VectorSearch
     >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.memory import Memory
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [3, 4]], edges=[])
-    >>> question = Question(Queries.of(index, ["Which loom?"], vectors=lambda texts: [[2, 0]]), 0)
+    >>> (question,) = Memory(Queries.of(index, ["Which loom?"], vectors=lambda texts: [[2, 0]])).questions()
     >>> found = [Candidates.seeds(np.array([0, 1]), np.zeros(2), "Mine")]
     >>> similarities([question], VectorSearch(), found), similarities([question], BM25Search(), found)
     ({(0, 0): 1.0, (0, 1): 0.6}, {})

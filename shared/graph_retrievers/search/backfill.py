@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Nearest
 from graph_retrievers.search.per_source import DEEPER, per_source
-from graph_retrievers.search.requests import Nearest
 
 __all__ = ["Backfill"]
 

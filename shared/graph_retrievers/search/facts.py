@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question, column
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Request, Scores
+from graph_retrievers.search.memory import column
 
 __all__ = ["EdgeScores", "FactSearch", "NearestEdges", "edge_mask", "edges_within", "returned_edges", "started_edges"]
 

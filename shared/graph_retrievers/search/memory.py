@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.graph.filters import type_mask
-from graph_retrievers.graph.names import name_table, nodes_titled
-from graph_retrievers.graph.ragged import top_k
-from graph_retrievers.graph.typed_adjacency import typed_adjacency
-from graph_retrievers.queries import Queries, both
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import (
     ByTitle,
     Closest,
+    Completion,
     Contents,
     Degree,
     Instead,
@@ -44,9 +39,17 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.names import name_table, nodes_titled
+from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.typed_adjacency import typed_adjacency
+from graph_retrievers.queries import Queries, both
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.language import complete_many
 
-__all__ = ["Memory", "Question", "column", "slices", "smoothed"]
+__all__ = ["Memory", "column", "ranked", "slices", "smoothed"]
 
 # Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
 _HUBS = 4
@@ -56,87 +59,6 @@ _PAIRS = 1 << 16
 _CACHED = 1 << 12
 # Entries of a table of cosines at a time.
 _ENTRIES = 1 << 24
-
-
-class Question:
-    """One question of a batch: what an algorithm knows without a request.
-
-    Attributes
-    ----------
-    text : str
-    k : int
-        Number of requested nodes.
-    size : int
-        Number of nodes N of the graph.
-    ids : sequence of str, length N
-    signals : tuple of str
-        Names of the available signals.
-    notes : list of str
-        Notes on the search for the user; an algorithm adds to them.
-    touched : int or None
-        Number of visited nodes, if an algorithm counts them.
-    """
-
-    def __init__(self, queries: Queries, place: int) -> None:
-        self.queries, self.place, self.text, self.k = queries, place, queries.texts[place], queries.k
-        self.ids, self.size = queries.index.graph.ids, len(queries.index)
-        self.signals = tuple(queries.index.signals)
-        self.notes: list[str] = []
-        self.touched: int | None = None
-
-    def apart(self) -> Self:
-        """Return this question with its own notes, for an operator that runs beside others."""
-        other = copy(self)
-        other.notes = []
-        return other
-
-    def asking(self, k: int) -> Self:
-        """Return this question for k nodes, with the same notes."""
-        other = copy(self)
-        other.k = k
-        return other
-
-    def input(self, name: str) -> Any:
-        """Return the question's value of an input (``Operator.reads``); None if it is not given."""
-        return self.queries.input(name)[self.place]
-
-    def returned(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
-        return _passing(self.queries.allowed, nodes)
-
-    def started(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
-        return _passing(self.queries.seeds_allowed, nodes)
-
-    def walked(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
-        return _passing(self.queries.walk_allowed, nodes)
-
-    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
-        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        if not types:
-            return np.zeros(len(nodes), bool)
-        return _passing(_typed(self.queries.index.graph, tuple(types)), nodes)
-
-    def types(self, nodes: np.ndarray) -> list[str]:
-        """Return the type of each of some nodes, shape [n]."""
-        graph = self.queries.index.graph
-        return [graph.types[row] for row in nodes.tolist()]
-
-    @property
-    def edges(self) -> int:
-        """Number of relationship rows of the graph."""
-        return self.queries.index.graph.num_edges
-
-    def ends(self, facts: np.ndarray) -> np.ndarray:
-        """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
-        graph = self.queries.index.graph
-        return np.stack([column(graph, end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
-
-    def relation(self, name: str | None) -> int:
-        """Return the number of a relation in :attr:`Candidates.relations`; -1 for None."""
-        names = self.queries.index.graph.relation_names
-        return names.index(name) if name in names else -1
 
 
 class Memory:
@@ -152,6 +74,44 @@ class Memory:
 
     def __init__(self, queries: Queries) -> None:
         self.queries, self.graph, self.size = queries, queries.index.graph, len(queries.index.graph)
+
+    def questions(self) -> list[Question]:
+        """Return the questions of the batch."""
+        return [Question(self, place) for place in range(len(self.queries))]
+
+    def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
+        """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
+        queries = self.queries
+        masks = {"return": queries.allowed, "start": queries.seeds_allowed, "walk": queries.walk_allowed}
+        return _passing(masks[what], nodes)
+
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        return _passing(_typed(self.graph, tuple(types)), nodes) if types else np.zeros(len(nodes), bool)
+
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+        return [self.graph.types[row] for row in nodes.tolist()]
+
+    @property
+    def edges(self) -> int:
+        """Number of relationship rows of the graph."""
+        return self.graph.num_edges
+
+    def ends(self, facts: np.ndarray) -> np.ndarray:
+        """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
+        return np.stack([column(self.graph, end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
+
+    def relation(self, name: str) -> int:
+        """Return the number of a relation; -1 if no edge has it."""
+        names = self.graph.relation_names
+        return names.index(name) if name in names else -1
+
+    def complete(self, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
+        """Return the answers to all prompts, several of which are sent at the same time."""
+        prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
+        found = dict(complete_many(asked[0][1].model, prompts, schemas))
+        return [found[place] for place in range(len(asked))]
 
     def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
@@ -450,6 +410,22 @@ def column(graph: CorpusGraph, name: str) -> np.ndarray:
     if values.device.type == "cpu":
         return _host(values)
     return graph.cache.get((name, "on the host"), lambda: _host(values))
+
+
+def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None = None) -> list[Candidates]:
+    """Return the candidates that an operator finds for each query of a batch in memory: a list of length B.
+
+    `before` has the candidates of earlier operators for each query, none by default.
+
+    >>> from graph_retrievers import GraphIndex
+    >>> from graph_retrievers.operators import BM25Search
+    >>> ranked(BM25Search(), Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"]))[0].nodes
+    array([1])
+    """
+    first = [Candidates.none()] * len(queries) if before is None else before
+    backend = Memory(queries)
+    searches = [operator.stepped(*pair) for pair in zip(backend.questions(), first, strict=True)]
+    return run(backend, searches, queries.trace, operator.name)
 
 
 def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import Request
 from graph_retrievers.signals.relevance import BiEncoder, PathText, RelevanceModel
 
 __all__ = ["PathTexts", "path_texts", "texts_read"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Contents
 from graph_retrievers.graph.addresses import node_source
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import Contents
 
 __all__ = ["DEEPER", "by_search", "per_source", "sources_of"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_retrievers.arguments import choice, positive
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.fusion import fused, list_weights, min_max_parts, reciprocal_rank_parts
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Nearest
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.fusion import fused, min_max_parts, reciprocal_rank_parts
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind, list_weights
-from graph_retrievers.search.requests import Nearest
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from graph_retrievers.agents import GraphTools
 from graph_retrievers.arguments import check_query, choice, positive
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, MissingDependencyError, TimeLimitError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.limits import in_thread
 from graph_retrievers.serve.page import FILES, page_file
 from graph_retrievers.serve.picture import MOST_NODES, named, picture, subgraph
 from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_names
@@ -195,8 +195,7 @@ class _Page:
             raise InvalidArgumentError(f"relation is {shown(relation)}; expected text, or null for any relation.")
         found = (await in_thread(self.tools.neighbors, self.graph.ids[row], relation, direction, limit)).data
         edges = [
-            named(self.graph, self.graph.row(edge["id"]))
-            | {name: edge[name] for name in ("relation", "direction", "weight")}
+            named(self.graph, self.graph.row(edge["id"])) | {name: edge[name] for name in ("relation", "direction", "weight")}
             for edge in found["edges"]
         ]
         return {"row": row, "edges": edges, "count": found["count"], "relations": found["relations"]}

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.recording import Found, own, recorded
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.recording import Found, own, recorded
 
 __all__ = ["MOST_NODES", "named", "picture", "subgraph"]
 

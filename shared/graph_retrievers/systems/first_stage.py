@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from graph_retrievers.core.compositions import FirstStage, Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.untrained import Untrained
-from graph_retrievers.search.first_stage import FirstStage
-from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.systems.registry import build_retriever
 
 __all__ = ["first_stage", "reranked", "untrained_first"]

@@ -1,8 +1,8 @@
 """Fuse a walk with a search, where a walk alone finds less than the search."""
 
+from graph_retrievers.core.compositions import ReciprocalRankFusion
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.fusion import ReciprocalRankFusion
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.traits import LINKED, documents_linked, holds_passages, names_join, names_lead, without_names

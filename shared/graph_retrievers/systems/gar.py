@@ -8,15 +8,16 @@ from typing import Unpack
 import numpy as np
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates, best, found_by, order
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Neighbors, Relevance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, best, found_by, order
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
 from graph_retrievers.search.path_texts import texts_read
-from graph_retrievers.search.requests import Neighbors, Relevance
 from graph_retrievers.search.vector_search import VectorSearch
 
 __all__ = ["AdaptiveReranking", "GAR"]

@@ -8,20 +8,21 @@ from typing import Unpack
 import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, falling, order
+from graph_retrievers.core.chains import Facts, padded
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.results import LONGEST_TRAIL
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.beyond import Facts, padded
-from graph_retrievers.search.candidates import Candidates, falling, order
-from graph_retrievers.search.driver import Search
 from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
-from graph_retrievers.search.memory import Question, column
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
-from graph_retrievers.search.requests import Neighbors, Scores
+from graph_retrievers.search.memory import column
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import Relations
@@ -233,7 +234,7 @@ def _similarities(question: Question, nodes: np.ndarray) -> Search[np.ndarray]:
 def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a shortest path along rows to each of some connected nodes, from the first that is a start, and its relations.
 
-    They have the shape of the trails and relations of :class:`~graph_retrievers.search.candidates.Candidates`.
+    They have the shape of the trails and relations of :class:`~graph_retrievers.core.candidates.Candidates`.
     """
     near: dict[int, list[tuple[int, int]]] = {node: [] for node in nodes}
     columns = (column(graph, name)[rows].tolist() for name in ("sources", "targets", "relations"))

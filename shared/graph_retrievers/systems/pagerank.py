@@ -14,19 +14,20 @@ from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Cache, Same
+from graph_retrievers.core.candidates import Candidates, best_of_each, followed, places_of
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.ragged import min_max, top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, best_of_each, followed, places_of
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.fusion import min_max
-from graph_retrievers.search.memory import Question, slices
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
-from graph_retrievers.search.requests import Request
+from graph_retrievers.search.memory import slices
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 

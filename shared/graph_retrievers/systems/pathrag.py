@@ -9,16 +9,17 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive, strings
+from graph_retrievers.core.candidates import Candidates, best, concatenated, order
+from graph_retrievers.core.chains import Chains
+from graph_retrievers.core.compositions import Pipeline, RoundRobin
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.fusion import turns
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Degree, Neighbors
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.beyond import Chains
-from graph_retrievers.search.candidates import Candidates, best, concatenated, order
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
-from graph_retrievers.search.requests import Degree, Neighbors
-from graph_retrievers.search.round_robin import RoundRobin, turns
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering

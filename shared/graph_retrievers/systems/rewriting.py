@@ -12,16 +12,18 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Composite
+from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Completion, Request
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search, run
-from graph_retrievers.search.fusion import fused, reciprocal_rank_parts
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import Composite, Operator
-from graph_retrievers.search.requests import Completion, Request
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.registry import build_retriever
@@ -119,10 +121,11 @@ class SubQuestion(Request):
             vectors = queries.given[places]
         inner = queries if own and places == list(range(len(queries))) else queries.rewritten(texts, places, vectors=vectors)
         made = replace(inner, k=first.k)
-        questions = [Question(made, place) for place in range(len(asked))]
+        inside = Memory(made)
+        questions = inside.questions()
         pairs = zip(questions, asked, strict=True)
         searches = [first.operator.stepped(question, request.found) for question, (_, request) in pairs]
-        found = run(Memory(made), searches, queries.trace, first.operator.name)
+        found = run(inside, searches, queries.trace, first.operator.name)
         if inner is not queries:
             queries.latents.encoded += inner.latents.encoded
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
@@ -227,7 +230,7 @@ class QueryDecomposition(_Rewriting):
     Without a language model, or if it fails or does not split the question, the operator runs on the question; a note says so in
     the first two cases. The parts are written before any search, so a part cannot use the answer of another; see
     :class:`InterleavedReasoning` for that. A node that a search finds and a filter hides keeps its rank there, as in
-    :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`.
+    :class:`~graph_retrievers.core.compositions.ReciprocalRankFusion`.
 
     References
     ----------

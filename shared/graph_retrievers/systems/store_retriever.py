@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from graph_retrievers.cache import Cache, Same
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -15,7 +16,6 @@ from graph_retrievers.index import IndexStore
 from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.systems.registry import build_retriever
 
 __all__ = ["EMPTY_STORE", "StoreRetriever"]

@@ -10,16 +10,17 @@ from typing import Unpack
 import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
+from graph_retrievers.core.candidates import Candidates, best, falling, order, stacked
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates, best, falling, order, stacked
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind, Pipeline
-from graph_retrievers.search.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 

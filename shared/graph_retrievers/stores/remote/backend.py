@@ -10,15 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.graph.names import name_runs, name_table
-from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates, places_of
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.requests import (
+from graph_retrievers.core.candidates import Candidates, places_of
+from graph_retrievers.core.requests import (
     ByTitle,
     Closest,
     Contents,
@@ -39,18 +32,27 @@ from graph_retrievers.search.requests import (
     Vectors,
     Weights,
 )
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.graph.names import name_runs, name_table
+from graph_retrievers.graph.ragged import falling, top_k
+from graph_retrievers.queries import Queries
+from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.stores.remote.pages import VECTORS, WORDS, Found, Pages, name_key
 from graph_retrievers.stores.remote.stored_index import SearchedWords, StoredIndex, StoredWords, WholeGraphError
 
-__all__ = ["StoredQuestion", "Stores"]
+__all__ = ["Stores"]
 
 # What is answered here; a request without a verb reads the index itself, which refuses what it does not have.
 _ANSWERED = {
     *("nearest", "closest", "similarity", "scores", "term_scores", "vectors", "relevance", "contents", "texts", "titled"),
-    *("neighbors", "steps", "by_title", "mentions", "degree", "weights", "links"),
+    *("neighbors", "steps", "by_title", "mentions", "degree", "weights", "links", "complete"),
 }
+# The filters of a call that nodes must pass.
+_FILTERS = {"return": ("filter", "types"), "start": ("seed_filter",), "walk": ("traversal_filter",)}
 _Test = Callable[[np.ndarray], np.ndarray]
 # Results of a search beyond those asked for, which show whether there are ties at the end; and how much deeper the next one goes.
 _MORE, _DEEPER = 16, 4
@@ -82,39 +84,6 @@ class _Condition:
         return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]
 
 
-class StoredQuestion(Question):
-    """A question on a graph in a database: filters are evaluated on fetched nodes."""
-
-    def __init__(self, backend: Stores, place: int) -> None:
-        super().__init__(backend.queries, place)
-        self.backend = backend
-
-    def returned(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
-        return self.backend.passing(nodes, "filter", "types")
-
-    def started(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
-        return self.backend.passing(nodes, "seed_filter")
-
-    def walked(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
-        return self.backend.passing(nodes, "traversal_filter")
-
-    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
-        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return self.backend.typed(nodes, types)
-
-    def types(self, nodes: np.ndarray) -> list[str]:
-        """Return the type of each of some nodes, shape [n]."""
-        self.backend.pages.know(nodes.tolist())
-        return [self.backend.pages.nodes[row].type for row in nodes.tolist()]
-
-    def relation(self, name: str | None) -> int:
-        """Return the number of a relation in the candidates' relations; -1 for None."""
-        return self.backend.pages.relations.get(name, -1) if name is not None else -1
-
-
 class Stores(Memory):
     """Answers requests from a graph store and a vector store; the data for a step are fetched together.
 
@@ -136,7 +105,11 @@ class Stores(Memory):
         if "filter" in self.filters:
             self.filters.setdefault("seed_filter", self.filters["filter"])
 
-    def passing(self, nodes: np.ndarray, *names: str) -> np.ndarray:
+    def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
+        """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
+        return self.filtered(nodes, *_FILTERS[what])
+
+    def filtered(self, nodes: np.ndarray, *names: str) -> np.ndarray:
         """Return which nodes, shape [n], pass the filters of some names: bool, shape [n]."""
         passes = np.ones(len(nodes), bool)
         for name in names:
@@ -148,6 +121,15 @@ class Stores(Memory):
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
         self.pages.know(nodes.tolist())
         return np.array([self.pages.nodes[row].type in types for row in nodes.tolist()], bool)
+
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+        self.pages.know(nodes.tolist())
+        return [self.pages.nodes[row].type for row in nodes.tolist()]
+
+    def relation(self, name: str) -> int:
+        """Return the number of a relation; -1 if no edge that was fetched has it."""
+        return self.pages.relations.get(name, -1)
 
     def prepare(self, asked: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
@@ -228,7 +210,7 @@ class Stores(Memory):
         names = [name for name in names if name in self.filters]
 
         def passing(nodes: np.ndarray) -> np.ndarray:
-            passes = self.passing(nodes, *names) & ~self.typed(nodes, excluded)
+            passes = self.filtered(nodes, *names) & ~self.typed(nodes, excluded)
             return passes & self.typed(nodes, types) if types else passes
 
         test = passing if names or excluded or types else None
@@ -304,7 +286,7 @@ class Stores(Memory):
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
         found = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in asked]
-        return [near.kept(self.passing(near.node, "traversal_filter")) for near in found]
+        return [near.kept(self.passing(near.node, "walk")) for near in found]
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return the neighbours of one type and by one relation."""
@@ -317,7 +299,7 @@ class Stores(Memory):
             kept = [near for near, total in zip(nodes, read.tolist(), strict=True) if total <= request.most]
             owner = np.repeat(np.arange(len(nodes)), np.where(read <= request.most, length, 0))
             near = Near(owner, np.array([node for near in kept for node in near], np.int64))
-            found.append((near.kept(self.passing(near.node, "traversal_filter")), whole))
+            found.append((near.kept(self.passing(near.node, "walk")), whole))
         return found
 
     def _stepped(self, row: int, request: Steps) -> list[int]:
@@ -336,7 +318,7 @@ class Stores(Memory):
         for _, request in asked:
             rows = {row for title in request.titles for row in pages.titled.get(_letters(title), [])}
             nodes = np.array(sorted(row for row in rows if pages.nodes[row].type == request.type), np.int64)
-            found.append(nodes[self.passing(nodes, "named")])
+            found.append(nodes[self.filtered(nodes, "named")])
         return found
 
     def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:

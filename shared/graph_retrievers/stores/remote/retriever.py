@@ -9,6 +9,12 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Composite, ReciprocalRankFusion
+from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import GraphIndex
@@ -17,11 +23,7 @@ from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever, time_limited
 from graph_retrievers.retrievers.similarity import similarities
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search, Trace, run
-from graph_retrievers.search.fusion import ReciprocalRankFusion
-from graph_retrievers.search.operator import Composite, Operator
-from graph_retrievers.stores.remote.backend import StoredQuestion, Stores
+from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
@@ -160,20 +162,20 @@ def _default(index: GraphIndex) -> Callable[..., Retriever]:
 
 def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:
     """Return the hits of a batch of questions: what the retriever does on an index, on what the backend answers."""
-    questions = [StoredQuestion(backend, place) for place in range(len(backend.queries))]
+    questions = backend.questions()
     trace, name = backend.queries.trace, retriever.operator.name
     found = run(backend, [_answer(retriever, question) for question in questions], trace, name)
     alike = similarities(questions, retriever.operator, found)
     graph, parts = backend.part(found)
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
-    passing = backend.passing(rows, "filter") if "filter" in backend.filters else None
+    passing = backend.filtered(rows, "filter") if "filter" in backend.filters else None
     places = {row: place for place, row in enumerate(rows.tolist())}
     near = {(query, places[row]): value for (query, row), value in alike.items()}
     notes = [(*dict.fromkeys(question.notes), backend.pages.note()) for question in questions]
     return to_hits(parts, graph, passing, None, retriever.reason, near, Trace(trace), notes)
 
 
-def _answer(retriever: Retriever, question: StoredQuestion) -> Search[Candidates]:
+def _answer(retriever: Retriever, question: Question) -> Search[Candidates]:
     """Return what becomes hits: the filter applied, cut to k, filled up."""
     found = yield from retriever.found(question)
     if found.facts is not None:

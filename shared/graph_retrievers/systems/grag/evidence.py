@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from graph_retrievers.search.candidates import runs
+from graph_retrievers.core.candidates import runs
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.systems.grag.document_graph import (
     edge_features,

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates, replaced
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Links, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
-from graph_retrievers.search.candidates import Candidates, replaced
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Links, Request, Similarity
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import normalized

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from torch import Tensor
 
 from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
@@ -20,7 +21,6 @@ from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.retrievers.untrained import Untrained, refuse_untrained
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.first_stage import first_stage, reranked, untrained_first
 from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork

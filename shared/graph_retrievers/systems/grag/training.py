@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
@@ -18,10 +22,7 @@ from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search, run
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.memory import Memory, ranked
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs
 
@@ -118,6 +119,7 @@ def _prepared(
     index: GraphIndex, examples: Sequence[LabelledQuery], reranker: DocumentGraphRerank, first: Operator, show_progress: bool
 ) -> list[tuple[NetworkInputs, Tensor]]:
     """Return what the network reads of each question, and which of its documents are relevant."""
+
     def gathered(question: Question, found: Candidates) -> Search[tuple[NetworkInputs, np.ndarray] | None]:
         head = found.top(reranker.depth)
         documents = yield Meanings(reranker, head.nodes)
@@ -128,8 +130,9 @@ def _prepared(
         for start in range(0, len(examples), _QUERIES_AT_A_TIME):
             part = examples[start : start + _QUERIES_AT_A_TIME]
             queries = Queries.of(index, [example.text for example in part])
-            lists = enumerate(Candidates.of(first(queries)))
-            found = run(Memory(queries), [gathered(Question(queries, place), head) for place, head in lists])
+            backend = Memory(queries)
+            lists = zip(backend.questions(), ranked(first, queries), strict=True)
+            found = run(backend, [gathered(question, head) for question, head in lists])
             for example, read in zip(part, found, strict=True):
                 if read is not None:
                     made.append((read[0], torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))

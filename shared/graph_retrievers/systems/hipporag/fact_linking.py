@@ -10,18 +10,19 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates, best
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Completion
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates, best
-from graph_retrievers.search.driver import Search
 from graph_retrievers.search.facts import NearestEdges, edges_within
-from graph_retrievers.search.fusion import min_max
-from graph_retrievers.search.memory import Question, column
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Completion
+from graph_retrievers.search.memory import column
 from graph_retrievers.signals.language import as_language_model, failure_note
 
 __all__ = ["FactLinking", "PhraseGraph", "phrase_graph"]

@@ -11,16 +11,16 @@ from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Same
+from graph_retrievers.core.candidates import Candidates, falling, followed, order
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Instead, Nearest
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates, falling, followed, order
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.fusion import min_max
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Instead, Nearest
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import embed_texts

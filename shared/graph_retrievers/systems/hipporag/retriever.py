@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Unpack
 
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.core.requests import Near, Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.requests import Near, Request
 
 __all__ = ["DIRECTIONS", "Adjacency", "Neighborhood", "Senders", "sparse_signal"]
 

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -16,7 +18,6 @@ from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import published_settings
 from graph_retrievers.retrievers.untrained import Untrained
-from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch

@@ -12,16 +12,16 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.cache import Cache, Same
+from graph_retrievers.core.candidates import Candidates, places_of, reached
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Neighbors, Request
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates, places_of, reached
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Neighbors, Request
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal
 

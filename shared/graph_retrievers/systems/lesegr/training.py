@@ -12,16 +12,15 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import run
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.memory import Memory, ranked
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
 
@@ -126,8 +125,9 @@ def _prepared(
     adjacency, batches = Adjacency.of(index.graph, search.direction), []
     for part in progress_bar(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
-        firsts = enumerate(Candidates.of(first(queries)))
-        pools = run(Memory(queries), [search.pool(Question(queries, place), part) for place, part in firsts])
+        backend = Memory(queries)
+        firsts = zip(backend.questions(), ranked(first, queries), strict=True)
+        pools = run(backend, [search.pool(question, found) for question, found in firsts])
         near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])
         delta, _ = sparse_signal(queries, search.sparse, near.query, near.rows)
         wanted = torch.tensor(
@@ -139,9 +139,7 @@ def _prepared(
     return batches
 
 
-def _hit_and_recall(
-    batch: _Batch, scores: Tensor, examples: Sequence[LabelledQuery], k: int
-) -> Iterator[tuple[float, float]]:
+def _hit_and_recall(batch: _Batch, scores: Tensor, examples: Sequence[LabelledQuery], k: int) -> Iterator[tuple[float, float]]:
     """Yield Hit@1 and Recall@k of each of a batch's questions, the latter divided by what k places can hold."""
     for b, example in enumerate(examples):
         mine = (batch.near.query == b).nonzero().flatten()

@@ -10,15 +10,16 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import choice, positive, strings
+from graph_retrievers.core.candidates import Candidates, best, places_of
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Near, Neighbors, Request, Similarity
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.search.beyond import Facts
-from graph_retrievers.search.candidates import Candidates, best, places_of
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question, column, slices
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Near, Neighbors, Request, Similarity
+from graph_retrievers.search.memory import column, slices
 
 __all__ = ["ChunkGathering", "RelationGathering", "chunk_quotas", "within_tokens"]
 

@@ -13,14 +13,16 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, is_number, listed, positive, strings
 from graph_retrievers.cache import Same
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Composite
+from graph_retrievers.core.driver import Search, changed
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Instead, Nearest, Pairs, Request, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search, changed
-from graph_retrievers.search.memory import Question, column
-from graph_retrievers.search.operator import Composite, Operator
-from graph_retrievers.search.requests import Instead, Nearest, Pairs, Request, Similarity
+from graph_retrievers.search.memory import column
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
 from graph_retrievers.signals.signal import VectorSignal
 

@@ -7,16 +7,16 @@ from functools import partial
 from typing import Any, Unpack
 
 from graph_retrievers.arguments import choice, positive
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline, RoundRobin
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
 from graph_retrievers.search.facts import FactSearch
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, Pipeline
-from graph_retrievers.search.round_robin import RoundRobin
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens

@@ -13,15 +13,15 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Same
+from graph_retrievers.core.candidates import Candidates, best_of_each, falling, order
+from graph_retrievers.core.chains import padded
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Nearest, Request, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.beyond import padded
-from graph_retrievers.search.candidates import Candidates, best_of_each, falling, order
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Nearest, Request, Similarity
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import embed_texts

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache, Same
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Request, Scores
 from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.signals.embedding import as_embedding, check_vectors
 from graph_retrievers.systems.mor.traversal import matching_signal

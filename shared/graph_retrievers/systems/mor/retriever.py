@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from graph_retrievers.arguments import as_path
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -14,7 +15,6 @@ from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.untrained import Untrained
-from graph_retrievers.search.operator import Pipeline
 from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
 

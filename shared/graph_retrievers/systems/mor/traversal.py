@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of
+from graph_retrievers.core.driver import Search, Together
+from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of
-from graph_retrievers.search.driver import Search, Together
-from graph_retrievers.search.fusion import fused, reciprocal_rank_parts
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
 from graph_retrievers.systems.mor.planner import Planner, as_planner, failed_plan
@@ -88,11 +88,12 @@ class MixedTraversal(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],
     ...     types=["person", "person", "movie"], edges=[("ada", "loom", "directed"), ("tom", "loom", "wrote")])
     >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["Who directed Loom?"], inputs={"plan": [plan]})
-    >>> MixedTraversal(fill=False)(queries).trails[0, 0].tolist()
+    >>> ranked(MixedTraversal(fill=False), queries)[0].trails[0].tolist()
     [2, 0]
     """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.search.candidates import Candidates, replaced
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
+from graph_retrievers.core.candidates import Candidates, replaced
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Relevance
 from graph_retrievers.search.path_texts import texts_read
-from graph_retrievers.search.requests import Relevance
 from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = ["PathRerank", "mixed_with_ranks"]
@@ -54,20 +54,19 @@ class PathRerank(Operator):
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import Pipeline, STeX, VectorSearch
     >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.memory import ranked
     >>> index = GraphIndex.from_texts(
     ...     ["Ada knew Babbage.", "He built engines.", "A mill."], edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0.6, 0.8]],
     ...     relevance=lambda pairs: [float("Ada" in text and "engines" in text) for _, text in pairs],
     ... )
     >>> queries = Queries.of(index, ["Which engines did Ada's friend build?"], vectors=[[1, 0]])
-    >>> Pipeline(VectorSearch(1), STeX(), PathRerank(1.0, k=2))(queries).nodes
-    tensor([[1, 0]])
+    >>> ranked(Pipeline(VectorSearch(1), STeX(), PathRerank(1.0, k=2)), queries)[0].nodes
+    array([1, 0])
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
 
-    def __init__(
-        self, weight: float = 0.5, *, depth: int = 30, model: RelevanceModel | None = None, k: int | None = None
-    ) -> None:
+    def __init__(self, weight: float = 0.5, *, depth: int = 30, model: RelevanceModel | None = None, k: int | None = None) -> None:
         self.weight, self.depth, self.model = fraction("weight", weight), positive("depth", depth), model
         self.k = None if k is None else positive("k", k)
 

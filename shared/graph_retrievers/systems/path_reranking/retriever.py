@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from graph_retrievers.arguments import as_path, positive, seed_number
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -19,7 +20,6 @@ from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_fo
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.operator import Operator
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.first_stage import first_stage, reranked, untrained_first
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank

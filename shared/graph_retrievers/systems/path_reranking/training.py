@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
@@ -20,8 +21,7 @@ from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.operator import Operator
+from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.path_texts import path_texts
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
@@ -133,7 +133,7 @@ def _examples(
     with progress_bar(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
         for start in range(0, len(questions), _QUERIES_AT_A_TIME):
             part = questions[start : start + _QUERIES_AT_A_TIME]
-            lists = Candidates.of(first(Queries.of(index, [question.text for question in part])))
+            lists = ranked(first, Queries.of(index, [question.text for question in part]))
             for question, found in zip(part, lists, strict=True):
                 gold, head = set(question.gold), found.top(depth)
                 relevant = [row in gold for row in head.nodes.tolist()]

@@ -13,12 +13,13 @@ from itertools import pairwise
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.search.beyond import Chains, padded
-from graph_retrievers.search.candidates import Candidates, falling, order
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question, slices
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Links, Near
+from graph_retrievers.core.candidates import Candidates, falling, order
+from graph_retrievers.core.chains import Chains, padded
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Links, Near
+from graph_retrievers.search.memory import slices
 from graph_retrievers.systems.spreading.propagation import SEMANTICS
 
 __all__ = ["ChainSearch"]
@@ -78,17 +79,16 @@ class ChainSearch(Operator):
 
     Examples
     --------
-    >>> import torch
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
     >>> from graph_retrievers.operators import GatedPropagation
     >>> from graph_retrievers.queries import Queries
-    >>> from graph_retrievers.results import Ranking
+    >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["?"])
-    >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
-    >>> ranking = ChainSearch()(queries, GatedPropagation(gate="uniform", steps=2)(queries, seeds))
-    >>> ranking.chains.nodes[0, 0].tolist()
+    >>> seeds = Candidates.seeds(np.array([0]), np.array([1.0]), "Seeds")
+    >>> (found,) = ranked(ChainSearch(), queries, ranked(GatedPropagation(gate="uniform", steps=2), queries, [seeds]))
+    >>> found.chains.nodes[0].tolist()
     [0, 1, 2, -1, -1]
     """
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
+from graph_retrievers.core.candidates import Candidates, order
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Closest, Mentions, Request, Similarity, Titled
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
-from graph_retrievers.search.candidates import Candidates, order
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Closest, Mentions, Request, Similarity, Titled
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
 from graph_retrievers.systems.traits import names_identify
@@ -154,9 +154,10 @@ class EntityLinking(Operator):
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
     >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada Lovelace", "Charles Babbage"])
-    >>> EntityLinking()(Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"])).nodes.tolist()
-    [[0]]
+    >>> ranked(EntityLinking(), Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"]))[0].nodes.tolist()
+    [0]
     """
 
     kind = OperatorKind.VECTOR_SEARCH

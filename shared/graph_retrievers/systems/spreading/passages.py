@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.core.candidates import Candidates, order, reached
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Neighbors
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.search.candidates import Candidates, order, reached
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Neighbors
 from graph_retrievers.systems.spreading.propagation import Gate, check_gate, gates, largest_givers, received
 
 __all__ = ["PassageGathering"]
@@ -42,16 +42,15 @@ class PassageGathering(Operator):
 
     Examples
     --------
-    >>> import torch
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
     >>> from graph_retrievers.queries import Queries
-    >>> from graph_retrievers.results import Ranking
+    >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["ada", "p"], ["", ""], types=["person", "passage"], edges=[("p", "ada")])
-    >>> entities = Ranking.of(torch.tensor([[0]]), torch.tensor([[0.5]]), "Entities")
-    >>> ranking = PassageGathering(gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), entities)
-    >>> ranking.nodes.tolist(), ranking.scores.tolist()
-    ([[1]], [[0.5]])
+    >>> entities = Candidates.seeds(np.array([0]), np.array([0.5]), "Entities")
+    >>> (found,) = ranked(PassageGathering(gate="uniform"), Queries.of(GraphIndex.from_graph(graph), ["?"]), [entities])
+    >>> found.nodes, found.scores
+    (array([1]), array([0.5]))
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH

@@ -11,14 +11,14 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
+from graph_retrievers.core.candidates import Candidates, found_by, order, places_of
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Degree, Near, Neighbors, Pairs, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.candidates import Candidates, found_by, order, places_of
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Degree, Near, Neighbors, Pairs, Similarity
 
 __all__ = ["GatedPropagation"]
 
@@ -97,14 +97,14 @@ class GatedPropagation(Operator):
 
     Examples
     --------
-    >>> import torch
-    >>> from graph_retrievers.results import Ranking
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
+    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
-    >>> seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
-    >>> ranking = GatedPropagation(steps=2, gate="uniform")(Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
-    >>> [(node, round(score, 2)) for node, score in zip(ranking.nodes[0].tolist(), ranking.scores[0].tolist())]
+    >>> queries, seeds = Queries.of(GraphIndex.from_graph(graph), ["?"]), Candidates.seeds(np.array([0]), np.array([1.0]), "Seeds")
+    >>> (found,) = ranked(GatedPropagation(steps=2, gate="uniform"), queries, [seeds])
+    >>> [(node, round(score, 2)) for node, score in zip(found.nodes.tolist(), found.scores.tolist())]
     [(1, 1.4), (0, 1.0), (2, 0.49)]
     """
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from graph_retrievers.arguments import choice
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.operator import Operator, Pipeline
 from graph_retrievers.systems.fused_search import fused_with_search
 from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS
@@ -63,7 +64,7 @@ class SpreadingActivation(Retriever):
         Node type of passages.
     fuse : bool, optional
         Whether to fuse the ranking with a search by reciprocal ranks, c = 5, which gives the first ranks more weight than the usual
-        60 (see :class:`~graph_retrievers.search.fusion.ReciprocalRankFusion`): with hybrid search, if there is BM25, over passages
+        60 (:class:`~graph_retrievers.core.compositions.ReciprocalRankFusion`): with hybrid search, if there is BM25, over passages
         whose names do not lead to others, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`), or
         with few edges between documents; otherwise with vector search. By default only in the first case.
     k : int, default 30

@@ -6,11 +6,11 @@ from itertools import islice
 
 import numpy as np
 
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Nearest, Texts
 from graph_retrievers.graph.names import capitalized_names, name_keys
 from graph_retrievers.graph.words import ends_word
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import Nearest, Texts
 
 __all__ = ["bridges"]
 
@@ -26,16 +26,16 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[n
     been searched. `count` is the number of nodes for each name, without the node that has the name: of the ten (or `count`, if
     larger) with the largest BM25 scores for the name, first those whose text begins with it, after at most one other word,
     because they are about it. For each node found, the result has the place in `nodes` of the one that led to it, ascending; its
-    row (a node to which several names of a text lead is listed once for each); and the name as in ``Ranking.relations``: -2 minus
-    its number among :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
+    row (a node to which several names of a text lead is listed once for each); and the name as in ``Candidates.relations``: -2
+    minus its number among :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
 
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
-    >>> from graph_retrievers.search.driver import run
+    >>> from graph_retrievers.core.driver import run
     >>> from graph_retrievers.search.memory import Memory
     >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "In Lund, Ada Holm went to school.", "A loom."])
-    >>> queries = Queries.of(index, ["Where was the star of Kismet born?"])
-    >>> run(Memory(queries), [bridges(Question(queries, 0), np.array([0]), 2)])
+    >>> backend = Memory(Queries.of(index, ["Where was the star of Kismet born?"]))
+    >>> run(backend, [bridges(*backend.questions(), np.array([0]), 2)])
     [(array([0]), array([1]), array([-2]))]
     """
     told, named = name_keys(question.text), list[tuple[int, int, str]]()

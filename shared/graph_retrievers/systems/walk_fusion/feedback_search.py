@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Nearest, Texts
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Nearest, Texts
 
 __all__ = ["FeedbackSearch"]
 

@@ -14,15 +14,15 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Same
+from graph_retrievers.core.candidates import Candidates, best, falling
+from graph_retrievers.core.chains import padded
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Contents, Near, Request, Steps
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.beyond import padded
-from graph_retrievers.search.candidates import Candidates, best, falling
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
-from graph_retrievers.search.requests import Contents, Near, Request, Steps
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, ReasoningPath
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, reached
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Neighbors, Scores, TermScores
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.candidates import Candidates, best, concatenated, falling, places_of, reached
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, OperatorKind
 from graph_retrievers.search.per_source import sources_of
-from graph_retrievers.search.requests import Neighbors, Scores, TermScores
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 
 __all__ = ["PathSearch"]

@@ -8,6 +8,12 @@ from math import floor
 from typing import Unpack
 
 from graph_retrievers.arguments import choice, positive
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline, ReciprocalRankFusion
+from graph_retrievers.core.driver import Search
+from graph_retrievers.core.fusion import list_weights
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hits
@@ -15,11 +21,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.driver import Search
-from graph_retrievers.search.fusion import ReciprocalRankFusion
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.operator import Operator, Pipeline, list_weights
 from graph_retrievers.search.per_source import by_search
 from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX

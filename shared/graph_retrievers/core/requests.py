@@ -9,8 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.signals.language import LanguageModel, complete_many
-from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = [
     "AMONG",
@@ -57,11 +55,11 @@ class Request:
         Attributes that are equal in all requests answered together.
     reads : str
         Source of the answer, "signals", "graph" or "model", from which the kind of the operator follows
-        (:func:`graph_retrievers.search.operator.kind_of`); "" for others, such as texts.
+        (:func:`graph_retrievers.core.operator.kind_of`); "" for others, such as texts.
     costly : bool
         Whether a call costs as much as a call of a model. It then waits until all questions of a batch request something costly.
     tells : str
-        What the answer says about nodes, for recording a search (:mod:`graph_retrievers.search.recording`): "ranked",
+        What the answer says about nodes, for recording a search (:mod:`graph_retrievers.core.recording`): "ranked",
         ``(nodes, scores)``; "scores" of the request's `nodes`; "neighbors" of these, a :class:`Near`; "edges" at these, ``(owner,
         edges, neighbors)``; "names", rows by name; "" for nothing.
     """
@@ -290,7 +288,7 @@ class Relevance(Request):
     mix: np.ndarray | None = None
     alpha: float = 0.0
     texts: list[str] | None = None
-    model: RelevanceModel | None = None
+    model: Any = None
     notes: list[str] | None = None
 
     def key(self) -> Hashable:
@@ -456,18 +454,12 @@ class Completion(Request):
         JSON schema of the answer.
     """
 
+    verb = "complete"
     costly = True
-    model: LanguageModel
+    model: Any
     prompt: str
     schema: dict[str, Any]
 
     def key(self) -> Hashable:
         """Return the model, which need not be hashable."""
         return Completion, id(self.model)
-
-    @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
-        """Return the answers to all prompts, several of which are sent at the same time."""
-        prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
-        found = dict(complete_many(asked[0][1].model, prompts, schemas))
-        return [found[place] for place in range(len(asked))]

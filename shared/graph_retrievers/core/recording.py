@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graph_retrievers.search.requests import Instead, Request
+from graph_retrievers.core.requests import Instead, Request
 
 __all__ = ["Found", "record", "recorded", "recording"]
 
@@ -20,7 +20,7 @@ class Found(NamedTuple):
     Attributes
     ----------
     asked : Asked
-        The call, as in the trace (:class:`graph_retrievers.search.driver.Asked`).
+        The call, as in the trace (:class:`graph_retrievers.core.trace.Asked`).
     nodes : ndarray, shape [n], int64
         Node rows, in the order of the answer; empty if the answer is not about nodes. Nodes of a search that are not in the
         corpus are left out.

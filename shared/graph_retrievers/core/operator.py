@@ -8,27 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import replace
 from enum import Enum
 from inspect import Parameter, signature
-from numbers import Real
 from typing import Any
 
 import numpy as np
-import torch
 
-from graph_retrievers.arguments import positive, typed
+from graph_retrievers.arguments import typed
+from graph_retrievers.core.candidates import Candidates, MisfitError
+from graph_retrievers.core.checks import check_candidates
+from graph_retrievers.core.driver import Named, Search, Together
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
-from graph_retrievers.results import Ranking
-from graph_retrievers.search.candidates import Candidates, MisfitError, ranking_of
-from graph_retrievers.search.checks import check_candidates
-from graph_retrievers.search.driver import Named, Search, Together, Trace, run
-from graph_retrievers.search.memory import Memory, Question
-from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["Composite", "Loop", "Operator", "OperatorKind", "Pipeline", "kind_of", "list_weights", "side_by_side", "told_of"]
+__all__ = ["Operator", "OperatorKind", "kind_of", "side_by_side"]
 
 
 class OperatorKind(Enum):
@@ -51,8 +45,8 @@ def kind_of(trace: Trace) -> OperatorKind | None:
     Only signals: vector search; only the graph: graph search; both: vector-graph search; a model, with or without signals:
     model-based search; a model and the graph: graph-model search (FastInsight, Definitions 2 to 6).
 
-    >>> from graph_retrievers.search.driver import Asked
-    >>> from graph_retrievers.search.requests import Neighbors, Similarity
+    >>> from graph_retrievers.core.trace import Asked
+    >>> from graph_retrievers.core.requests import Neighbors, Similarity
     >>> kind_of(Trace([Asked(1, Neighbors, ("A",), 1, 4, 0.0), Asked(2, Similarity, ("A",), 1, 9, 0.0)]))
     <OperatorKind.VECTOR_GRAPH_SEARCH: 'O_vgs'>
     """
@@ -68,7 +62,7 @@ class Operator(ABC):
     """One step of retrieval: ``P . R``, a pruning function after a ranking function (FastInsight, section 3.1): an abstract class.
 
     It is written for one question, in the order of its paper. Subclasses set `kind`, and `name` if it is not the class name, and
-    implement :meth:`search`, a generator that yields requests (:mod:`graph_retrievers.search.requests`) and receives the answers;
+    implement :meth:`search`, a generator that yields requests (:mod:`graph_retrievers.core.requests`) and receives the answers;
     a search without requests may be a method that returns. The questions of a batch run side by side, and their requests of the
     same step are answered together.
 
@@ -102,9 +96,9 @@ class Operator(ABC):
 
     >>> import numpy as np
     >>> from graph_retrievers import GraphIndex, Retriever
-    >>> from graph_retrievers.operators import BM25Search
-    >>> from graph_retrievers.search.candidates import reached
-    >>> from graph_retrievers.search.requests import Neighbors
+    >>> from graph_retrievers.operators import BM25Search, Pipeline
+    >>> from graph_retrievers.core.candidates import reached
+    >>> from graph_retrievers.core.requests import Neighbors
     >>> class FirstNeighbors(Operator):
     ...     kind = OperatorKind.GRAPH_SEARCH
     ...
@@ -144,7 +138,7 @@ class Operator(ABC):
     def search(self, question: Question, found: Candidates) -> Search[Candidates] | Candidates:
         """Return the candidates of one question, best first (the ranking function R); `found` has the previous operator's."""
 
-    def prepare(self, index: GraphIndex) -> None:
+    def prepare(self, index: Any) -> None:
         """Compute in advance what the first question needs; called for a retriever on a prepared index. By default nothing."""
         return
 
@@ -165,28 +159,18 @@ class Operator(ABC):
             after = after.rescored(after.scores)
         return after.top(self.k).after(found)  # type: ignore[no-any-return]
 
-    def __call__(self, queries: Queries, ranking: Ranking | None = None) -> Ranking:
-        """Return the ranking of each query of a batch; `ranking` has the results of earlier operators."""
-        before = [Candidates.none()] * len(queries) if ranking is None else Candidates.of(ranking)
-        questions = [Question(queries, place) for place in range(len(queries))]
-        for question, notes in zip(questions, (ranking and ranking.notes) or [()] * len(queries), strict=True):
-            question.notes += notes
-        searches = [self.stepped(*pair) for pair in zip(questions, before, strict=True)]
-        found = ranking_of(run(Memory(queries), searches, queries.trace, self.name), queries.index.device)
-        return told_of(found if ranking is None else replace(found, touched=ranking.touched), questions)
-
     @property
     def walks(self) -> bool:
         """Whether it finds more if there are edges."""
         return self.kind in (OperatorKind.GRAPH_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH)
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Any) -> bool:
         """Return whether it compares the vector of every question with vectors of nodes or edges; by default from its ``signal``.
 
         An operator that does so only for some questions, such as entity linking if no name is found, does not count.
         """
         name = getattr(self, "signal", None)
-        return isinstance(name, str) and isinstance(index.signals.get(name), VectorSignal)
+        return isinstance(name, str) and getattr(index.signals.get(name), "reads", "") == "vector"
 
     def parts(self) -> Iterator[Operator]:
         """Yield the basic operators of which this one consists, in order."""
@@ -220,16 +204,6 @@ class Operator(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def told_of(found: Ranking, questions: Sequence[Question]) -> Ranking:
-    """Return a ranking with the notes and counts of the questions that it answers."""
-    if any(question.notes for question in questions):
-        found = replace(found, notes=tuple(tuple(dict.fromkeys(question.notes)) for question in questions))
-    counts = [question.touched for question in questions]
-    if counts and None not in counts:
-        found = replace(found, touched=torch.tensor(counts, device=found.nodes.device))
-    return found
-
-
 def side_by_side(operators: Sequence[Operator], question: Question, found: Candidates) -> Search[list[Candidates]]:
     """Return what each operator keeps for a question; their notes are in the order of the operators."""
     asked = [question.apart() for _ in operators]
@@ -238,143 +212,6 @@ def side_by_side(operators: Sequence[Operator], question: Question, found: Candi
         question.notes += own.notes
         question.touched = question.touched if own.touched is None else own.touched
     return lists  # type: ignore[no-any-return]
-
-
-class Composite(Operator):
-    """An operator that consists of operators: the base of ``Pipeline`` and ``Loop``."""
-
-    def __init__(self, *operators: Operator) -> None:
-        if not operators:
-            raise InvalidArgumentError(f"{type(self).__name__} needs at least one operator.")
-        for operator in operators:
-            if not isinstance(operator, Operator):
-                hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
-                raise InvalidArgumentError(f"{type(self).__name__} is made of operators, got {shown(operator)}{hint}.")
-        self.operators = operators
-
-    @property
-    def kind(self) -> OperatorKind:  # type: ignore[override]
-        """Kind of the last operator, which determines the result."""
-        return self.operators[-1].kind
-
-    @property
-    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Inputs that any of the operators reads, each once."""
-        return tuple(dict.fromkeys(name for operator in self.operators for name in operator.reads))
-
-    @property
-    def walks(self) -> bool:
-        """Whether one of them finds more if there are edges."""
-        return any(operator.walks for operator in self.operators)
-
-    @property
-    def follows_names(self) -> bool:  # type: ignore[override]
-        """Whether one of them follows names in the texts from node to node."""
-        return any(operator.follows_names for operator in self.operators)
-
-    def compares_vectors(self, index: GraphIndex) -> bool:
-        """Return whether one of them does."""
-        return any(operator.compares_vectors(index) for operator in self.operators)
-
-    def parts(self) -> Iterator[Operator]:
-        """Yield the basic operators inside, in order."""
-        for operator in self.operators:
-            yield from operator.parts()
-
-    def reasons(self) -> Iterator[str]:
-        """Yield the reason of the composition, and those of the operators inside."""
-        yield from super().reasons()
-        for operator in self.operators:
-            yield from operator.reasons()
-
-    def kinds(self) -> tuple[OperatorKind, ...]:
-        """Return the kinds of the operators inside, each once, in order."""
-        return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
-
-    def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
-        """Return what any of the operators lacks, each once."""
-        return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
-
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Run the operators one after another, each on the results of the previous one."""
-        for operator in self.operators:
-            found = yield from operator.stepped(question, found)
-        return found
-
-    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Return what :meth:`search` returns; its operators already prune."""
-        return (yield from self.search(question, found))
-
-    def __repr__(self) -> str:
-        """Return the composition, one operator per line, with its own parameters at the end."""
-        own = super().__repr__()[len(type(self).__name__) + 1 : -1]
-        lines = [repr(operator) for operator in self.operators] + ([own] if own else [])
-        body = "".join(f"  {line},\n" for part in lines for line in [part.replace("\n", "\n  ")])
-        return f"{type(self).__name__}(\n{body})"
-
-
-class Pipeline(Composite):
-    """Operators one after another.
-
-    Parameters
-    ----------
-    *operators : Operator
-        In order; each reads the result of the previous one.
-
-    Examples
-    --------
-    >>> from graph_retrievers.operators import GRanker, VectorSearch
-    >>> print(Pipeline(VectorSearch(10), GRanker()).formula())
-    O_vs -> O_gm
-    """
-
-    def formula(self) -> str:
-        """Return the parts joined by arrows."""
-        return " -> ".join(operator.formula() for operator in self.operators)
-
-
-class Loop(Pipeline):
-    """Operators repeated until a list has reached its budget or nothing new is found.
-
-    Parameters
-    ----------
-    *operators : Operator
-        One round, in order. The loop also ends after a round that adds no node, which FastInsight's Algorithm 1 does not state.
-    budget : int
-        Number of nodes at which a list is complete.
-
-    Examples
-    --------
-    >>> from graph_retrievers.operators import STeX
-    >>> print(Loop(STeX(), budget=100).formula())
-    (O_vgs)*
-    """
-
-    def __init__(self, *operators: Operator, budget: int) -> None:
-        super().__init__(*operators)
-        self.budget = positive("budget", budget)
-
-    def formula(self) -> str:
-        """Return the round in brackets with a star."""
-        return f"({super().formula()})*"
-
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
-        """Repeat the round."""
-        size = 0
-        while size < len(found) < self.budget:
-            size = len(found)
-            found = yield from super().search(question, found)
-        return found
-
-
-def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
-    """Return `weights` if they are `count` numbers, 0 or from 1e-30 to 1e30, not all 0; raise InvalidArgumentError otherwise."""
-    given = tuple(weights) if isinstance(weights, Sequence) and not isinstance(weights, str) else ()
-    # Products of larger or smaller weights would leave the range of single precision.
-    numbers = all(isinstance(w, Real) and (w == 0 or 1e-30 <= w <= 1e30) for w in given)
-    if len(given) != count or not numbers or not any(given):
-        raise InvalidArgumentError(f"weights must be {count} numbers, 0 or from 1e-30 to 1e30, not all 0, got {shown(weights)}.")
-    return given
 
 
 def _shown(value: Any) -> str:

@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import is_number
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import AMONG, Instead, Links, Pairs, Relevance, Request, Scores, TermScores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.search.candidates import Candidates
-from graph_retrievers.search.memory import Question
-from graph_retrievers.search.requests import (
-    AMONG,
-    Instead,
-    Links,
-    Pairs,
-    Relevance,
-    Request,
-    Scores,
-    TermScores,
-    Weights,
-)
 
 __all__ = ["check_answers", "check_candidates", "check_requests"]
 
@@ -35,6 +25,10 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
+def _is_share(value: Any) -> bool:
+    return isinstance(value, Real) and 0.0 <= float(value) <= 1.0
+
+
 def _are_strings(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
 
@@ -44,7 +38,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "k": (_is_count, "the number of nodes, 0 or more"),
     "most": (_is_count, "the number of edges, 0 or more"),
     "among": (lambda value: value in AMONG, f"one of {', '.join(map(repr, AMONG))}"),
-    "alpha": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "alpha": (_is_share, "a number from 0 to 1"),
     "str": (lambda value: isinstance(value, str), "a string"),
     "str | None": (lambda value: value is None or isinstance(value, str), "a string, or None"),
     "bool": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
@@ -58,7 +52,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
 
     Examples
     --------
-    >>> from graph_retrievers.search.requests import Neighbors
+    >>> from graph_retrievers.core.requests import Neighbors
     >>> try:
     ...     check_requests([Neighbors(np.array([0, 9]))], 3, "Mine")
     ... except InvalidArgumentError as error:
@@ -73,7 +67,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             _check_fields(request, owner)
             request = request.request
         if not isinstance(request, Request):
-            expected = "expected requests of graph_retrievers.search.requests"
+            expected = "expected requests of graph_retrievers.core.requests"
             raise InvalidArgumentError(f"{owner} asked for {shown(request)}; {expected}.")
         if not request.verb:
             # A new kind of request may have other fields, and rows of another graph.
@@ -149,7 +143,8 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
-    >>> question = Question(Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"]), 0)
+    >>> from graph_retrievers.search.memory import Memory
+    >>> question = Question(Memory(Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"])), 0)
     >>> try:
     ...     check_candidates(Candidates.seeds(np.array([1, 1]), np.array([0.9, 0.8]), "Mine"), question, "Mine")
     ... except InvalidArgumentError as error:

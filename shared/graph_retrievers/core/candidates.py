@@ -8,15 +8,12 @@ from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from graph_retrievers import results
+from graph_retrievers.core.chains import Chains, Facts, padded
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.results import LONGEST_TRAIL, Ranking
-from graph_retrievers.search.beyond import Chains, Facts, padded
 
 __all__ = [
+    "LONGEST_TRAIL",
     "Candidates",
     "MisfitError",
     "best",
@@ -27,13 +24,15 @@ __all__ = [
     "found_by",
     "order",
     "places_of",
-    "ranking_of",
     "replaced",
     "reached",
     "stacked",
 ]
 
-# The values beside the nodes of a ranking, and their pads.
+LONGEST_TRAIL = 32
+"""Maximum number of nodes of a trail in hits, the last ones, so that no shape grows without limit."""
+
+# The values beside the nodes, and their pads.
 _BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
 # Scores nearer to each other than this share of the larger differ only by the rounding of single precision.
 _ROUNDING = 1e-6
@@ -57,9 +56,14 @@ class Candidates:
         Index into `operators`: the operator that found the node.
     operators : tuple of str
     relations : ndarray, shape [K, L - 1], int64, optional
-        Relation of each step, see :class:`graph_retrievers.results.Ranking`.
+        Relation of each step of the trail, an index into ``CorpusGraph.relation_names``; -1 (None for all) means the first row that
+        connects the two nodes, and -2 - n means no row but the n-th name in the text of the first node
+        (:func:`graph_retrievers.graph.names.capitalized_names`, from 0).
     beside : dict of str to ndarray, shape [K] or [K, M]
-        Values of each node from earlier operators: `seed_scores`, `trail_scores`, `context` and `ranks` of a ranking.
+        Values of each node from earlier operators. `seed_scores`: the score with which the first node of the trail was found, NaN
+        if unknown. `trail_scores`: the score of the path, NaN if it has none. `context`: the rows of neighbours that gave context,
+        in order of weight, padded with -1. `ranks`: the rank in each of the `lists` of a fusion, from 1; 0 if that list does not
+        contain the node.
     lists : tuple of str
         Names of the lists of `ranks`.
     chains : Chains, optional
@@ -67,9 +71,9 @@ class Candidates:
 
     Examples
     --------
-    >>> import torch
-    >>> Candidates.of(Ranking.of(torch.tensor([[4, 2, -1]]), torch.tensor([[0.9, 0.4, 0.0]]), "Mine"))[0].nodes
-    array([4, 2])
+    >>> found = Candidates.seeds(np.array([4, 2]), np.array([0.4, 0.9]), "Mine")
+    >>> found.rescored(found.scores).nodes
+    array([2, 4])
     """
 
     nodes: np.ndarray
@@ -130,23 +134,6 @@ class Candidates:
         found = self.taken(by)
         found.scores = falling(scores[by])
         return found
-
-    @classmethod
-    def of(cls, ranking: Ranking) -> list[Candidates]:
-        """Return the lists of a ranking one by one."""
-        columns = {name: getattr(ranking, name) for name in ("nodes", "scores", "trails", "origins", "relations", *_BESIDE)}
-        tables = {name: _host(column) for name, column in columns.items() if column is not None}
-        chains, facts, whole = ranking.chains, ranking.facts, []
-        for b in range(len(ranking)):
-            own = {name: table[b] for name, table in tables.items()}
-            nodes, scores, trails, origins = (own.pop(name) for name in ("nodes", "scores", "trails", "origins"))
-            part = cls(nodes, scores, trails, origins, ranking.operators, own.pop("relations", None), own, ranking.lists)
-            if chains is not None:
-                part.chains = Chains(*_real(chains.nodes[b], chains.scores[b]), chains.operator, chains.rising)
-            if facts is not None:
-                part.facts = Facts(*_real(facts.rows[b], facts.scores[b]), facts.operator)
-            whole.append(part)
-        return [part.taken(np.flatnonzero(part.nodes >= 0)) for part in whole]
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
         """Return the candidates at some places, shape [n] or a slice, in their order."""
@@ -214,35 +201,6 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     )
 
 
-def ranking_of(found: Sequence[Candidates], device: torch.device) -> Ranking:
-    """Return lists of candidates as one ranking, with the last 32 nodes of trails."""
-    if not found:
-        return Ranking.empty(0, device)
-    operators = _operators(found)
-
-    def table(parts: Sequence[Any], pad: float = -1, left: bool = False) -> Tensor:
-        return torch.from_numpy(padded(parts, pad, left=left)).to(device)
-
-    columns: dict[str, Any] = {
-        "nodes": table([part.nodes for part in found]),
-        "scores": table([part.scores for part in found], -np.inf),
-        "trails": table([part.trails[:, -LONGEST_TRAIL:] for part in found], left=True),
-        "origins": table([_numbered(part, operators) for part in found]),
-    }
-    if any(part.relations is not None for part in found):
-        columns["relations"] = table([part.steps()[:, 1 - LONGEST_TRAIL :] for part in found], left=True)
-    names = [name for name in _BESIDE if any(name in part.beside for part in found)]
-    columns |= {name: table(_beside(found, name), _BESIDE[name]) for name in names}
-    chains, facts = [part.chains for part in found], [part.facts for part in found]
-    if first := next(filter(None, chains), None):
-        scores = table([each and each.scores for each in chains], -np.inf)
-        columns["chains"] = results.Chains(table([each and each.nodes for each in chains]), scores, first.operator, first.rising)
-    if best_facts := next(filter(None, facts), None):
-        scores = table([each and each.scores for each in facts], -np.inf)
-        columns["facts"] = results.Facts(table([each and each.rows for each in facts]), scores, best_facts.operator)
-    return Ranking(operators=operators, lists=next((part.lists for part in found if part.lists), ()), **columns)
-
-
 def _beside(parts: Sequence[Candidates], name: str) -> list[np.ndarray]:
     """Return the values beside the nodes of each of some candidates with a name, all equally wide; pads where nothing does."""
     held = [part.beside.get(name) for part in parts]
@@ -264,12 +222,6 @@ def _numbered(part: Candidates, operators: tuple[str, ...]) -> np.ndarray:
     if operators[: len(part.operators)] == part.operators:
         return part.origins
     return np.array([operators.index(name) for name in part.operators])[part.origins]
-
-
-def _real(rows: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows, shape [M] or [K, L], and their scores without pads."""
-    real = (rows if rows.dim() == 1 else rows[:, 0]) >= 0 if rows.numel() else torch.zeros(len(rows), dtype=torch.bool)
-    return _host(rows[real]), _host(scores[real])
 
 
 def _together(parts: Sequence[Any]) -> Any:
@@ -511,7 +463,3 @@ def _wider(paths: np.ndarray, length: int) -> np.ndarray:
     wider = np.full((len(paths), length), -1, np.int64)
     wider[:, length - paths.shape[1] :] = paths
     return wider
-
-
-def _host(table: Tensor) -> np.ndarray:
-    return table.cpu().numpy()  # type: ignore[no-any-return]

@@ -7,20 +7,20 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+from graph_retrievers.core.candidates import MisfitError
+from graph_retrievers.core.checks import check_answers, check_requests
+from graph_retrievers.core.limits import limit_over
+from graph_retrievers.core.recording import record
+from graph_retrievers.core.requests import Request
+from graph_retrievers.core.trace import Asked, Trace, asking
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.search.candidates import MisfitError
-from graph_retrievers.search.checks import check_answers, check_requests
-from graph_retrievers.search.limits import limit_over
-from graph_retrievers.search.recording import record
-from graph_retrievers.search.requests import Request
-from graph_retrievers.tracing import asking, tell
 
-__all__ = ["Asked", "Named", "Search", "Together", "Trace", "changed", "run"]
+__all__ = ["Named", "Search", "Together", "changed", "run"]
 
 T = TypeVar("T")
 
 Search = Generator[Any, Any, T]
-"""An algorithm for one question, which returns T. It yields a :class:`~graph_retrievers.search.requests.Request` and receives the
+"""An algorithm for one question, which returns T. It yields a :class:`~graph_retrievers.core.requests.Request` and receives the
 answer, a tuple of requests and receives a tuple of answers, :class:`Together` and receives a list, or :class:`Named` and receives
 the result of that algorithm.
 """
@@ -60,67 +60,13 @@ _Waiting = tuple[_Task, Sequence[Request], bool]
 """An algorithm, its requests, and whether that is only one request."""
 
 
-class Asked(NamedTuple):
-    """One call of a backend.
-
-    Attributes
-    ----------
-    step : int
-        From 1; the calls of one step are made for all questions of a batch at once.
-    request : type
-        Type of the request, such as :class:`~graph_retrievers.search.requests.Neighbors`.
-    operators : tuple of str
-        Names of the operators that made the request.
-    questions : int
-        Number of questions.
-    nodes : int
-        Number of nodes in the request, or of requested nodes.
-    seconds : float
-        Time of the call.
-    """
-
-    step: int
-    request: type[Request]
-    operators: tuple[str, ...]
-    questions: int
-    nodes: int
-    seconds: float
-
-
-class Trace(list[Asked]):
-    """The requests of a batch's questions, in order; printed as a table.
-
-    Examples
-    --------
-    >>> from graph_retrievers.search.requests import Nearest, Neighbors
-    >>> print(Trace([Asked(1, Nearest, ("VectorSearch",), 1, 5, 0.002), Asked(2, Neighbors, ("GAR",), 1, 5, 0.00014)]))
-    step  operator      asked      questions  nodes      ms
-       1  VectorSearch  Nearest            1      5    2.00
-       2  GAR           Neighbors          1      5    0.14
-    """
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each call, with the name of the request, for callbacks and JSON."""
-        return [{**asked._asdict(), "request": asked.request.__name__, "operators": list(asked.operators)} for asked in self]
-
-    def __str__(self) -> str:
-        """Return a table with one line per call."""
-        rows = [("operator", "asked"), *((", ".join(asked.operators), asked.request.__name__) for asked in self)]
-        by, wide = (max(map(len, column)) for column in zip(*rows, strict=True))
-        lines = [f"step  {rows[0][0]:<{by}}  {rows[0][1]:<{wide}}  questions  nodes      ms"]
-        for asked, (operator, request) in zip(self, rows[1:], strict=True):
-            counts = f"{asked.questions:>9}  {asked.nodes:>5}  {1e3 * asked.seconds:>6.2f}"
-            lines.append(f"{asked.step:>4}  {operator:<{by}}  {request:<{wide}}  {counts}")
-        return "\n".join(lines)
-
-
 def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
     """Return the results of algorithms, each for the question at its place.
 
     In each step, the waiting algorithms are answered; requests with the same key are one call of the backend. Costly requests are
     answered when all other algorithms also wait for one or are done, so that a model reads many texts at once. An algorithm sees
     only its own answers: a batch returns what its questions return one by one. Before each step, the run ends if a time limit is
-    over or the caller has gone (:mod:`graph_retrievers.search.limits`).
+    over or the caller has gone (:mod:`graph_retrievers.core.limits`).
 
     Parameters
     ----------
@@ -203,7 +149,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                     raise _unhashable(request, task.name, error) from error
         for group in calls.values():
             requests, told = [(now[number][0].place, now[number][1][slot]) for number, slot in group], len(trace or ())
-            with asking(requests[0][1].asked.__name__) as span:
+            with asking(requests[0][1].asked.__name__) as tell:
                 found = type(requests[0][1]).together(backend, requests)
                 check_answers(found, requests)
                 if trace is not None:
@@ -214,7 +160,8 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                         seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
                         nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
                         trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
-                        tell(span, trace[-1])
+                        if tell is not None:
+                            tell(trace[-1])
                         record(trace[-1], [request for _, request in requests], found, size)
                     start = perf_counter()
             for (number, slot), answer in zip(group, found, strict=True):
@@ -275,7 +222,7 @@ def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Searc
 
     >>> def twice(number):
     ...     return 2 * (yield number)
-    >>> from graph_retrievers.search.requests import Nearest
+    >>> from graph_retrievers.core.requests import Nearest
     >>> next(changed(twice(Nearest(1)), lambda request: Nearest(request.k + 1))).k
     2
     """

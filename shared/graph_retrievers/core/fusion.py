@@ -1,0 +1,118 @@
+"""Fusion: combine several rankings of the same question into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+
+import numpy as np
+
+from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.errors import InvalidArgumentError, shown
+
+__all__ = ["fused", "in_turns", "list_weights", "min_max_parts", "reciprocal_rank_parts", "turns"]
+
+# More than any list is long.
+_LAST = 1 << 48
+
+
+def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    """Return `weights` if they are `count` numbers, 0 or from 1e-30 to 1e30, not all 0; raise InvalidArgumentError otherwise."""
+    given = tuple(weights) if isinstance(weights, Sequence) and not isinstance(weights, str) else ()
+    # Products of larger or smaller weights would leave the range of single precision.
+    numbers = all(isinstance(w, Real) and (w == 0 or 1e-30 <= w <= 1e30) for w in given)
+    if len(given) != count or not numbers or not any(given):
+        raise InvalidArgumentError(f"weights must be {count} numbers, 0 or from 1e-30 to 1e30, not all 0, got {shown(weights)}.")
+    return given
+
+
+def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
+    """Return 1 / (c + r) for each place, with the rank r from 1: float64, shape [K]."""
+    return 1.0 / (float(constant) + np.arange(1, len(found) + 1))
+
+
+def min_max_parts(found: Candidates) -> np.ndarray:
+    """Return the scores scaled to [0, 1], 1 if all are equal: float64, shape [K]."""
+    if not len(found):
+        return np.zeros(0)
+    scores = np.asarray(found.scores, np.float32)
+    low, high = scores.min(), scores.max()
+    if high - low <= np.float32(1e-6) * max(abs(high), abs(low)):
+        return np.ones(len(scores))
+    return np.clip((scores - low) / (high - low), 0, 1).astype(np.float64)
+
+
+def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple[str, ...] = ()) -> Candidates:
+    """Return the nodes of all lists, each scored by the sum of its parts.
+
+    Parameters
+    ----------
+    lists : sequence of Candidates, length L
+        For one question.
+    parts : sequence of ndarray, shape [K_l]
+        Contribution to the score of the node at each place.
+    names : tuple of str, length L, optional
+        Names of the lists. If given, the result has the rank of each node in each list.
+
+    Returns
+    -------
+    Candidates
+        Ties go to the lower node row. A node keeps the operator, the path and the values beside it from the list that contributes
+        most to its score (the first of equals); where that has no context, it is from the first list that has one. Ranks in lists
+        that were fused earlier are not kept.
+    """
+    lists = [part.unranked() if "ranks" in part.beside else part for part in lists]
+    part = np.concatenate(parts)
+    # The largest part first, of equal ones that of the first list: what a node keeps is what comes first of it.
+    turn = np.argsort(-part.astype(np.float32), kind="stable")
+    everything = concatenated(lists)
+    nodes, first, at = np.unique(everything.nodes[turn], return_index=True, return_inverse=True)
+    scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
+    by = order(scores)  # of equal scores that of the lower row, as rows ascend
+    merged, nodes = everything.taken(turn[first[by]]), nodes[by]
+    context = merged.beside.get("context")
+    if context is not None:
+        for one in lists:
+            place = places_of(one.nodes, nodes)
+            bare = (context < 0).all(1) & (place >= 0)
+            told = one.beside.get("context")
+            if told is not None and bare.any():
+                context[bare] = -1
+                context[bare, : told.shape[1]] = told[place[bare]]
+    if names:
+        merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
+    merged.lists, merged.scores = names, falling(scores[by])
+    return merged
+
+
+def in_turns(lists: Sequence[Candidates], before: Candidates) -> Candidates:
+    """Return the nodes and the facts of lists in turns, and what was there before behind them."""
+    rows = turns([*(part.nodes for part in lists), before.nodes], [*range(len(lists)), _LAST])
+    merged = concatenated([*lists, before]).taken(rows)
+    merged.scores = 1 / np.arange(1, len(merged) + 1)
+    told = list({id(part.facts): part.facts for part in (*lists, before) if part.facts is not None}.values())
+    if told:
+        order = [n if any(facts is part.facts for part in lists) else _LAST for n, facts in enumerate(told)]
+        listed = [facts.rows for facts in told]
+        rows = np.concatenate(listed)[turns(listed, order)]
+        merged.facts = Facts(rows, 1 / np.arange(1, len(rows) + 1), told[0].operator)
+    return merged
+
+
+def turns(lists: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
+    """Return the first places, in the concatenated lists, of their distinct entries.
+
+    They alternate: the n-th entries of all lists come after the n-1-th, ordered among each other by `order`, which has a number
+    below the number of lists for each list, or a large one for a list whose entries come last.
+
+    >>> turns([np.array([4, 2]), np.array([7, 4])], [1, 0])
+    array([2, 0, 1])
+    """
+    values = np.concatenate(lists)
+    turn = np.concatenate([np.arange(len(part)) * len(lists) + number for part, number in zip(lists, order, strict=True)])
+    # Equal entries behind each other, in the order of the lists.
+    by = np.argsort(values, kind="stable")
+    ordered = values[by]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(by)])
+    return by[first][np.argsort(np.minimum.reduceat(turn[by], first))] if len(by) else by

@@ -1,0 +1,97 @@
+"""One question of a batch: what an algorithm knows without a request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["Question"]
+
+
+class Question:
+    """One question of the batch that a backend answers.
+
+    Parameters
+    ----------
+    backend : object
+        Answers the requests of the batch, such as :class:`~graph_retrievers.search.memory.Memory`. It also has what is asked here:
+        `queries`, `size`, `edges`, `passing`, `typed`, `types`, `ends` and `relation`.
+    place : int
+        Number of the question in the batch.
+
+    Attributes
+    ----------
+    text : str
+    k : int
+        Number of requested nodes.
+    size : int
+        Number of nodes N of the graph.
+    ids : sequence of str, length N
+    signals : tuple of str
+        Names of the available signals.
+    notes : list of str
+        Notes on the search for the user; an algorithm adds to them.
+    touched : int or None
+        Number of visited nodes, if an algorithm counts them.
+    """
+
+    def __init__(self, backend: Any, place: int) -> None:
+        self.backend, self.place = backend, place
+        self.queries: Any = backend.queries
+        self.text, self.k = self.queries.texts[place], self.queries.k
+        self.ids, self.size = backend.graph.ids, backend.size
+        self.signals = tuple(self.queries.index.signals)
+        self.notes: list[str] = []
+        self.touched: int | None = None
+
+    def apart(self) -> Self:
+        """Return this question with its own notes, for an operator that runs beside others."""
+        other = copy(self)
+        other.notes = []
+        return other
+
+    def asking(self, k: int) -> Self:
+        """Return this question for k nodes, with the same notes."""
+        other = copy(self)
+        other.k = k
+        return other
+
+    def input(self, name: str) -> Any:
+        """Return the question's value of an input (``Operator.reads``); None if it is not given."""
+        return self.queries.input(name)[self.place]
+
+    def returned(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
+        return self.backend.passing(nodes, "return")  # type: ignore[no-any-return]
+
+    def started(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
+        return self.backend.passing(nodes, "start")  # type: ignore[no-any-return]
+
+    def walked(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
+        return self.backend.passing(nodes, "walk")  # type: ignore[no-any-return]
+
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        return self.backend.typed(nodes, types)  # type: ignore[no-any-return]
+
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+        return self.backend.types(nodes)  # type: ignore[no-any-return]
+
+    @property
+    def edges(self) -> int:
+        """Number of relationship rows of the graph."""
+        return self.backend.edges  # type: ignore[no-any-return]
+
+    def ends(self, facts: np.ndarray) -> np.ndarray:
+        """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
+        return self.backend.ends(facts)  # type: ignore[no-any-return]
+
+    def relation(self, name: str | None) -> int:
+        """Return the number of a relation in :attr:`Candidates.relations`; -1 for None."""
+        return -1 if name is None else self.backend.relation(name)

@@ -1,0 +1,88 @@
+"""The trace of a search: the calls of a backend, and what surrounds each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from graph_retrievers.core.requests import Request
+
+__all__ = ["Asked", "Trace", "asking", "surround"]
+
+
+class Asked(NamedTuple):
+    """One call of a backend.
+
+    Attributes
+    ----------
+    step : int
+        From 1; the calls of one step are made for all questions of a batch at once.
+    request : type
+        Type of the request, such as :class:`~graph_retrievers.core.requests.Neighbors`.
+    operators : tuple of str
+        Names of the operators that made the request.
+    questions : int
+        Number of questions.
+    nodes : int
+        Number of nodes in the request, or of requested nodes.
+    seconds : float
+        Time of the call.
+    """
+
+    step: int
+    request: type[Request]
+    operators: tuple[str, ...]
+    questions: int
+    nodes: int
+    seconds: float
+
+
+class Trace(list[Asked]):
+    """The requests of a batch's questions, in order; printed as a table.
+
+    Examples
+    --------
+    >>> from graph_retrievers.core.requests import Nearest, Neighbors
+    >>> print(Trace([Asked(1, Nearest, ("VectorSearch",), 1, 5, 0.002), Asked(2, Neighbors, ("GAR",), 1, 5, 0.00014)]))
+    step  operator      asked      questions  nodes      ms
+       1  VectorSearch  Nearest            1      5    2.00
+       2  GAR           Neighbors          1      5    0.14
+    """
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each call, with the name of the request, for callbacks and JSON."""
+        return [{**asked._asdict(), "request": asked.request.__name__, "operators": list(asked.operators)} for asked in self]
+
+    def __str__(self) -> str:
+        """Return a table with one line per call."""
+        rows = [("operator", "asked"), *((", ".join(asked.operators), asked.request.__name__) for asked in self)]
+        by, wide = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines = [f"step  {rows[0][0]:<{by}}  {rows[0][1]:<{wide}}  questions  nodes      ms"]
+        for asked, (operator, request) in zip(self, rows[1:], strict=True):
+            counts = f"{asked.questions:>9}  {asked.nodes:>5}  {1e3 * asked.seconds:>6.2f}"
+            lines.append(f"{asked.step:>4}  {operator:<{by}}  {request:<{wide}}  {counts}")
+        return "\n".join(lines)
+
+
+_Surrounding = Callable[[str], AbstractContextManager[Callable[[Asked], None] | None]]
+_SURROUNDING: _Surrounding | None = None
+_NOTHING = nullcontext()
+
+
+def surround(calls: _Surrounding | None) -> None:
+    """Run every call of a backend inside a context manager, such as a span of OpenTelemetry; None ends this.
+
+    Parameters
+    ----------
+    calls : callable or None
+        Given the name of the requests of a call, it returns the context manager. This yields a function that takes the call as
+        the trace has it, or None.
+    """
+    global _SURROUNDING
+    _SURROUNDING = calls
+
+
+def asking(request: str) -> AbstractContextManager[Callable[[Asked], None] | None]:
+    """Return what surrounds a call with requests of this name; it yields None if nothing does."""
+    return _NOTHING if _SURROUNDING is None else _SURROUNDING(request)
