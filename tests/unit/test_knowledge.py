@@ -4,7 +4,9 @@ import json
 import logging
 import random
 import re
+from datetime import date
 
+import neo4j.time
 import networkx as nx
 import numpy as np
 import pytest
@@ -32,6 +34,8 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import BM25Search, FactSearch, PersonalizedPageRank, Pipeline
+from graph_retrievers.retrievers import Retriever
 from tests.helpers import as_edges
 
 KING = Node("p1", "Louis XIII reigned in France. Louis XIII of France married Anne of Austria.", title="Louis XIII")
@@ -354,6 +358,69 @@ def test_graph_documents_are_read():
         from_graph_documents(["Ada"])
 
 
+def test_properties_of_relations_are_kept():
+    ada, bo, engine = (LangChainNode(id=name) for name in ("Ada", "Bo", "Engine"))
+
+    def said(source, target, kind, **properties):
+        return LangChainRelationship(source=source, target=target, type=kind, properties=properties)
+
+    documents = [
+        LangChainGraphDocument(nodes=[ada, bo, engine], relationships=relationships, source=Document("A text.", id=name))
+        for name, relationships in {
+            "d1": [said(ada, bo, "KNEW", weight=0.5, description="They met in 1833.", since=date(1833, 6, 5), page=1)],
+            # As LLMGraphTransformer writes numbers.
+            "d2": [said(ada, bo, "KNEW", weight="4", description="They wrote letters.", page=True), said(bo, engine, "DESIGNED")],
+            "d3": [said(ada, bo, "KNEW", weight=2, description="They met in 1833.", page=1)],
+        }.items()
+    ]
+    nodes, edges = from_graph_documents(documents)
+    assert edges[:2] == [
+        Edge(
+            "Ada",
+            "Bo",
+            "KNEW",
+            weight=4.0,
+            text="They met in 1833. They wrote letters.",
+            metadata={"since": "1833-06-05", "page": [1, True]},
+        ),
+        Edge("Bo", "Engine", "DESIGNED"),
+    ]
+    assert all(edge == Edge(edge.source, edge.target, "mentions") for edge in edges[2:]) and len(edges) == 2 + 3 * 3
+
+
+@pytest.mark.parametrize("weight", ["high", -1, 0.0, float("nan"), 1e31, True, [2]])
+def test_what_is_not_a_weight_stays_in_the_metadata(weight, caplog):
+    ends = {"source": LangChainNode(id="Ada"), "target": LangChainNode(id="Bo")}
+    relations = [
+        LangChainRelationship(**ends, type=f"R{number}", properties={"weight": value})
+        for number, value in enumerate([weight] * 11 + [2.0, None])
+    ]
+    _, edges = from_graph_documents([LangChainGraphDocument(nodes=[], relationships=relations, source=Document("A text."))])
+    assert [edge.weight for edge in edges[:13]] == [1.0] * 11 + [2.0, 1.0]
+    assert all(list(edge.metadata) == ["weight"] for edge in edges[:11]) and edges[11].metadata == {}
+    (record,) = caplog.records
+    assert "The property 'weight' of 11 relations is not a number from 1e-30 to 1e+30" in record.getMessage()
+    assert "('Ada', 'Bo', 'R9'), ..." in record.getMessage() and "R10" not in record.getMessage()
+
+
+def test_properties_of_an_entity_in_several_documents_are_kept():
+    documents = [
+        LangChainGraphDocument(
+            nodes=[LangChainNode(id="Ada", properties={"born": 1815, "role": role})],
+            relationships=[
+                LangChainRelationship(
+                    source=LangChainNode(id="Ada"), target=LangChainNode(id="Bo", properties={"city": "Bonn"}), type="KNEW"
+                )
+            ],
+            source=Document("A text."),
+        )
+        for role in ("poet", "analyst", "poet")
+    ]
+    nodes, _ = from_graph_documents(documents)
+    found = {node.id: node.metadata for node in nodes}
+    assert found["Ada"] == {"born": 1815, "role": ["poet", "analyst"]} and found["Bo"] == {"city": "Bonn"}
+
+
 class FilteringStore:
     """A store over another that, like a database, gives triplets by id only."""
 
@@ -378,6 +445,40 @@ def test_a_property_graph_store_is_read(wrap):
     assert graph.edges() == as_edges(("Ada", "Engine", "WROTE_ON"), ("c1", "Ada", "mentions"))
     with pytest.raises(InvalidArgumentError, match="dict is not a property graph store"):
         from_property_graph_store({})
+
+
+@pytest.mark.parametrize("wrap", [lambda store: store, FilteringStore])
+def test_properties_of_relations_of_a_property_graph_are_kept(wrap, tmp_path):
+    store = SimplePropertyGraphStore()
+    page = TextNode(id_="c1", text="Ada knew Bo.", metadata={"description": "A page on Ada.", "weight": 9, "topic": "letters"})
+    store.upsert_nodes([EntityNode(name=name) for name in ("Ada", "Bo", "Cy")])
+    store.upsert_llama_nodes([page])
+    # The extractors of LlamaIndex copy the metadata of the chunk.
+    copied = {**page.metadata, "triplet_source_id": "c1"}
+    since = neo4j.time.Date(1833, 6, 5)
+    store.upsert_relations(
+        [
+            Relation(label="KNEW", source_id="Ada", target_id="Bo", properties=copied),
+            Relation(label="WROTE_TO", source_id="Ada", target_id="Cy", properties={"weight": 8, "text": "Letters.", "at": since}),
+        ]
+    )
+    nodes, edges = from_property_graph_store(wrap(store))
+    assert sorted(edges[:2], key=lambda edge: edge.target) == [
+        Edge("Ada", "Bo", "KNEW", metadata={"topic": "letters", "triplet_source_id": "c1"}),
+        Edge("Ada", "Cy", "WROTE_TO", weight=8.0, text="Letters.", metadata={"at": "1833-06-05"}),
+    ]
+    index = GraphIndex.from_nodes(nodes, edges, edge_signals=True)
+    # Eight times as much rank goes along the heavier relation.
+    walk = Pipeline(BM25Search(1), PersonalizedPageRank(passage_weight=0))
+    ranks = {hit.id: hit.score for hit in Retriever(index, walk).retrieve("What Ada KNEW and WROTE TO")}
+    assert ranks["Cy"] == pytest.approx(8 * ranks["Bo"])
+    index.save(tmp_path / "index")
+    loaded = GraphIndex.load(tmp_path / "index")
+    changed = loaded.with_changes(upsert=[Node("Bo", "A friend."), Node("Di", "Another.")], add_edges=[("Di", "Bo", "KNEW")])
+    assert loaded.graph.edges() == edges and changed.graph.edges() == [*edges, Edge("Di", "Bo", "KNEW")]
+    for each in (index, loaded, changed):
+        hits = Retriever(each, FactSearch(1, signal="edge_bm25"), backfill=False).retrieve("Who sent letters?")
+        assert [(hit.path.nodes, hit.text) for hit in hits if hit.kind == "fact"] == [(("Ada", "Cy"), "Letters.")]
 
 
 @pytest.mark.parametrize(

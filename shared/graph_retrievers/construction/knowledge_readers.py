@@ -4,14 +4,20 @@ Each function returns nodes and edges for ``GraphIndex.from_nodes(*reader(...), 
 :func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and not imported. The
 text of an entity without a description is its first five facts, so that it can be compared with questions: a name alone is
 similar to few questions, and gates that compare vectors would exclude it.
+
+Of the properties that a relation has in a framework, ``weight`` is the weight of its edge, ``description``, ``text`` and
+``summary`` are its text, and all others its metadata. A relation that several documents state between the same two entities is one
+edge: with the largest weight, the distinct descriptions joined, and a list of the distinct values of a property that differ. The
+properties of an entity in several documents are joined in the same way.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,17 +27,23 @@ from graph_retrievers.construction.entity_extraction import canonical_descriptio
 from graph_retrievers.construction.entity_resolution import majority_type
 from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
 from graph_retrievers.datasets import json_lines
-from graph_retrievers.errors import DatasetError, InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, Edge, Node
+from graph_retrievers.graph.plain import plain
 
 __all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets"]
 
-_NodesAndEdges = tuple[list[Node], list[tuple[str, str, str]]]
+_LOGGER = logging.getLogger(__name__)
+
+_Key = tuple[str, str, str]
 _DESCRIPTION = ("description", "text", "summary")
 # The property that names the chunk an entity was found in.
 _SOURCE = "triplet_source_id"
+_WEIGHT = "weight"
 # Facts that describe an entity; more would take longer to embed than they help.
 _FACTS = 5
+# Relations that a warning names.
+_NAMED = 10
 _COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), ("target", "tail", "object"))
 
 
@@ -64,7 +76,7 @@ class _Entities:
             said = self.properties[name]
             title = titles[name]
             text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key)) or " ".join(facts[name])
-            metadata = {k: v for p in said for k, v in p.items() if k not in (*_DESCRIPTION, "name", "title", _SOURCE)}
+            metadata = _joined(said, (*_DESCRIPTION, "name", "title", _SOURCE), f"metadata of node {shown(name)}")
             chunk = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
             if chunk and passages and chunk in passages:
@@ -75,18 +87,72 @@ class _Entities:
         return made
 
 
-def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
+@dataclass
+class _Relations:
+    """Relations in order of appearance, as source, target and relation, with all properties given for each."""
+
+    properties: dict[_Key, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, source: str, target: str, relation: str, properties: Mapping[str, Any]) -> None:
+        self.properties[source, target, relation].append(properties)
+
+    def edges(self) -> list[Edge]:
+        """Return one edge a relation; weights that are not numbers stay in the metadata, with a warning."""
+        made, wrong = [], []
+        for key, said in self.properties.items():
+            weights = [_weight(p[_WEIGHT]) for p in said if p.get(_WEIGHT) is not None]
+            right = [weight for weight in weights if weight is not None]
+            if len(right) < len(weights):
+                wrong.append(key)
+            text = canonical_description(str(p[name]) for p in said for name in _DESCRIPTION if p.get(name))
+            taken = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
+            metadata = _joined(said, taken, f"metadata of the edge from {key[0]!r} to {key[1]!r}")
+            # The largest, as of parallel edges: a store may give the same triplet twice.
+            made.append(Edge(*key, max(right, default=1.0), text, metadata))
+        if wrong:
+            _LOGGER.warning(
+                "The property %r of %d relations is not a number from 1e-30 to 1e+30; it is in the metadata of their edges: %s%s.",
+                _WEIGHT,
+                len(wrong),
+                ", ".join(map(repr, wrong[:_NAMED])),
+                ", ..." if len(wrong) > _NAMED else "",
+            )
+        return made
+
+
+def _weight(value: Any) -> float | None:
+    """Return a number that is a weight of edges, also if it is written as text, as language models do; None for other values."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if LIGHTEST <= number <= HEAVIEST and not isinstance(value, bool) else None
+
+
+def _joined(said: Iterable[Mapping[str, Any]], without: Collection[str], where: str) -> dict[str, Any]:
+    """Return the properties of several mappings, as a list of the distinct values where they differ."""
+    found: dict[str, dict[str, Any]] = {}
+    for properties in said:
+        for name, value in properties.items():
+            if name not in without:
+                kept = plain(value, f"{where}[{name!r}]")
+                # JSON distinguishes 1 from True.
+                found.setdefault(name, {})[json.dumps(kept, sort_keys=True)] = kept
+    return {name: list(values.values()) if len(values) > 1 else next(iter(values.values())) for name, values in found.items()}
+
+
+def from_graph_documents(documents: Iterable[Any]) -> tuple[list[Node], list[Edge]]:
     """Return the nodes and edges of LangChain graph documents; InvalidArgumentError if an object is not one.
 
-    These have ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``) and ``source``,
-    the document from which they were read. The nodes are the source documents, of type "passage" (without an id: "passage:" and
-    the position), then the entities with their own ids; the descriptions of an entity in several documents are joined. The edges
-    are the distinct relationships, then "mentions" from each passage to its entities.
+    These have ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``, ``properties``)
+    and ``source``, the document from which they were read. The nodes are the source documents, of type "passage" (without an id:
+    "passage:" and the position), then the entities with their own ids; the descriptions of an entity in several documents are
+    joined. The edges are the distinct relationships, with their properties (see this module), then "mentions" from each passage to
+    its entities.
     """
-    entities = _Entities()
+    entities, relations = _Entities(), _Relations()
     passages: list[Node] = []
-    edges: dict[tuple[str, str, str], None] = {}
-    mentions: dict[tuple[str, str, str], None] = {}
+    mentions: dict[_Key, None] = {}
     for position, document in enumerate(documents):
         if not all(hasattr(document, name) for name in ("nodes", "relationships")):
             raise InvalidArgumentError(
@@ -94,19 +160,20 @@ def from_graph_documents(documents: Iterable[Any]) -> _NodesAndEdges:
             )
         met = [entities.add(str(n.id), str(n.type), n.properties) for n in document.nodes]
         for relation in document.relationships:
-            ends = [entities.add(str(n.id), str(n.type), {}) for n in (relation.source, relation.target)]
-            met += ends
-            edges[ends[0], ends[1], str(relation.type)] = None
-        source = getattr(document, "source", None)
-        if source is not None:
-            metadata = dict(source.metadata)
-            identity = str(source.id or f"passage:{position}")
-            passages.append(Node(identity, source.page_content, str(metadata.get("title") or ""), PASSAGE, metadata))
+            source, target = (entities.add(str(n.id), str(n.type), n.properties) for n in (relation.source, relation.target))
+            met += [source, target]
+            relations.add(source, target, str(relation.type), relation.properties)
+        page = getattr(document, "source", None)
+        if page is not None:
+            metadata = dict(page.metadata)
+            identity = str(page.id or f"passage:{position}")
+            passages.append(Node(identity, page.page_content, str(metadata.get("title") or ""), PASSAGE, metadata))
             mentions |= dict.fromkeys((identity, name, MENTIONS) for name in met)
-    return [*passages, *entities.nodes(edges)], [*edges, *mentions]
+    edges = relations.edges()
+    return [*passages, *entities.nodes(relations.properties)], [*edges, *(Edge(*key) for key in mentions)]
 
 
-def from_property_graph_store(store: Any) -> _NodesAndEdges:
+def from_property_graph_store(store: Any) -> tuple[list[Node], list[Edge]]:
     """Return the nodes and edges of a LlamaIndex property graph store, see :func:`from_graph_documents`.
 
     Raises InvalidArgumentError if the object is not a property graph store.
@@ -116,11 +183,12 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
     store : PropertyGraphStore
         Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages, with the metadata of their source nodes;
         an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions". If the store lists the
-        vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``.
+        vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``. The metadata of a chunk, which the
+        extractors of LlamaIndex copy to its relations, are not taken for weights or descriptions of these.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
-    entities, passages = _Entities(), dict[str, Node]()
+    entities, relations, passages = _Entities(), _Relations(), dict[str, Node]()
     for node in store.get():
         vector = getattr(node, "embedding", None)
         if hasattr(node, "text"):
@@ -129,19 +197,26 @@ def from_property_graph_store(store: Any) -> _NodesAndEdges:
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
             entities.vectors[node.id] = vector
-    edges: dict[tuple[str, str, str], None] = {}
     for head, relation, tail in store_triplets(store, [*passages, *entities.types]):
         for node in (head, tail):
             if node.id not in passages and node.id not in entities.types:
                 entities.add(node.id, str(node.label), {"name": getattr(node, "name", node.id), **node.properties})
-        edges[head.id, tail.id, str(relation.label)] = None
+        relations.add(head.id, tail.id, str(relation.label), _own_properties(relation, passages))
     mentions = {
         (properties[_SOURCE], name, MENTIONS): None
         for name, said in entities.properties.items()
         for properties in said
         if properties.get(_SOURCE) in passages
     }
-    return [*passages.values(), *entities.nodes(edges, passages)], [*edges, *mentions]
+    edges = relations.edges()
+    return [*passages.values(), *entities.nodes(relations.properties, passages)], [*edges, *(Edge(*key) for key in mentions)]
+
+
+def _own_properties(relation: Any, passages: Mapping[str, Node]) -> dict[str, Any]:
+    """Return the properties of a relation, without a weight or a description that is one of the chunk that it was read from."""
+    chunk = passages.get(relation.properties.get(_SOURCE))
+    told = {} if chunk is None else chunk.metadata
+    return {k: v for k, v in relation.properties.items() if k not in (*_DESCRIPTION, _WEIGHT) or k not in told or told[k] != v}
 
 
 def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -165,7 +240,7 @@ def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
         yield from store.get_triplets(ids=ids[start : start + 1000])
 
 
-def from_triples_file(file: str | Path) -> _NodesAndEdges:
+def from_triples_file(file: str | Path) -> tuple[list[Node], list[tuple[str, str, str]]]:
     r"""Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and title.
 
     The file is ``.csv``, ``.tsv`` or ``.jsonl``, in UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``

@@ -31,7 +31,7 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
     ==========================================  ====================================================
     tuple, set, frozenset                       list; of a set, sorted
     numpy or torch array, numpy scalar          list, number
-    date, time, datetime (also of pandas)       ISO 8601 string, such as "2024-05-01"
+    date, time, datetime (of pandas, Neo4j)     ISO 8601 string, such as "2024-05-01"
     path, UUID                                  string
     enum                                        its value
     NaN, NaT                                    None, a missing value
@@ -100,6 +100,8 @@ def _usual(value: Any) -> Any:
     """Return what is usually written for a value; `value` itself if that is unknown."""
     if isinstance(value, Enum):
         return value.value
+    if type(value).__module__ == "neo4j.time":
+        return value.iso_format()
     if isinstance(value, (tuple, set, frozenset)):
         return list(value) if isinstance(value, tuple) else _sorted(value)
     if isinstance(value, (np.datetime64, np.timedelta64)):
