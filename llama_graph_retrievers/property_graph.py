@@ -9,7 +9,7 @@ from typing import Any
 
 from llama_index.core import PropertyGraphIndex
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.graph_stores.types import PropertyGraphStore, Triplet
+from llama_index.core.graph_stores.types import TRIPLET_SOURCE_KEY, PropertyGraphStore, Triplet
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.property_graph import BasePGRetriever
 from llama_index.core.indices.property_graph.sub_retrievers.base import DEFAULT_PREAMBLE
@@ -21,8 +21,8 @@ from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets
 from graph_retrievers.core.limits import in_thread
+from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, tell_lost_chunks
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.hits import Hit, Hits, plain_provenance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
@@ -62,7 +62,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     Parameters
     ----------
     graph_store : PropertyGraphStore or PropertyGraphIndex
-        Read once, when the retriever is created; create a new one after the graph has changed. The vector store and the embedding
+        Read once, when the retriever is created; create a new one after the graph has changed. Facts from deleted chunks, which
+        ``delete_ref_doc`` leaves in the store, are found with a warning. The vector store and the embedding
         model of a ``PropertyGraphIndex`` are used too, unless others are given.
     include_text, include_properties, include_text_preamble, callback_manager : optional
         As for every ``BasePGRetriever``.
@@ -144,9 +145,11 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         elif isinstance(graph_store, BaseIndex):
             raise InvalidArgumentError(f"A {type(graph_store).__name__} has no property graph; pass a PropertyGraphIndex.")
         super().__init__(graph_store, include_text, include_text_preamble, include_properties, callback_manager=callback_manager)
+        passages: set[str] | None = None
         if index is None:
             nodes, edges = from_property_graph_store(graph_store)
-            names = {node.id for node in nodes if node.type != PASSAGE}
+            passages = {node.id for node in nodes if node.type == PASSAGE}
+            names = {node.id for node in nodes} - passages
             if not names:
                 raise EmptyGraphError(f"The property graph has no entities, of which this retriever finds the facts; {_INSTEAD}.")
             held = {} if vector_store is None else entity_vectors(vector_store)
@@ -156,7 +159,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                     for node in nodes
                     if node.id in names
                 ],
-                [edge for edge in map(Edge.of, edges) if edge.source in names and edge.target in names],
+                [edge for edge in edges if edge.source in names and edge.target in names],
                 embedding=embed_model if embed_model is not None else default_embed_model(),
                 bm25=False,
                 metric="cosine",
@@ -173,6 +176,9 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             for head, relation, tail in store_triplets(graph_store, index.graph.ids)
             if head.id != tail.id and head.id in ends and tail.id in ends
         }
+        # Said when the graph was read.
+        sources = {relation.properties.get(TRIPLET_SOURCE_KEY) for _, relation, _ in self._triplets.values()} - {None}
+        self._told_lost = passages is not None and not sources <= passages
         if not self._triplets:
             _logger.warning("%s, so that this retriever finds nothing; %s.", _NO_TRIPLETS.capitalize(), _INSTEAD)
 
@@ -227,6 +233,10 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
         # The base class replaces each triplet by its source.
         found = super()._add_source_text(retrieved_nodes, og_node_map)
+        lost = {node.node.ref_doc_id for node in retrieved_nodes} - {None, *og_node_map}
+        if lost and not self._told_lost:
+            self._told_lost = True
+            tell_lost_chunks(sorted(lost))
         for new, old in zip(found, retrieved_nodes, strict=True):
             if new is not old:
                 new.node = with_provenance(new.node, {name: value for name, value in provenance(old).items() if name != "kind"})

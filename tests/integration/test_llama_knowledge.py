@@ -20,7 +20,7 @@ from llama_index.core.indices.property_graph import BasePGRetriever, SimpleLLMPa
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import IndexNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
@@ -612,6 +612,28 @@ def test_passages_of_a_property_graph_come_back_as_their_nodes(tmp_path):
     entity = found["Charles babbage"]
     assert entity.ref_doc_id in TEXTS and set(entity.metadata) == {"file_path", "topic", "title", "type"}
     assert "file_path" not in entity.get_content(MetadataMode.LLM)
+
+
+@pytest.mark.parametrize("made", ["before", "after"])
+def test_facts_of_a_deleted_document_are_told_once(caplog, made):
+    llm, store = FactReader(), SimplePropertyGraphStore()
+    extractors = [SimpleLLMPathExtractor(llm=llm, num_workers=1)]
+    documents = [Document(text=text, id_=name) for name, text in TEXTS.items()]
+    theirs = PropertyGraphIndex.from_documents(
+        documents, property_graph_store=store, kg_extractors=extractors, llm=llm, embed_model=HashEmbed(), use_async=False
+    )
+    chunk = theirs.docstore.get_ref_doc_info("c2").node_ids[0]
+    retriever = spreading(theirs) if made == "before" else None
+    assert caplog.text == ""
+    theirs.delete_ref_doc("c2")
+    retriever = retriever or spreading(theirs)
+    for _ in range(2):
+        found = [n.node.text for n in retriever.retrieve("What did Charles Babbage design?")]
+        assert "Charles babbage -> Designed -> Difference engine" in found
+        assert len(asyncio.run(retriever.aretrieve("What did Charles Babbage design?"))) == len(found)
+    (record,) = caplog.records
+    assert f"facts from chunks that it no longer has (1: {chunk!r})" in record.getMessage()
+    assert "delete_ref_doc of a PropertyGraphIndex deletes chunks, not what was extracted" in record.getMessage()
 
 
 def test_an_index_that_stands_is_not_made_again(property_graph):

@@ -31,7 +31,7 @@ from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, Edge, Node
 from graph_retrievers.graph.plain import plain
 
-__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets"]
+__all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets", "tell_lost_chunks"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _SOURCE = "triplet_source_id"
 _WEIGHT = "weight"
 # Facts that describe an entity; more would take longer to embed than they help.
 _FACTS = 5
-# Relations that a warning names.
+# Relations, or chunks, that a warning names.
 _NAMED = 10
 _COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), ("target", "tail", "object"))
 
@@ -184,7 +184,8 @@ def from_property_graph_store(store: Any) -> tuple[list[Node], list[Edge]]:
         Read with ``get()`` and ``get_triplets(ids=...)``. Chunk nodes become passages, with the metadata of their source nodes;
         an entity whose property ``triplet_source_id`` is the id of a chunk is linked to it by "mentions". If the store lists the
         vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``. The metadata of a chunk, which the
-        extractors of LlamaIndex copy to its relations, are not taken for weights or descriptions of these.
+        extractors of LlamaIndex copy to its relations, are not taken for weights or descriptions of these. Entities and relations
+        of chunks that the store no longer has are read too, with a warning: ``PropertyGraphIndex.delete_ref_doc`` leaves them.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
@@ -208,8 +209,25 @@ def from_property_graph_store(store: Any) -> tuple[list[Node], list[Edge]]:
         for properties in said
         if properties.get(_SOURCE) in passages
     }
+    given = [*entities.properties.values(), *relations.properties.values()]
+    lost = dict.fromkeys(str(p[_SOURCE]) for said in given for p in said if p.get(_SOURCE) and p[_SOURCE] not in passages)
+    if lost:
+        tell_lost_chunks(lost)
     edges = relations.edges()
     return [*passages.values(), *entities.nodes(relations.properties, passages)], [*edges, *(Edge(*key) for key in mentions)]
+
+
+def tell_lost_chunks(chunks: Collection[str]) -> None:
+    """Warn that a property graph has facts from chunks that were deleted."""
+    named = ", ".join(map(repr, [*chunks][:_NAMED])) + (", ..." if len(chunks) > _NAMED else "")
+    _LOGGER.warning(
+        "The property graph has facts from chunks that it no longer has (%d: %s), and they are found as before: delete_ref_doc of "
+        "a PropertyGraphIndex deletes chunks, not what was extracted from them. Build the property graph again without them, or "
+        "delete the relations and entities whose property %r names one, unless another document states them too.",
+        len(chunks),
+        named,
+        _SOURCE,
+    )
 
 
 def _own_properties(relation: Any, passages: Mapping[str, Node]) -> dict[str, Any]:
