@@ -20,8 +20,8 @@ class Relationships(EdgeSpec):
     """Relationships of LlamaIndex nodes: next, previous, parent, child and source.
 
     A relationship that both ends state becomes one edge: ``previous`` is written as the other node's ``next``, and ``parent`` as
-    the parent's ``child``. ``source`` points from a chunk to its document. Nodes outside the corpus (mostly the documents of
-    chunks) are skipped and counted in the log. Raises InvalidArgumentError if no document has relationships, as with LangChain
+    the parent's ``child``. ``source`` points from a chunk to its document, if that is a node too. References to other nodes outside
+    the corpus are skipped and counted in the log. Raises InvalidArgumentError if no document has relationships, as with LangChain
     documents and plain texts.
 
     Examples
@@ -50,6 +50,9 @@ class Relationships(EdgeSpec):
             for key, related in (relationships or {}).items():
                 kind = _kind(key)
                 for other in _ids(related):
+                    if kind == "source" and other not in corpus.rows:
+                        # Usual, and not worth a warning: only the chunks of a document are nodes.
+                        continue
                     inverse = _INVERSE.get(kind)
                     edges.append((other, node.id, inverse) if inverse else (node.id, other, kind))
         return corpus.known(edges)

@@ -185,7 +185,12 @@ def describe(
 
 
 def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
-    """Warn that a graph has no edges, only once per graph; sources of the classes in `tried` found none."""
+    """Warn that a graph has no edges, only once per graph; sources of the classes in `tried` found none.
+
+    A single node, such as the first chunk of an index that grows, is no reason for a warning.
+    """
+    if len(graph) < 2:
+        return
     graph.cache.get("missing edges reported", lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
 
 
