@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from copy import copy
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
@@ -17,11 +20,11 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
-from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import check_keywords, keywords_of, meant
 from graph_retrievers.arguments import listed as as_list
+from graph_retrievers.cache import Cache, Same
 from graph_retrievers.construction.edges import default_edges
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.core.operator import Operator
@@ -37,9 +40,10 @@ from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.systems.tuned import load_retriever
+from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
-from llama_graph_retrievers.stores import index_nodes, tell_lost_edges
+from llama_graph_retrievers.stores import contents, index_nodes, tell_lost_edges
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 if TYPE_CHECKING:
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphRetriever", "GraphSearchEvent", "engine_knobs"]
 
 dispatcher = instrumentation.get_dispatcher(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class GraphSearchEvent(BaseEvent):
@@ -75,6 +80,9 @@ class GraphSearchEvent(BaseEvent):
 _UNIT = 1e-3
 # Number of searches before all nodes are looked up in a document store from which many have been deleted.
 _ATTEMPTS = 3
+# Objects that a warning names.
+_NAMED = 10
+_DELETED = "nodes were deleted from the document store after this retriever was made; make it again to find new ones"
 
 
 class GraphRetriever(BaseRetriever):
@@ -112,7 +120,10 @@ class GraphRetriever(BaseRetriever):
         Whether :func:`~llama_graph_retrievers.provenance` returns how each hit was found. It is not part of the metadata, so the
         hashes by which a ``QueryFusionRetriever`` merges nodes do not depend on the query.
     callback_manager, object_map, objects, verbose : optional
-        As for every LlamaIndex retriever. `objects` are returned (and followed) like `nodes`.
+        As for every LlamaIndex retriever: a hit that is an ``IndexNode`` is replaced by what its object gives (a node, the nodes of
+        a retriever, or the response of a query engine). The object is its own ``obj``, or that of its ``index_id`` in `objects` or
+        `object_map`. `objects` are returned like `nodes`; :meth:`from_defaults` also adds them to the index. Objects are not saved
+        with an index: pass them again with a loaded one, or hits are the ``IndexNode`` themselves.
     **options
         Keywords of every retriever of the engine, such as ``time_limit``, ``backfill`` and ``types`` (see
         :class:`graph_retrievers.retrievers.retriever.Retriever`), which replace those of the engine retriever; one of your own
@@ -172,7 +183,11 @@ class GraphRetriever(BaseRetriever):
                 f"Expected an engine retriever (name, k, inputs, retrieve, retrieve_batch), got {type(retriever).__name__}; "
                 f"for an index use {type(self).__name__}.from_index."
             )
-        super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
+        objects = _index_nodes(objects)
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        # Not copied: an index of LlamaIndex adds to its own.
+        own = {node.index_id: node.obj for node in objects if node.obj is not None}
+        self.object_map: Mapping[str, Any] = ChainMap(own, {} if object_map is None else object_map)
         retriever = with_options(retriever, options)
         index = getattr(retriever, "index", None)
         self.engine, self.index = retriever, index if isinstance(index, GraphIndex) else None
@@ -192,7 +207,14 @@ class GraphRetriever(BaseRetriever):
                 )
         given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters, "scope": scope}
         self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
+        if self.index is not None:
+            _tell_absent(objects, self.index)
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
+        # The index and its retriever, if the nodes of a VectorStoreIndex are followed.
+        self._followed: FollowedIndex | None = None
+        self._of_index: Callable[[GraphIndex], Self] = type(self).from_index
+        # One an index: that of an index before may still answer.
+        self._retrievers = Cache(2)
 
     def __repr__(self) -> str:
         """Return the class, the engine retriever if the class does not name it, the sizes of the graph and k."""
@@ -291,11 +313,14 @@ class GraphRetriever(BaseRetriever):
         ----------
         index : GraphIndex or VectorStoreIndex, optional
             The nodes of a ``VectorStoreIndex`` are read with the vectors of its store (see
-            :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries. The edges of an
-            ``IndexStore`` below it are not used; to search them, use ``GraphRetriever(StoreRetriever(store))``.
+            :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries. Its later changes are
+            seen by the next query, unless its store keeps the texts (Qdrant, Chroma): such a store is read once; make the retriever
+            again after a change. The edges of an ``IndexStore`` below it are not used; to search them, use
+            ``GraphRetriever(StoreRetriever(store))``.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
-            Exactly one of the three.
+            Exactly one of the three, or only `objects`, which are added to the nodes (but not to a ``GraphIndex``). Of a document
+            store, new nodes are not found later.
         embed_model : BaseEmbedding, optional
             Embeds queries, and nodes without an ``embedding``; the number of embedded nodes is logged. ``Settings.embed_model``
             is used only if vectors are needed and this is None.
@@ -341,12 +366,18 @@ class GraphRetriever(BaseRetriever):
         cls._check(options)
         given = {"index": index, "nodes": nodes, "docstore": docstore}
         names = [name for name, value in given.items() if value is not None]
+        objects = _index_nodes(options.get("objects"))
+        if not names and objects:
+            nodes, names = [], ["nodes"]
         if len(names) != 1:
             raise InvalidArgumentError(f"Pass exactly one of index=, nodes= and docstore=; got {' and '.join(names) or 'none'}.")
+        held = dict[str, Any]()
         if isinstance(index, VectorStoreIndex):
             embed_model = embed_model if embed_model is not None else index._embed_model
-            listed = index_nodes(index)
-            nodes_of: NodeSource = index if isinstance(index.vector_store, SimpleVectorStore) else listed
+            held, listed = contents(index), index_nodes(index)
+            nodes_of: NodeSource = listed if index.vector_store.stores_text else index
+            # Of the objects of nodes that were given to the index.
+            options["object_map"] = ChainMap(options.get("object_map") or {}, index._object_map)
         elif isinstance(index, BaseIndex):
             raise InvalidArgumentError(
                 f"A {type(index).__name__} has no vectors of its nodes; pass docstore=index.docstore, or a VectorStoreIndex."
@@ -367,6 +398,8 @@ class GraphRetriever(BaseRetriever):
             kept = docstore.docs.values() if docstore is not None else ()
             listed = as_list("nodes", kept if nodes is None else nodes, "nodes")
             nodes_of = docstore if docstore is not None else listed
+        known = {getattr(node, "node_id", None) for node in listed}
+        listed = [*listed, *(node for node in objects if node.node_id not in known)]
         if not listed:
             raise EmptyGraphError(f"{names[0]} is empty: an index needs at least one node.")
         for place, node in enumerate(listed):
@@ -386,7 +419,11 @@ class GraphRetriever(BaseRetriever):
             relevance=relevance,
             show_progress=show_progress,
         )
-        retriever = cls._told(cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options}), relevance)
+        of_index = partial(cls.from_index, **{"embed_model": embed_model, "nodes": nodes_of, **options})
+        retriever = cls._told(of_index(made), relevance)
+        if isinstance(index, VectorStoreIndex) and not index.vector_store.stores_text:
+            retriever._followed = FollowedIndex(index, held, made, title_key=title_key, embed_model=embed_model)
+            retriever._of_index = of_index
         if (
             isinstance(index, VectorStoreIndex)
             and edges is None
@@ -415,11 +452,26 @@ class GraphRetriever(BaseRetriever):
             tell_unused_relevance(retriever.engine)
         return retriever
 
+    def _present(self) -> Self:
+        """Return this retriever on the nodes that its ``VectorStoreIndex`` has now."""
+        if self._followed is None:
+            return self
+        if (index := self._followed.index()) is not self.index:
+            made = self._retrievers.get(Same(index), partial(self._of_index, index))
+            names = ("engine", "index", "_filters", "_compares_by_cosine")
+            vars(self).update({name: getattr(made, name) for name in names})
+        # Another call may replace the index meanwhile.
+        return copy(self)
+
+    async def _apresent(self) -> Self:
+        """Return what :meth:`_present` returns, without blocking the event loop."""
+        return self if self._followed is None else await in_thread(self._present)
+
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._search([query_bundle], {})[0]
+        return self._present()._search([query_bundle], {})[0]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return (await self._asearch([query_bundle], {}))[0]
+        return (await (await self._apresent())._asearch([query_bundle], {}))[0]
 
     @dispatcher.span
     def retrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
@@ -438,14 +490,14 @@ class GraphRetriever(BaseRetriever):
             What ``retrieve`` returns for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
         """
         bundles = _started(queries)
-        found = zip(bundles, self._search(bundles, inputs), strict=True)
+        found = zip(bundles, self._present()._search(bundles, inputs), strict=True)
         return _ended(bundles, [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
     @dispatcher.span
     async def aretrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
         """Return what :meth:`retrieve_batch` returns, without blocking the event loop."""
         bundles = _started(queries)
-        found = zip(bundles, await self._asearch(bundles, inputs), strict=True)
+        found = zip(bundles, await (await self._apresent())._asearch(bundles, inputs), strict=True)
         return _ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
     def _search(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
@@ -458,7 +510,7 @@ class GraphRetriever(BaseRetriever):
             known, missing = self._originals(results)
             if missing <= gone:
                 dispatcher.event(_searched(results))
-                return self._nodes(results, known, missing)
+                return self._nodes(results, known, missing, gone)
             gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
     async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
@@ -473,7 +525,7 @@ class GraphRetriever(BaseRetriever):
             known, missing = await asyncio.to_thread(self._originals, results)
             if missing <= gone:
                 dispatcher.event(_searched(results))
-                return self._nodes(results, known, missing)
+                return self._nodes(results, known, missing, gone)
             gone, attempt = gone | await asyncio.to_thread(self._gone, missing, attempt), attempt + 1
 
     def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
@@ -532,13 +584,39 @@ class GraphRetriever(BaseRetriever):
             norms = norms[scope]
         return bool(((norms - 1).abs() < _UNIT)[norms > 0].all()) and bool(norms.any())
 
-    def _nodes(self, results: Sequence[Hits], known: Mapping[str, BaseNode], gone: set[str]) -> list[list[NodeWithScore]]:
-        return [scored_nodes(hits, known, gone, self._provenance) for hits in results]
+    def _nodes(
+        self, results: Sequence[Hits], known: Mapping[str, BaseNode], missing: set[str], gone: set[str]
+    ) -> list[list[NodeWithScore]]:
+        told = [hits if hits or not gone else Hits((), [*hits.notes, _DELETED]) for hits in results]
+        return [scored_nodes(hits, known, missing, self._provenance) for hits in told]
 
 
 def engine_knobs(kind: type) -> dict[str, Knob]:
     """Return the keywords of an engine retriever's class by name, without `k`, which LlamaIndex calls `similarity_top_k`."""
     return {knob.name: knob for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name != "k"}
+
+
+def _index_nodes(objects: Any) -> list[IndexNode]:
+    """Return the `objects` of a retriever as a list; raise InvalidArgumentError if one is not an ``IndexNode``."""
+    found = [] if objects is None else as_list("objects", objects, "IndexNode(text=..., index_id=..., obj=...)")
+    for place, node in enumerate(found):
+        if not isinstance(node, IndexNode):
+            raise InvalidArgumentError(f"objects[{place}] is a {type(node).__name__}; expected an IndexNode.")
+    return found
+
+
+def _tell_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
+    """Warn of objects that no hit leads to."""
+    bare = [node for node in objects if node.node_id not in index.graph]
+    pointers = {origin.get("index_id") for origin in index.graph.origins} if bare else set()
+    if absent := [node.index_id for node in bare if node.index_id not in pointers]:
+        _logger.warning(
+            "%d of the objects (%s%s) are not nodes of the index, so that they are not found; build it of nodes and objects with "
+            "from_defaults(nodes=..., objects=...).",
+            len(absent),
+            ", ".join(map(repr, absent[:_NAMED])),
+            ", ..." if len(absent) > _NAMED else "",
+        )
 
 
 def _searched(results: Sequence[Hits]) -> GraphSearchEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from inspect import signature
 from typing import Any
 
@@ -16,28 +17,41 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
-__all__ = ["entity_vectors", "index_nodes", "tell_lost_edges"]
+__all__ = ["contents", "entity_vectors", "index_nodes", "tell_lost_edges"]
 
 _logger = logging.getLogger(__name__)
 
 
-def index_nodes(index: VectorStoreIndex) -> list[BaseNode]:
-    """Return the nodes of an index, in the order of its vector store.
+def contents(index: VectorStoreIndex) -> dict[str, Any]:
+    """Return the ids of the nodes in the vector store of an index, each with an object that is another one if the node changes.
+
+    Empty for a store that keeps texts, which only lists all of its nodes at once.
+    """
+    if isinstance(index.vector_store, SimpleVectorStore):
+        return dict(index.vector_store.data.embedding_dict)
+    if index.vector_store.stores_text:
+        return {}
+    return {node: key for key, node in dict(index.index_struct.nodes_dict).items()}
+
+
+def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> list[BaseNode]:
+    """Return the nodes of an index, in the order of its vector store; only some of its :func:`contents` if `names` are given.
 
     Their ``embedding`` is the vector of the store for a ``SimpleVectorStore``, a store that lists its nodes with it (such as
     those of Qdrant and LanceDB), Chroma, and a faiss index that can reconstruct its vectors; otherwise None. Raises
     InvalidArgumentError if the store cannot list its nodes.
     """
-    store, held = index.vector_store, index.index_struct.nodes_dict
-    if isinstance(store, SimpleVectorStore):
-        return _of_docstore(index, store.data.embedding_dict)
-    if not store.stores_text:
+    store = index.vector_store
+    if store.stores_text:
+        return _listed(store, "pass them as nodes=, with their vectors in embedding where you have them")
+    held = contents(index)
+    found = held if names is None else {name: held[name] for name in names if name in held}
+    if not isinstance(store, SimpleVectorStore):
         client: Any = store.client
-        found: dict[str, Any] = dict.fromkeys(held.values())
-        if hasattr(client, "reconstruct") and all(key.isdigit() for key in held):
-            found = {node: client.reconstruct(int(key)).tolist() for key, node in held.items()}
-        return _of_docstore(index, found)
-    return _listed(store, "pass them as nodes=, with their vectors in embedding where you have them")
+        numbered = hasattr(client, "reconstruct") and all(key.isdigit() for key in found.values())
+        found = {node: client.reconstruct(int(key)).tolist() if numbered else None for node, key in found.items()}
+    nodes = {node.node_id: node for node in index.docstore.get_nodes(list(found), raise_error=False)}
+    return [nodes[name].model_copy(update={"embedding": vector}) for name, vector in found.items() if name in nodes]
 
 
 def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:
@@ -86,8 +100,3 @@ def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
         vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
         nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]
     return nodes
-
-
-def _of_docstore(index: VectorStoreIndex, vectors: dict[str, Any]) -> list[BaseNode]:
-    nodes = {node.node_id: node for node in index.docstore.get_nodes(list(vectors), raise_error=False)}
-    return [nodes[name].model_copy(update={"embedding": vector}) for name, vector in vectors.items() if name in nodes]

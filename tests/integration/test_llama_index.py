@@ -10,6 +10,8 @@ import threading
 
 import pytest
 from llama_index.core import Settings, VectorStoreIndex
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.response.schema import Response
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -514,6 +516,100 @@ def test_objects_are_followed_on_an_index_that_knows_only_their_ids():
     whole = TextNode(id_="whole", text="The whole article on looms.")
     objects = [IndexNode(id_="summary", text="loom", index_id="looms", obj=whole)]
     assert ids(BM25Retriever(index, objects=objects, similarity_top_k=1).retrieve("loom")) == ["whole"]
+
+
+class Echo(BaseQueryEngine):
+    def __init__(self):
+        super().__init__(None)
+
+    def _get_prompt_modules(self):
+        return {}
+
+    def _query(self, query_bundle):
+        return Response(f"asked: {query_bundle.query_str}")
+
+    async def _aquery(self, query_bundle):
+        return self._query(query_bundle)
+
+
+def pointers():
+    """Index nodes to a node, a retriever and a query engine."""
+    inner = BM25Retriever.from_defaults(nodes=[TextNode(id_="deep", text="A deep page about valves.")])
+    return [
+        IndexNode(id_="n", text="Looms.", index_id="looms", obj=TextNode(id_="whole", text="The whole article.")),
+        IndexNode(id_="r", text="Valves.", index_id="valves", obj=inner),
+        IndexNode(id_="e", text="Engines.", index_id="engines", obj=Echo()),
+    ]
+
+
+def behind(kind):
+    """A retriever of the nodes above and another one, made in one of the ways in which LlamaIndex takes objects."""
+    others = [TextNode(id_="other", text="Cards.")]
+    if kind == "nodes":
+        return BM25Retriever.from_defaults(nodes=[*others, *pointers()], similarity_top_k=1)
+    if kind == "objects":
+        return BM25Retriever.from_defaults(nodes=others, objects=pointers(), similarity_top_k=1)
+    if kind == "objects alone":
+        return BM25Retriever.from_defaults(objects=pointers(), similarity_top_k=1)
+    if kind == "objects beside a docstore":
+        store = SimpleDocumentStore()
+        store.add_documents(others)
+        return BM25Retriever.from_defaults(docstore=store, objects=pointers(), similarity_top_k=1)
+    theirs = VectorStoreIndex(others, embed_model=HashEmbed(), objects=pointers() if kind == "of a VectorStoreIndex" else None)
+    if kind == "beside a VectorStoreIndex":
+        return BM25Retriever.from_defaults(theirs, objects=pointers(), similarity_top_k=1)
+    retriever = BM25Retriever.from_defaults(theirs, similarity_top_k=1)
+    if kind == "inserted later":
+        theirs.insert_nodes(pointers())
+    return retriever
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("nodes", "objects", "objects alone", "objects beside a docstore"),
+        *("of a VectorStoreIndex", "beside a VectorStoreIndex", "inserted later"),
+    ],
+)
+async def test_objects_are_indexed_and_followed(kind):
+    retriever = behind(kind)
+    answers = {"looms": "The whole article.", "valves": "A deep page about valves.", "engines": "asked: engines"}
+    for question, text in answers.items():
+        for found in (
+            retriever.retrieve(question),
+            await retriever.aretrieve(question),
+            retriever.retrieve_batch([question])[0],
+            (await retriever.aretrieve_batch([question]))[0],
+        ):
+            assert [n.node.get_content() for n in found] == [text]
+    # As in LlamaIndex: a node and a response have the score of the hit, the nodes of a retriever their own.
+    plain = BM25Retriever(retriever.index, similarity_top_k=1)
+    for question in ("looms", "engines"):
+        assert retriever.retrieve(question)[0].score == plain.retrieve(question)[0].score
+    assert retriever.retrieve("valves")[0].score == pointers()[1].obj.retrieve("valves")[0].score
+
+
+def test_texts_of_objects_are_embedded_and_the_objects_are_left_as_they_are(no_settings):
+    embed_model, objects = HashEmbed(), pointers()
+    retriever = VectorRetriever.from_defaults(objects=objects, embed_model=embed_model, similarity_top_k=1)
+    assert embed_model.texts == ["Looms.", "Valves.", "Engines."] and all(node.obj is not None for node in objects)
+    assert retriever.retrieve("Looms.")[0].node.node_id == "whole"
+
+
+def test_objects_of_a_saved_index_are_given_again(tmp_path, caplog):
+    behind("objects").index.save(tmp_path / "index")
+    index = GraphIndex.load(tmp_path / "index")
+    (bare,) = BM25Retriever(index, similarity_top_k=1).retrieve("looms")
+    assert isinstance(bare.node, IndexNode) and bare.node.index_id == "looms" and bare.node.obj is None
+    again = [node.model_copy(update={"id_": f"new {node.node_id}"}) for node in pointers()]
+    assert ids(BM25Retriever(index, objects=again, similarity_top_k=1).retrieve("looms")) == ["whole"]
+    assert caplog.text == ""
+    absent = [IndexNode(id_="x", text="Pumps.", index_id="pumps", obj=TextNode(text="On pumps."))]
+    BM25Retriever.from_defaults(index, objects=absent)
+    (record,) = caplog.records
+    assert "1 of the objects ('pumps') are not nodes of the index" in record.getMessage()
+    with pytest.raises(InvalidArgumentError, match=r"objects\[0\] is a TextNode; expected an IndexNode"):
+        BM25Retriever(index, objects=[TextNode(text="a loom")])
 
 
 # -- what LlamaIndex watches ------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """LlamaIndex' stores: their vectors, what their nodes keep beside text and metadata, and documents that are deleted."""
 
+import copy
 import logging
+import pickle
 from types import SimpleNamespace
 
 import faiss
@@ -15,12 +17,19 @@ from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeRelat
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
 
-from graph_retrievers import BM25, GraphIndex, Vector
+from graph_retrievers import BM25, GraphIndex, IndexStore, Vector
 from graph_retrievers.construction import Relationships, chunk_documents
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from llama_graph_retrievers import BM25Retriever, GraphRetriever, SpreadingActivationRetriever, VectorRetriever, provenance
+from llama_graph_retrievers import (
+    BM25Retriever,
+    GraphRetriever,
+    GraphVectorStore,
+    SpreadingActivationRetriever,
+    VectorRetriever,
+    provenance,
+)
 from llama_graph_retrievers.stores import index_nodes
 from tests.helpers import HashEmbedding, WordOverlap
 from tests.integration.langchain_models import RemoteRetriever
@@ -567,3 +576,103 @@ def test_a_store_that_does_not_list_says_why():
         InvalidArgumentError, match=r"ListingStore does not list its nodes \(NotImplementedError: .*pass them as nodes="
     ):
         listed(stored(ListingStore(lists=False), Counted()))
+
+
+# -- indexes that change -----------------------------------------------------------------------------------------------
+
+
+def documents(**texts):
+    return [Document(text=text, id_=name) for name, text in texts.items()]
+
+
+def texts_of(nodes):
+    return [n.node.get_content() for n in nodes]
+
+
+@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, SpreadingActivationRetriever])
+async def test_an_updated_document_is_found(make):
+    embed_model = HashEmbed()
+    theirs = VectorStoreIndex.from_documents(documents(a="A loom of brass.", b="A card."), embed_model=embed_model)
+    retriever = make.from_defaults(theirs, similarity_top_k=1)
+    assert texts_of(retriever.retrieve("brass loom")) == ["A loom of brass."]
+    for text in ("A loom of brass and wood.", "A brass loom again."):
+        theirs.update_ref_doc(Document(text=text, id_="a"))
+        embed_model.texts.clear()
+        for found in (
+            retriever.retrieve("brass loom"),
+            await retriever.aretrieve("brass loom"),
+            retriever.retrieve_batch(["brass loom"])[0],
+            (await retriever.aretrieve_batch(["brass loom"]))[0],
+        ):
+            assert texts_of(found) == [text]
+        assert embed_model.texts == [] and set(retriever.index.graph.texts) == {text, "A card."}
+    expected = make.from_defaults(theirs, similarity_top_k=1).retrieve("brass loom")
+    assert scores(retriever.retrieve("brass loom")) == scores(expected)
+
+
+def test_each_change_of_a_vector_store_index_is_seen_once(monkeypatch):
+    embed_model = HashEmbed()
+    theirs = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50, filters={"year": {"$gt": 1800}})
+    made, of_index = [], retriever._of_index
+    monkeypatch.setattr(retriever, "_of_index", lambda index: made.append(1) or of_index(index))
+    before = ids(retriever.retrieve(QUESTION))
+    new = [TextNode(id_=f"new {year}", text="A loom of brass.", metadata={"year": year}) for year in (1700, 1900)]
+    theirs.insert_nodes(new)
+    retriever.similarity_top_k = 1
+    assert ids(retriever.retrieve("A loom of brass.")) == ["new 1900"] and made == [1]
+    retriever.similarity_top_k = 50
+    assert set(ids(retriever.retrieve(QUESTION))) == {*before, "new 1900"}
+    theirs.delete_nodes(["new 1900", before[0]])
+    assert set(ids(retriever.retrieve(QUESTION))) == {*before[1:]} and made == [1, 1]
+    # The same id with another text.
+    theirs.insert_nodes([TextNode(id_="new 1700", text="Valves.", metadata={"year": 1950})])
+    assert set(ids(retriever.retrieve(QUESTION))) == {*before[1:], "new 1700"}
+    assert made == [1, 1, 1]
+
+
+def test_copies_follow_an_index_too():
+    theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=5)
+    theirs.insert_nodes([TextNode(id_="new", text="A loom of brass.")])
+    expected = scores(retriever.retrieve("A loom of brass."))
+    assert expected[0][0] == "new"
+    for copied in (copy.copy(retriever), copy.deepcopy(retriever), pickle.loads(pickle.dumps(retriever))):  # noqa: S301
+        assert scores(copied.retrieve("A loom of brass.")) == expected
+
+
+def test_an_index_on_faiss_is_followed():
+    theirs = stored(FaissStore(), HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=1)
+    theirs.insert_nodes([TextNode(id_="new", text="A loom of brass.")])
+    assert ids(retriever.retrieve("A loom of brass.")) == ["new"]
+
+
+def test_a_retriever_of_which_all_nodes_are_deleted_says_so(caplog):
+    theirs, store = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed()), SimpleDocumentStore()
+    store.add_documents(llama_nodes())
+    retrievers = [VectorRetriever.from_defaults(theirs), BM25Retriever.from_defaults(docstore=store)]
+    names = [node.node_id for node in llama_nodes()]
+    theirs.delete_nodes(names)
+    for name in names:
+        store.delete_document(name)
+    for retriever in retrievers:
+        caplog.clear()
+        assert retriever.retrieve(QUESTION) == []
+        (record,) = caplog.records
+        assert "nodes were deleted from the document store after this retriever was made" in record.getMessage()
+    theirs.insert_nodes([TextNode(id_="new", text="A loom of brass.")])
+    assert ids(retrievers[0].retrieve(QUESTION)) == ["new"]
+
+
+def test_a_chunk_without_others_is_added_without_a_warning(tmp_path, caplog):
+    first, second = documents(a="A loom of brass.", b="A card.")
+    theirs = VectorStoreIndex.from_documents([first], embed_model=HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs)
+    store = IndexStore(tmp_path / "store", edges=[Relationships()])
+    kept = VectorStoreIndex.from_vector_store(GraphVectorStore(store), embed_model=HashEmbed())
+    kept.insert(first)
+    for index in (theirs, kept):
+        index.insert(second)
+    assert len(retriever.retrieve(QUESTION)) == len(store) == 2
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

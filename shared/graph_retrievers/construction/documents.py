@@ -135,6 +135,9 @@ def _dumped(document: Any) -> dict[str, Any]:
     """Return the origin of a LlamaIndex node; {} for other documents."""
     if not hasattr(document, "node_id") or not hasattr(document, "model_dump"):
         return {}
+    if getattr(document, "obj", None) is not None:
+        # The object of an IndexNode, which is often a retriever, has no JSON form.
+        document = document.model_copy(update={"obj": None})
     try:
         return node_origin(document.model_dump(mode="json", include=_ORIGIN, exclude_defaults=True))
     except ValueError:
