@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+import torch
 from langchain_core.callbacks import (
     AsyncCallbackManager,
     AsyncCallbackManagerForRetrieverRun,
@@ -22,6 +23,7 @@ from pydantic import ConfigDict, Field
 
 from graph_retrievers.arguments import check_query, keywords_of, positive
 from graph_retrievers.core.limits import in_thread
+from graph_retrievers.construction.store_metrics import index_metric
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
@@ -142,12 +144,14 @@ class EngineRetriever(CheckedFields, BaseRetriever):
             Embeds the queries; by default the store's ``embeddings``.
         edges, **options
             As for :meth:`from_documents`. The default ``metric`` is that of the store, if the store states it: cosine for
-            ``InMemoryVectorStore``, the dot product for FAISS with inner products.
+            ``InMemoryVectorStore``, the dot product for FAISS with inner products, and cosine for FAISS with L2 distances between
+            vectors of equal length, which have the same order.
 
         Raises
         ------
         GraphRetrieverError
-            If the store is empty, lacks a vector or a text, has vectors of different widths, or does not list its vectors.
+            If the store is empty, lacks a vector or a text, has vectors of different widths, or does not list its vectors; if it
+            compares vectors of different lengths by L2 distance, and no ``metric`` is given.
 
         Examples
         --------
@@ -165,7 +169,15 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         found = read_store(store)
         if embedding is None:
             embedding = getattr(store, "embeddings", None)
-        given = {"metric": found.metric, **options}
+        given = dict(options)
+        if given.get("metric") is None:
+            given["metric"] = index_metric(
+                found.metric,
+                torch.from_numpy(found.vectors),
+                f"The {type(store).__name__}",
+                "Use a store of unit vectors (normalize_L2=True of FAISS), or of inner products; or pass metric='cosine' or "
+                "metric='dot', for an order that is not the store's.",
+            )
         return cls._built(
             GraphIndex.from_documents, found.documents, given, edges=edges, embedding=embedding, vectors=found.vectors
         )

@@ -11,6 +11,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
 
 __all__ = ["ListsVectors", "Stored", "read_store"]
@@ -38,7 +39,10 @@ class ListsVectors(Protocol):
 
 
 class Stored(NamedTuple):
-    """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it."""
+    """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it.
+
+    `metric` is one of :func:`graph_retrievers.construction.store_metrics.index_metric`.
+    """
 
     documents: list[Document]
     vectors: np.ndarray
@@ -68,9 +72,11 @@ def read_store(store: Any) -> Stored:
         vectors = [row.get("vector") for row in rows]
     elif all(hasattr(store, name) for name in ("docstore", "index", "index_to_docstore_id")):
         documents, vectors = _faiss(store)
-        metric = "dot" if "INNER_PRODUCT" in str(getattr(store, "distance_strategy", "")) else None
+        # Not the distance strategy of the store, by which it turns scores into relevance.
+        metric = faiss_metric(store.index)
     elif callable(getattr(store, "get", None)) and "include" in signature(store.get).parameters:
         documents, vectors = _chroma(store)
+        metric = chroma_metric(getattr(store, "_collection", None))
     else:
         raise InvalidArgumentError(
             f"{type(store).__name__} is not a store whose vectors can be listed. InMemoryVectorStore, FAISS and Chroma are; "

@@ -56,7 +56,9 @@ class FollowedIndex:
         found = {node.node_id for node in nodes}
         gone = [name for name in held if name not in now and name in present.graph]
         made = to_nodes(nodes, self._title_key)
-        vectors = node_vectors(nodes, self._model) if nodes and "dense" in present.signals else None
+        dense = present.signals.get("dense")
+        # An index that compares by cosine scales them itself.
+        vectors = node_vectors(nodes, self._model, unit=False) if nodes and dense is not None else None
         try:
             present = present.with_changes(upsert=made, delete=gone, vectors=vectors)
         except EmptyGraphError:

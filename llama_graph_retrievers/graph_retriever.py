@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import torch
 from llama_index.core import VectorStoreIndex, instrumentation
@@ -43,7 +43,7 @@ from graph_retrievers.systems.tuned import load_retriever
 from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
-from llama_graph_retrievers.stores import contents, index_nodes, tell_lost_edges
+from llama_graph_retrievers.stores import contents, index_nodes, store_metric, tell_lost_edges
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class GraphRetriever(BaseRetriever):
         inputs: Mapping[str, Callable[[str], Any]] | None = None,
         provenance: bool = True,
         callback_manager: CallbackManager | None = None,
-        object_map: dict[str, Any] | None = None,
+        object_map: MutableMapping[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
         **options: Unpack[CommonOptions],
@@ -187,7 +187,7 @@ class GraphRetriever(BaseRetriever):
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         # Not copied: an index of LlamaIndex adds to its own.
         own = {node.index_id: node.obj for node in objects if node.obj is not None}
-        self.object_map: Mapping[str, Any] = ChainMap(own, {} if object_map is None else object_map)
+        self.object_map = cast(dict[str, Any], ChainMap(own, {} if object_map is None else object_map))
         retriever = with_options(retriever, options)
         index = getattr(retriever, "index", None)
         self.engine, self.index = retriever, index if isinstance(index, GraphIndex) else None
@@ -212,7 +212,7 @@ class GraphRetriever(BaseRetriever):
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
         # The index and its retriever, if the nodes of a VectorStoreIndex are followed.
         self._followed: FollowedIndex | None = None
-        self._of_index: Callable[[GraphIndex], Self] = type(self).from_index
+        self._of_index: Callable[[GraphIndex], Any] = type(self).from_index
         # One an index: that of an index before may still answer.
         self._retrievers = Cache(2)
 
@@ -343,15 +343,17 @@ class GraphRetriever(BaseRetriever):
         Raises
         ------
         InvalidArgumentError
-            If not exactly one of the three is given, or the store of a ``VectorStoreIndex`` does not list its nodes.
+            If not exactly one of the three is given; if the store of a ``VectorStoreIndex`` does not list its nodes, or compares
+            vectors of different lengths by L2 distance.
         EmptyGraphError
             If there are no nodes.
 
         Notes
         -----
         Vectors are those of LlamaIndex: a node's own ``embedding``, or the embedding of its content with the metadata meant for
-        embedding (``MetadataMode.EMBED``), scaled to unit length, because LlamaIndex compares by cosine. BM25 and relevance
-        models read the title and the plain text, as on every other index.
+        embedding (``MetadataMode.EMBED``), scaled to unit length, because LlamaIndex compares by cosine. Those of a store that
+        compares by dot product keep their lengths. BM25 and relevance models read the title and the plain text, as on every other
+        index.
 
         Examples
         --------
@@ -405,9 +407,17 @@ class GraphRetriever(BaseRetriever):
         for place, node in enumerate(listed):
             if not isinstance(node, BaseNode):
                 raise InvalidArgumentError(f"Node {place} is a {type(node).__name__}; expected a BaseNode, such as a TextNode.")
-        vectors = None
+        vectors, metric = None, None
         if cls.embeds_nodes or all(node.embedding is not None for node in listed):
-            vectors = node_vectors(listed, embed_model, show_progress)
+            store = index if isinstance(index, VectorStoreIndex) and any(node.embedding is not None for node in listed) else None
+            vectors = node_vectors(listed, embed_model, show_progress, unit=store is None)
+            try:
+                metric = store_metric(store, vectors) if store is not None else None
+            except InvalidArgumentError:
+                if cls.embeds_nodes:
+                    raise
+                # Only words are searched.
+                vectors = None
         made = GraphIndex.from_documents(
             listed,
             title_key=title_key,
@@ -416,10 +426,13 @@ class GraphRetriever(BaseRetriever):
             device=device,
             embedding=embed_model if vectors is not None else None,
             vectors=vectors,
+            metric=metric,
             relevance=relevance,
             show_progress=show_progress,
         )
-        of_index = partial(cls.from_index, **{"embed_model": embed_model, "nodes": nodes_of, **options})
+        of_index: Callable[[GraphIndex], Self] = partial(
+            cls.from_index, **{"embed_model": embed_model, "nodes": nodes_of, **options}
+        )
         retriever = cls._told(of_index(made), relevance)
         if isinstance(index, VectorStoreIndex) and not index.vector_store.stores_text:
             retriever._followed = FollowedIndex(index, held, made, title_key=title_key, embed_model=embed_model)

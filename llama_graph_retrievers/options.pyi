@@ -1,6 +1,6 @@
 """Keywords of GraphRetriever, and of any system that it is made for; written by tools/stubs.py, not by hand."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -40,7 +40,7 @@ class Options(TypedDict, total=False):
     inputs: Mapping[str, Callable[[str], Any]] | None
     provenance: bool
     callback_manager: CallbackManager | None
-    object_map: dict[str, Any] | None
+    object_map: MutableMapping[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
     backfill: bool
@@ -138,7 +138,7 @@ class DefaultsOptions(SystemOptions, total=False):
     inputs: Mapping[str, Callable[[str], Any]] | None
     provenance: bool
     callback_manager: CallbackManager | None
-    object_map: dict[str, Any] | None
+    object_map: MutableMapping[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
     backfill: bool

@@ -233,7 +233,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     def _add_source_text(self, retrieved_nodes: list[NodeWithScore], og_node_map: dict[str, BaseNode]) -> list[NodeWithScore]:
         # The base class replaces each triplet by its source.
         found = super()._add_source_text(retrieved_nodes, og_node_map)
-        lost = {node.node.ref_doc_id for node in retrieved_nodes} - {None, *og_node_map}
+        lost = {source for node in retrieved_nodes if (source := node.node.ref_doc_id) and source not in og_node_map}
         if lost and not self._told_lost:
             self._told_lost = True
             tell_lost_chunks(sorted(lost))

@@ -12,12 +12,14 @@ from llama_index.core.graph_stores.types import VECTOR_SOURCE_KEY
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from torch import Tensor
 
+from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric, qdrant_metric
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
-__all__ = ["contents", "entity_vectors", "index_nodes", "tell_lost_edges"]
+__all__ = ["contents", "entity_vectors", "index_nodes", "store_metric", "tell_lost_edges"]
 
 _logger = logging.getLogger(__name__)
 
@@ -52,6 +54,28 @@ def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> 
         found = {node: client.reconstruct(int(key)).tolist() if numbered else None for node, key in found.items()}
     nodes = {node.node_id: node for node in index.docstore.get_nodes(list(found), raise_error=False)}
     return [nodes[name].model_copy(update={"embedding": vector}) for name, vector in found.items() if name in nodes]
+
+
+def store_metric(index: VectorStoreIndex, vectors: Tensor) -> str | None:
+    """Return the metric of an index with the order of the vector store, whose `vectors` have shape [N, d]; None if unknown.
+
+    Raises InvalidArgumentError if the order cannot be kept: see :func:`graph_retrievers.construction.store_metrics.index_metric`.
+    """
+    store = index.vector_store
+    client: Any = store.client
+    metric = None
+    if hasattr(client, "metric_type"):
+        metric = faiss_metric(client)
+    elif type(client).__module__.startswith("chromadb."):
+        metric = chroma_metric(client)
+    elif hasattr(client, "get_collection") and hasattr(store, "collection_name"):
+        metric = qdrant_metric(client, store.collection_name)
+    return index_metric(
+        metric,
+        vectors,
+        f"The {type(store).__name__}",
+        "Use a store of unit vectors, or of inner products; or pass the nodes as nodes=, to compare them by cosine.",
+    )
 
 
 def entity_vectors(store: BasePydanticVectorStore) -> dict[str, Any]:

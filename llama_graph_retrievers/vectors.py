@@ -70,10 +70,10 @@ class QueryVectors:
         return list(embed_queries(model, strings).numpy())
 
 
-def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False) -> Tensor:
+def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False, *, unit: bool = True) -> Tensor:
     """Return one unit vector per node, float32, shape [n, d]: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
 
-    `embed_model`, or ``Settings.embed_model`` if None, embeds only nodes without a vector.
+    Without `unit`, they keep their lengths. `embed_model`, or ``Settings.embed_model`` if None, embeds only nodes without a vector.
     """
 
     def embed(places: list[int]) -> Tensor:
@@ -82,7 +82,7 @@ def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: boo
         texts = [called(f"Node {place}", nodes[place].get_content, MetadataMode.EMBED) for place in places]
         return embed_texts(model, texts, show_progress)
 
-    vectors = document_vectors(nodes, embed)
+    vectors = document_vectors(nodes, embed, unit=unit)
     assert vectors is not None
     return vectors
 

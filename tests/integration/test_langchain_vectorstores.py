@@ -239,15 +239,77 @@ def test_ids_of_documents_in_faiss(held, name, identity):
     assert document.id == identity
 
 
+class Turned(LangChainHashEmbeddings):
+    """Vectors of different lengths, of which the order by L2, by dot product and by cosine are three."""
+
+    vectors = {"Ada": [9.0, 9.0], "An": [0.9, 0.7], "A": [0.2, 0.0]}
+
+    def embed_documents(self, texts):
+        return [self.vectors[text.split()[0]] for text in texts]
+
+    def embed_query(self, text):
+        return [1.0, 0.0]
+
+
+class Equal(Turned):
+    """Vectors of length 3."""
+
+    vectors = {"Ada": [0.0, 3.0], "An": [1.8, 2.4], "A": [3.0, 0.0]}
+
+
+def by_faiss(store, question="A card of brass"):
+    """The ids in the order of the store's own index, as LangChain asks it."""
+    _, places = store.index.search(np.array([store.embeddings.embed_query(question)], np.float32), 3)
+    return [store.index_to_docstore_id[place] for place in places[0]]
+
+
 @pytest.mark.parametrize(
-    ("strategy", "metric"),
-    [("MAX_INNER_PRODUCT", "dot"), ("EUCLIDEAN_DISTANCE", None), ("COSINE", None), (None, None)],
+    ("embeddings", "index", "metric"),
+    [
+        (LangChainHashEmbeddings(), faiss.IndexFlatL2(64), "cosine"),
+        (LangChainHashEmbeddings(), faiss.IndexFlatIP(64), "dot"),
+        (Equal(), faiss.IndexFlatL2(2), "cosine"),
+        (Equal(), faiss.IndexFlatIP(2), "dot"),
+        (Turned(), faiss.IndexFlatIP(2), "dot"),
+    ],
 )
-def test_how_faiss_compares(strategy, metric):
-    store = store_of(Faiss, strategy=strategy)
-    if strategy is None:
-        del store.distance_strategy
-    assert read_store(store).metric == metric
+# LangChain makes an index of L2 for the strategy of cosines too.
+@pytest.mark.parametrize("strategy", ["MAX_INNER_PRODUCT", "EUCLIDEAN_DISTANCE", "COSINE"])
+def test_the_order_of_faiss_is_kept(embeddings, index, metric, strategy, caplog):
+    store = Faiss(DOCUMENTS, embeddings, faiss.clone_index(index), strategy)
+    retriever = VectorRetriever.from_vectorstore(store)
+    assert [d.id for d in retriever.invoke("A card of brass")] == by_faiss(store)
+    assert retriever.index.dense.metric == metric and caplog.text == ""
+
+
+@pytest.mark.parametrize("strategy", ["EUCLIDEAN_DISTANCE", "COSINE"])
+def test_l2_distances_between_vectors_of_different_lengths_are_refused(strategy):
+    store = Faiss(DOCUMENTS, Turned(), faiss.IndexFlatL2(2), strategy)
+    with pytest.raises(InvalidArgumentError, match=r"different lengths \(0.2 to 12.7\) by Euclidean distance; .*normalize_L2=True"):
+        VectorRetriever.from_vectorstore(store)
+    orders = [[d.id for d in VectorRetriever.from_vectorstore(store, metric=m).invoke("?")] for m in ("cosine", "dot")]
+    assert orders == [["card", "engine", "ada"], ["ada", "engine", "card"]] and by_faiss(store) == ["engine", "card", "ada"]
+    with pytest.raises(InvalidArgumentError, match="compares vectors by faiss' metric 2"):
+        VectorRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexFlat(2, faiss.METRIC_L1)))
+
+
+@pytest.mark.parametrize(
+    ("collection", "metric"),
+    [
+        (SimpleNamespace(metadata=None, configuration_json={"hnsw": {"space": "l2"}, "spann": None}), None),
+        (SimpleNamespace(metadata={"hnsw:space": "l2"}), None),
+        (SimpleNamespace(metadata={"hnsw:space": "ip"}), "dot"),
+        (SimpleNamespace(metadata={}, configuration={"hnsw": None, "spann": {"space": "cosine"}}), "cosine"),
+    ],
+)
+def test_how_chroma_compares(collection, metric):
+    store = Chroma(DOCUMENTS, Turned())
+    store._collection = collection
+    if metric is None:
+        with pytest.raises(InvalidArgumentError, match="The Chroma compares vectors of different lengths"):
+            VectorRetriever.from_vectorstore(store)
+    else:
+        assert VectorRetriever.from_vectorstore(store).index.dense.metric == metric
 
 
 def test_how_other_stores_compare():

@@ -4,6 +4,7 @@ import copy
 import logging
 import pickle
 from types import SimpleNamespace
+from typing import Any
 
 import faiss
 import numpy as np
@@ -16,6 +17,8 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import Document, IndexNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
+from qdrant_client import QdrantClient
+from qdrant_client.models import Distance, VectorParams
 
 from graph_retrievers import BM25, GraphIndex, IndexStore, Vector
 from graph_retrievers.construction import Relationships, chunk_documents
@@ -103,6 +106,7 @@ class FaissStore(BasePydanticVectorStore):
     """LlamaIndex' store on faiss: vectors alone, under their numbers."""
 
     stores_text: bool = False
+    kind: Any = faiss.IndexFlatL2
     _index: object = PrivateAttr(default=None)
 
     @property
@@ -111,7 +115,7 @@ class FaissStore(BasePydanticVectorStore):
 
     def add(self, nodes, **options):
         if self._index is None:
-            self._index = faiss.IndexFlatL2(len(nodes[0].embedding))
+            self._index = self.kind(len(nodes[0].embedding))
         start = self._index.ntotal
         self._index.add(np.array([node.embedding for node in nodes], np.float32))
         return [str(number) for number in range(start, self._index.ntotal)]
@@ -576,6 +580,73 @@ def test_a_store_that_does_not_list_says_why():
         InvalidArgumentError, match=r"ListingStore does not list its nodes \(NotImplementedError: .*pass them as nodes="
     ):
         listed(stored(ListingStore(lists=False), Counted()))
+
+
+# -- how stores compare ------------------------------------------------------------------------------------------------
+
+
+def check_order(retriever, index, embed_model, question):
+    """Compare with what the store's own faiss index answers; it lists equal scores in another order."""
+    client, names = index.vector_store.client, index.index_struct.nodes_dict
+    values, keys = client.search(np.array([embed_model.get_query_embedding(question)], np.float32), client.ntotal)
+    theirs = {names[str(key)]: value for key, value in zip(keys[0], values[0], strict=True)}
+    found = ids(retriever.retrieve(question))
+    assert len(found) == len(theirs) and [theirs[name] for name in found] == pytest.approx(list(theirs.values()), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "embed_model"),
+    [(faiss.IndexFlatIP, Unequal()), (faiss.IndexFlatIP, HashEmbed()), (faiss.IndexFlatL2, HashEmbed())],
+)
+def test_the_order_of_faiss_is_kept(kind, embed_model):
+    index = stored(FaissStore(kind=kind), embed_model)
+    retriever = VectorRetriever.from_defaults(index, similarity_top_k=50)
+    check_order(retriever, index, embed_model, "A loom of brass and its cards")
+    index.insert_nodes([TextNode(id_="new", text="A loom of brass and its cards, and another one.")])
+    check_order(retriever, index, embed_model, "A loom of brass and its cards")
+
+
+def test_l2_distances_between_vectors_of_different_lengths_are_refused():
+    index = stored(FaissStore(), Unequal())
+    with pytest.raises(InvalidArgumentError, match=r"The FaissStore compares vectors of different lengths .* by Euclid"):
+        VectorRetriever.from_defaults(index)
+    # Words are searched all the same.
+    assert BM25Retriever.from_defaults(index).retrieve(QUESTION)
+
+
+class Qdrant(ListingStore):
+    """Vectors in memory, with a collection of Qdrant that says how they are compared."""
+
+    collection_name: str = "a"
+    distance: Any = None
+    named: bool = False
+
+    @property
+    def client(self):
+        made = QdrantClient(":memory:")
+        vectors = VectorParams(size=2, distance=self.distance)
+        made.create_collection("a", {"text-dense": vectors} if self.named else vectors)
+        return made
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_how_qdrant_compares(named):
+    made = {
+        distance: VectorRetriever.from_defaults(stored(Qdrant(distance=distance, named=named), Unequal()))
+        for distance in (Distance.DOT, Distance.COSINE)
+    }
+    assert [retriever.index.dense.metric for retriever in made.values()] == ["dot", "cosine"]
+    assert made[Distance.DOT].index.dense.norms.max() > 3
+    for distance, name in ((Distance.EUCLID, "Euclidean distance"), (Distance.MANHATTAN, "manhattan")):
+        with pytest.raises(InvalidArgumentError, match=name):
+            VectorRetriever.from_defaults(stored(Qdrant(distance=distance, named=named), Unequal()))
+
+
+@pytest.mark.parametrize(("space", "metric"), [("cosine", "cosine"), ("ip", "dot")])
+def test_how_chroma_of_llama_index_compares(space, metric, monkeypatch):
+    monkeypatch.setattr(Collection, "configuration_json", {"hnsw": {"space": space}}, raising=False)
+    made = VectorRetriever.from_defaults(stored(ListingStore(chroma=True, vectors=False), Unequal()))
+    assert made.index.dense.metric == metric
 
 
 # -- indexes that change -----------------------------------------------------------------------------------------------

@@ -155,11 +155,12 @@ def node_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name in _ORIGIN or name == "class_name"}
 
 
-def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tensor] | None) -> Tensor | None:
+def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tensor] | None, *, unit: bool = True) -> Tensor | None:
     """Return one unit vector per document, float32, shape [n, d]: the ``embedding`` of a LlamaIndex node, or a new one.
 
-    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors. `embed` computes vectors for
-    the places of documents without one, and their number is logged. Without `embed`, the result is None if a document has none.
+    LlamaIndex compares by cosine, the engine by dot product, which is the cosine of unit vectors; without `unit`, they keep their
+    lengths. `embed` computes vectors for the places of documents without one, and their number is logged. Without `embed`, the
+    result is None if a document has none.
     """
     vectors: list[Any] = [getattr(document, "embedding", None) for document in documents]
     bare = [place for place, vector in enumerate(vectors) if vector is None]
@@ -170,7 +171,8 @@ def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tens
         logger.info("Embedding %d of %d documents%s.", len(bare), len(documents), others)
         for place, vector in zip(bare, embed(bare), strict=True):
             vectors[place] = vector
-    return unit_vectors(check_vectors([np.asarray(vector) for vector in vectors], len(documents)))
+    checked = check_vectors([np.asarray(vector) for vector in vectors], len(documents))
+    return unit_vectors(checked) if unit else checked
 
 
 def unit_vectors(vectors: Tensor) -> Tensor:
