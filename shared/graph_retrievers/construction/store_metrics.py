@@ -16,7 +16,7 @@ __all__ = ["chroma_metric", "equal_lengths", "faiss_metric", "index_metric", "qd
 _FAISS = {0: "dot", 1: "euclidean"}
 _NAMES = {"cosine": "cosine", "dot": "dot", "ip": "dot", "euclid": "euclidean", "l2": "euclidean"}
 # Vectors are of equal length if these differ by a smaller share, as after rounding to half precision.
-_EQUAL = 0.01
+_EQUAL = 1e-3
 
 
 def index_metric(metric: str | None, vectors: Tensor, what: str, instead: str) -> str | None:
