@@ -22,8 +22,8 @@ from langchain_core.runnables.config import get_config_list
 from pydantic import ConfigDict, Field
 
 from graph_retrievers.arguments import check_query, keywords_of, positive
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.construction.store_metrics import index_metric
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
