@@ -18,17 +18,18 @@ from langchain_core.callbacks.manager import ahandle_event, handle_event
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import get_config_list
+from langchain_core.runnables.config import ensure_config, get_config_list
 from pydantic import ConfigDict, Field
 
 from graph_retrievers.arguments import check_query, keywords_of, positive
+from graph_retrievers.concurrency import at_most, concurrently, in_threads
 from graph_retrievers.construction.store_metrics import index_metric
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import class_knobs
 from langchain_graph_retrievers.documents import to_documents
@@ -51,9 +52,9 @@ class EngineRetriever(CheckedFields, BaseRetriever):
     ``invoke`` and ``ainvoke`` take as keywords, for one call, the fields below, the keywords of every retriever of the engine, such
     as ``time_limit``, ``backfill`` and ``types`` (see :class:`graph_retrievers.retrievers.retriever.Retriever`), `vector` (the
     query's vector, shape [d], if it is already known) and the other inputs of the engine retriever, such as ``entities``; other
-    keywords raise an error. ``batch``
-    and ``abatch`` pass all queries to the engine in one call, with one traced run per query. An engine retriever with an
-    asynchronous backend is awaited; any other runs in a thread. When the task is cancelled, the search ends at its next step.
+    keywords raise an error. ``batch`` and ``abatch`` pass all queries to the engine in one call, with one traced run per query.
+    ``ainvoke`` and ``abatch`` await the embedding model (``aembed_query``); the search then runs in a thread, or awaits a
+    database. When the task is cancelled, the search ends at its next step.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
 
     async def _afound(self, queries: list[str], **options: Any) -> list[Hits]:
         engine, rest = self._asked(options)
-        retrieve = awaited(engine)
+        retrieve = getattr(engine, "aretrieve_batch", None)
         if retrieve is None:
             return await in_thread(self._found, queries, **options)
         common, inputs = self._arguments(len(queries), **rest)
@@ -287,22 +288,25 @@ class EngineRetriever(CheckedFields, BaseRetriever):
     ) -> list[list[Document]]:
         """Return the documents of each query; all queries run together. See :meth:`Runnable.batch` for the arguments.
 
-        An empty query does not affect the others: they get their documents, and the error names its place in the batch.
+        A model that embeds one query a call is called in threads, at most ``max_concurrency`` of the configuration, or 32, at the
+        same time. An empty query does not affect the others: they get their documents, and the error names its place in the batch.
         """
         if not self._in_lockstep(kwargs):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
+        most = _max_concurrency(config)
         runs = self._started(CallbackManager, inputs, config, kwargs)
         outcomes, good = _checked(inputs)
         queries = [inputs[place] for place in good]
         found: list[Any] = []
-        try:
-            if good:
-                found = self._documents(queries, [runs[place] for place in good], **kwargs)
-        except Exception as error:
-            found = [error] * len(good)
-            if return_exceptions and len(good) > 1:
-                # One bad query does not spoil the others.
-                found = [self._outcome(query, kwargs) for query in queries]
+        with at_most(most):
+            try:
+                if good:
+                    found = self._documents(queries, [runs[place] for place in good], **kwargs)
+            except Exception as error:
+                found = [error] * len(good)
+                if return_exceptions and len(good) > 1:
+                    # One bad query does not spoil the others.
+                    found = in_threads(lambda query: self._outcome(query, kwargs), queries)
         outcomes |= zip(good, found, strict=True)
         _ended(runs, outcomes)
         return _returned(outcomes, return_exceptions)
@@ -315,22 +319,25 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[list[Document]]:
-        """Return what :meth:`batch` returns, without blocking the event loop."""
+        """Return what :meth:`batch` returns, without blocking the event loop.
+
+        As in LangChain, all queries are embedded at the same time unless the configuration has ``max_concurrency``.
+        """
         if not self._in_lockstep(kwargs):
             return await super().abatch(inputs, config, return_exceptions=return_exceptions, **kwargs)
+        most = _max_concurrency(config) or max(len(inputs), 1)
         runs = await asyncio.gather(*self._started(AsyncCallbackManager, inputs, config, kwargs))
         outcomes, good = _checked(inputs)
         queries = [inputs[place] for place in good]
         found: list[Any] = []
-        try:
-            if good:
-                found = await self._adocuments(queries, [runs[place] for place in good], **kwargs)
-        except Exception as error:
-            found = [error] * len(good)
-            if return_exceptions and len(good) > 1:
-                alone = (self._adocuments([query], **kwargs) for query in queries)
-                results = await asyncio.gather(*alone, return_exceptions=True)
-                found = [each if isinstance(each, BaseException) else each[0] for each in results]
+        with at_most(most):
+            try:
+                if good:
+                    found = await self._adocuments(queries, [runs[place] for place in good], **kwargs)
+            except Exception as error:
+                found = [error] * len(good)
+                if return_exceptions and len(good) > 1:
+                    found = await concurrently(lambda query: self._aoutcome(query, kwargs), queries)
         outcomes |= zip(good, found, strict=True)
         await asyncio.gather(*_ended(runs, outcomes))
         return _returned(outcomes, return_exceptions)
@@ -346,6 +353,12 @@ class EngineRetriever(CheckedFields, BaseRetriever):
     def _outcome(self, query: str, kwargs: Mapping[str, Any]) -> list[Document] | Exception:
         try:
             return self._documents([query], **kwargs)[0]
+        except Exception as error:
+            return error
+
+    async def _aoutcome(self, query: str, kwargs: Mapping[str, Any]) -> list[Document] | Exception:
+        try:
+            return (await self._adocuments([query], **kwargs))[0]
         except Exception as error:
             return error
 
@@ -371,6 +384,13 @@ class EngineRetriever(CheckedFields, BaseRetriever):
             params["ls_embedding_provider"] = type(source.embedding).__name__
             params["ls_embedding_model"] = source.embedding_name
         return params
+
+
+def _max_concurrency(config: RunnableConfig | list[RunnableConfig] | None) -> int | None:
+    """Return how many calls of a batch may run at the same time, as LangChain reads it: from the first configuration."""
+    first = ensure_config(config[0] if config else None) if isinstance(config, Sequence) else ensure_config(config)
+    most = first.get("max_concurrency")
+    return None if most is None else positive("max_concurrency", most)
 
 
 def _checked(inputs: Sequence[Any]) -> tuple[dict[int, Any], list[int]]:

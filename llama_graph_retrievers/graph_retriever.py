@@ -33,7 +33,7 @@ from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions
-from graph_retrievers.retrievers.protocol import RetrieverProtocol, awaited
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
 from graph_retrievers.signals.embedding import Embedding
@@ -138,8 +138,9 @@ class GraphRetriever(BaseRetriever):
 
     Notes
     -----
-    Spaces and line breaks around a query, which ``RetrieverTool`` adds, are removed. Asynchronous calls await the engine
-    retriever's ``aretrieve_batch`` if it has one, as retrievers on a database do, and otherwise run in a thread. If the vectors
+    Spaces and line breaks around a query, which ``RetrieverTool`` adds, are removed. Asynchronous calls await the embedding model
+    (``aget_query_embedding``) and then the engine retriever's ``aretrieve_batch``, which searches in a thread or awaits a database.
+    `retrieve_batch` embeds up to 32 queries at the same time, in threads, and equal queries once. If the vectors
     of an index have unit length, the query vector is scaled to unit length too, so that scores of vector search are cosines, as
     in LlamaIndex.
 
@@ -210,6 +211,7 @@ class GraphRetriever(BaseRetriever):
         if self.index is not None:
             _tell_absent(objects, self.index)
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
+        self._live = any(lookup.live for lookup in self._lookups)
         # The index and its retriever, if the nodes of a VectorStoreIndex are followed.
         self._followed: FollowedIndex | None = None
         self._of_index: Callable[[GraphIndex], Any] = type(self).from_index
@@ -527,15 +529,16 @@ class GraphRetriever(BaseRetriever):
             gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
     async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
-        ask = awaited(self.engine)
+        ask = getattr(self.engine, "aretrieve_batch", None)
         if ask is None or self._similarity_top_k == 0:
-            # Tensor work, and most embedding models, would block the event loop.
             return await in_thread(self._search, bundles, inputs)
-        texts, options = await asyncio.to_thread(self._call, bundles, inputs)
+        # Functions of the user and stores of documents would block the event loop.
+        texts, options = await asyncio.to_thread(self._call, bundles, inputs) if self._inputs else self._call(bundles, inputs)
         gone, attempt = set[str](), 0
         while True:
-            results = await ask(texts, self._similarity_top_k, **self._filter(gone) | options)
-            known, missing = await asyncio.to_thread(self._originals, results)
+            filters = await asyncio.to_thread(self._filter, gone) if gone else self._filters
+            results = await ask(texts, self._similarity_top_k, **filters | options)
+            known, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
             if missing <= gone:
                 dispatcher.event(_searched(results))
                 return self._nodes(results, known, missing, gone)
@@ -561,11 +564,10 @@ class GraphRetriever(BaseRetriever):
         """Return the original nodes of hits by their ids, and the ids of those that are no longer in the document store."""
         known: dict[str, BaseNode] = {}
         missing: set[str] = set()
-        live = any(lookup.live for lookup in self._lookups)
         for hit in (hit for hits in results for hit in hits if hit.kind == "node" and hit.id not in known):
             if (node := self._original(hit.id)) is not None:
                 known[hit.id] = node
-            elif live and "class_name" in hit.origin:
+            elif self._live and "class_name" in hit.origin:
                 # Made from a node of LlamaIndex; others, such as entities, may never have been in the store.
                 missing.add(hit.id)
         return known, missing

@@ -12,7 +12,15 @@ from torch import Tensor
 from graph_retrievers.arguments import called
 from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.signals.embedding import as_embedding, check_vectors, embed_queries, embed_texts
+from graph_retrievers.signals.embedding import (
+    Embedding,
+    aembed_queries,
+    as_embedding,
+    awaits_queries,
+    check_vectors,
+    embed_queries,
+    embed_texts,
+)
 
 __all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
 
@@ -51,23 +59,35 @@ class QueryVectors:
     def __call__(self, texts: Sequence[str]) -> list[Any]:
         """Return one vector per text: list of sequences of length d. Texts other than the queries are embedded unchanged."""
         if [text.strip() for text in texts] != [bundle.query_str.strip() for bundle in self._bundles]:
-            return self._embedded(list(texts))
+            return list(embed_queries(self._model(), texts).numpy())
         return self._vectors()
 
+    async def ready(self) -> None:
+        """Await the vectors, several at a time, if the model can be awaited; another embeds them when they are read."""
+        bare = self._bare()
+        if bare and awaits_queries(model := self._model()):
+            self._keep(bare, await aembed_queries(model, [s for _, group in bare for s in group]))
+
     def _vectors(self) -> list[Any]:
-        bare = [bundle for bundle in self._bundles if bundle.embedding is None]
-        strings = [[s.strip() for s in bundle.custom_embedding_strs or [bundle.query_str]] for bundle in bare]
-        if bare:
-            flat = iter(self._embedded([s for group in strings for s in group]))
-            for bundle, group in zip(bare, strings, strict=True):
-                bundle.embedding = np.mean([next(flat) for _ in group], axis=0).tolist()
+        if bare := self._bare():
+            self._keep(bare, embed_queries(self._model(), [s for _, group in bare for s in group]))
         vectors = [bundle.embedding for bundle in self._bundles]
         return list(unit_vectors(check_vectors(vectors, name="query vectors")).numpy()) if self._unit else vectors
 
-    def _embedded(self, strings: list[str]) -> list[Any]:
+    def _bare(self) -> list[tuple[QueryBundle, list[str]]]:
+        """Return the bundles without a vector, each with its strings."""
+        bundles = [bundle for bundle in self._bundles if bundle.embedding is None]
+        return [(bundle, [s.strip() for s in bundle.custom_embedding_strs or [bundle.query_str]]) for bundle in bundles]
+
+    def _keep(self, bare: list[tuple[QueryBundle, list[str]]], vectors: Tensor) -> None:
+        """Store in each bundle the mean of the vectors of its strings."""
+        parts = vectors.split([len(group) for _, group in bare])
+        for (bundle, _), part in zip(bare, parts, strict=True):
+            bundle.embedding = np.mean(part.numpy(), axis=0).tolist()
+
+    def _model(self) -> Embedding:
         chosen = next((model for model in self._models if model is not None), None)
-        model = as_embedding(chosen if chosen is not None else default_embed_model())
-        return list(embed_queries(model, strings).numpy())
+        return as_embedding(chosen if chosen is not None else default_embed_model())
 
 
 def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False, *, unit: bool = True) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
@@ -12,7 +12,17 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from graph_retrievers.errors import TimeLimitError
 
-__all__ = ["AllOver", "Limit", "TimeLimit", "in_thread", "limit_over", "limited", "present_limits", "seconds_left"]
+__all__ = [
+    "AllOver",
+    "Limit",
+    "TimeLimit",
+    "in_thread",
+    "limit_over",
+    "limited",
+    "present_limits",
+    "seconds_left",
+    "within_limits",
+]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -130,6 +140,23 @@ def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
         yield
     finally:
         _LIMITS.reset(token)
+
+
+async def within_limits(answer: Awaitable[T]) -> T:
+    """Await an answer; when a time limit is over, cancel it and raise the error of the limit.
+
+    >>> asyncio.run(within_limits(asyncio.sleep(0, "an answer")))
+    'an answer'
+    """
+    timer = asyncio.timeout(seconds_left())
+    try:
+        async with timer:
+            return await answer
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        first = min((limit for limit in _LIMITS.get() if isinstance(limit, TimeLimit)), key=lambda limit: limit.left)
+        raise first.error(()) from None
 
 
 async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
-from graph_retrievers.core.limits import in_thread
+from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors
 from graph_retrievers.tracing import answered, retrieving
 
-__all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol", "awaited"]
+__all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol"]
 
 _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
@@ -103,6 +104,7 @@ class BaseRetriever(ABC):
     name: str
     k: int
     inputs: tuple[str, ...] = ()
+    time_limit: float | None = None
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Check arguments by the annotations of the class."""
@@ -185,7 +187,8 @@ class BaseRetriever(ABC):
             As for :meth:`retrieve`, one for all queries or a list with one per query.
         vectors : array-like, shape [B, d], optional
             Or a function that computes them from the texts when first needed. It is called once for each `batch_size` queries,
-            unless a slice of it returns the vectors of a slice of the queries.
+            unless a slice of it returns the vectors of a slice of the queries. If it has a coroutine function ``ready``, that is
+            awaited before an asynchronous search that needs the vectors.
         **inputs : sequence, length B
             One value per query.
 
@@ -201,13 +204,42 @@ class BaseRetriever(ABC):
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop.
 
-        It runs in a thread. When the task is cancelled, for example by ``asyncio.timeout``, the search ends at its next step.
+        An embedding model with ``aembed_query`` is awaited. The search then runs in a thread. When the task is cancelled, for
+        example by ``asyncio.timeout``, the search ends at its next step.
         """
-        return await in_thread(self.retrieve, query, k, **arguments)
+        with self._time_limited():
+            if arguments.get("vector") is None and (vectors := await self._vectors_of([query])) is not None:
+                arguments["vector"] = vectors[0]
+            return await in_thread(self.retrieve, query, k, **arguments)
 
     async def aretrieve_batch(self, queries: Sequence[str], k: int | None = None, **arguments: Any) -> list[Hits]:
-        """Return what :meth:`retrieve_batch` returns for the same arguments; it runs as :meth:`aretrieve` does."""
-        return await in_thread(self.retrieve_batch, queries, k, **arguments)
+        """Return what :meth:`retrieve_batch` returns for the same arguments; it runs as :meth:`aretrieve` does.
+
+        Up to 32 queries are embedded at the same time.
+        """
+        with self._time_limited():
+            if (vectors := await self._vectors_of(queries, arguments.get("vectors"))) is not None:
+                arguments["vectors"] = vectors
+            return await in_thread(self.retrieve_batch, queries, k, **arguments)
+
+    async def _vectors_of(self, queries: Sequence[str], vectors: Any = None) -> Any:
+        """Return the vectors of queries, if every search reads them and they can be awaited, otherwise what is given."""
+        reads, model = self._question_model()
+        if not reads:
+            return vectors
+        if hasattr(vectors, "ready"):
+            await within_limits(vectors.ready())
+        elif vectors is None and awaits_queries(model) and _are_texts(queries):
+            return await within_limits(aembed_queries(model, queries))
+        return vectors
+
+    def _question_model(self) -> tuple[bool, Any]:
+        """Return whether every search reads the vectors of its queries, and the model that embeds them unless they are given."""
+        return False, None
+
+    def _time_limited(self) -> AbstractContextManager[None]:
+        """Return a context manager that limits the searches inside to the retriever's time limit, from now on."""
+        return nullcontext() if self.time_limit is None else limited(TimeLimit(self.time_limit, self.name))
 
     def _told(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, and record it in OpenTelemetry."""
@@ -271,11 +303,10 @@ class AsyncRetriever(BaseRetriever):
         return _in_order([(places, await self._atold(call)) for places, call in parts])
 
 
-def awaited(retriever: Any) -> Callable[..., Awaitable[list[Hits]]] | None:
-    """Return the ``aretrieve_batch`` of a retriever with an asynchronous backend; None if a thread is needed."""
-    if getattr(type(retriever), "aretrieve_batch", None) is BaseRetriever.aretrieve_batch:
-        return None
-    return getattr(retriever, "aretrieve_batch", None)
+def _are_texts(queries: Any) -> bool:
+    """Return whether queries are what an embedding model reads; the retriever says what is wrong with others."""
+    listed = isinstance(queries, Sequence) and not isinstance(queries, str)
+    return listed and all(isinstance(text, str) and text.strip() for text in queries)
 
 
 def _by_scope(call: Call) -> list[tuple[list[int], Call]]:

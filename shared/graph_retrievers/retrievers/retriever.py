@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Never, Self, Unpack
@@ -15,7 +14,6 @@ from torch import Tensor
 from graph_retrievers.arguments import check_keywords, positive, seconds, strings
 from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Search, run
-from graph_retrievers.core.limits import TimeLimit, limited
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.recording import recording
@@ -38,9 +36,11 @@ from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.per_source import DEEPER, per_source
+from graph_retrievers.signals.embedding import check_vectors, embed_queries, takes_lists
 from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "time_limited", "with_options"]
+__all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "with_options"]
 
 _logger = logging.getLogger(__name__)
 
@@ -434,10 +434,35 @@ class Retriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; `batch_size` queries run together."""
-        with time_limited(self):
+        with self._time_limited():
             # A record has the steps of only one call.
-            alone = self._shared_calls is None or recording()
-            return self._answered(call) if alone else self._shared_calls(call, self._answered, self.index)  # type: ignore[misc]
+            if self._shared_calls is None or recording():
+                return self._answered(call)
+            call = self._with_vectors(call)
+            # Another function knows the vectors of its own queries only.
+            alone = callable(call.vectors)
+            return self._answered(call) if alone else self._shared_calls(call, self._answered, self.index)
+
+    def _question_model(self) -> tuple[bool, Any]:
+        dense = isinstance(self.index.signals.get("dense"), VectorSignal)
+        return dense and self.operator.compares_vectors(self.index), self.index.embedding
+
+    def _with_vectors(self, call: Call) -> Call:
+        """Return a call with its vectors, where a batch of several calls would wait for a model that answers elsewhere.
+
+        A model that takes lists embeds the queries of the batch instead.
+        """
+        reads, model = self._question_model()
+        if not reads or model is None:
+            return call
+        if callable(call.vectors):
+            # Other texts than the queries are embedded by the index's model.
+            vectors = check_vectors(call.vectors(call.queries), len(call.queries), name="query vectors")
+        elif call.vectors is None and not takes_lists(model):
+            vectors = embed_queries(model, call.queries)
+        else:
+            return call
+        return replace(call, vectors=vectors)
 
     def _answered(self, call: Call) -> list[Hits]:
         filters = dict(call.filters)
@@ -473,11 +498,6 @@ def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:
             "takes."
         )
     return retriever.with_options(**options)
-
-
-def time_limited(retriever: Retriever) -> AbstractContextManager[None]:
-    """Return a context manager that limits the searches inside to the retriever's time limit, from now on."""
-    return nullcontext() if retriever.time_limit is None else limited(TimeLimit(retriever.time_limit, retriever.name))
 
 
 def tell_unused_relevance(retriever: Any) -> None:

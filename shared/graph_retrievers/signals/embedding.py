@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import not_a_class, positive
+from graph_retrievers.concurrency import concurrently, finished, in_threads
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.progress import progress_bar
@@ -24,13 +25,16 @@ __all__ = [
     "CachedEmbedding",
     "Embedding",
     "SentenceEncoder",
+    "aembed_queries",
     "as_embedding",
+    "awaits_queries",
     "check_vectors",
     "embed_queries",
     "embed_texts",
     "embedded_batches",
     "load_embedding",
     "minilm",
+    "takes_lists",
 ]
 
 
@@ -43,7 +47,11 @@ _BATCH = 32
 
 @runtime_checkable
 class Embedding(Protocol):
-    """The interface that the package needs of an embedding model."""
+    """The interface that the package needs of an embedding model.
+
+    Two more methods are used where a model has them: ``aembed_query``, a coroutine function that returns what :meth:`embed_query`
+    returns, and ``embed_queries``, which takes n queries and returns vectors of shape [n, d].
+    """
 
     def embed_documents(self, texts: list[str]) -> Any:
         """Return vectors of documents, array-like of shape [n, d]."""
@@ -68,6 +76,12 @@ class _Adapted:
             raise _no_vector(self, text, found) from error
         return vector
 
+    def embed_queries(self, texts: list[str]) -> Any:
+        found = self.query(texts) if len(texts) > 1 else ()
+        whole = hasattr(found, "__len__") and len(found) == len(texts) and not any(map(_is_missing, found))
+        # One by one, an error names the text that has no vector.
+        return found if whole else [self.embed_query(text) for text in texts]
+
 
 @dataclass(frozen=True)
 class _LlamaIndexModel:
@@ -83,6 +97,9 @@ class _LlamaIndexModel:
 
     def embed_query(self, text: str) -> Any:
         return self.model.get_query_embedding(text)
+
+    async def aembed_query(self, text: str) -> Any:
+        return await self.model.aget_query_embedding(text)
 
 
 def as_embedding(model: Any) -> Embedding:
@@ -153,25 +170,87 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
 
 
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
-    """Return checked vectors of queries: Tensor, shape [n, d], float32; ``model.embed_queries`` is used if there is one.
+    """Return checked vectors of queries: Tensor, shape [n, d], float32. Equal queries are embedded once.
 
-    Raises InvalidArgumentError if a text is not valid Unicode.
+    ``model.embed_queries`` is called once if there is one. Otherwise ``embed_query`` is called in threads, for several queries at
+    the same time (:func:`~graph_retrievers.concurrency.at_most`); ``embed_documents`` is not, because many models embed queries
+    in another way. Where ``embed_query`` is not implemented, ``aembed_query`` is awaited. Raises InvalidArgumentError if a text is
+    not valid Unicode.
     """
-    if not texts:
+    distinct = _distinct(texts)
+    if not distinct:
         return torch.empty((0, width or 0))
+    if (embed := _of_lists(model)) is not None:
+        vectors = check_vectors(embed(distinct), len(distinct), width, name)
+    else:
+        vectors = _rows(model, distinct, in_threads(lambda text: _embedded(model, text), distinct), width, name)
+    return _spread(vectors, distinct, texts)
+
+
+async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
+    """Return what :func:`embed_queries` returns, from ``model.aembed_query``, which is awaited for several queries at a time."""
+    distinct = _distinct(texts)
+    if not distinct:
+        return torch.empty((0, width or 0))
+    awaited: Any = model
+    vectors = _rows(model, distinct, await concurrently(awaited.aembed_query, distinct), width, name)
+    return _spread(vectors, distinct, texts)
+
+
+def takes_lists(model: Any) -> bool:
+    """Return whether a model embeds many queries in one call, as those do that compute in this process."""
+    return _of_lists(model) is not None
+
+
+def awaits_queries(model: Any) -> bool:
+    """Return whether :func:`aembed_queries` embeds queries where the caller can await; lists are left to the thread of a search."""
+    return hasattr(model, "aembed_query") and not takes_lists(model)
+
+
+def _of_lists(model: Any) -> Callable[[list[str]], Any] | None:
+    # It keeps vectors of documents only.
+    model = model.model if isinstance(model, CachedEmbedding) else model
+    return getattr(model, "embed_queries", None)
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
     for text in texts:
         # Tokenizers refuse the half of a surrogate pair, each in its own way.
         check_text(text, "a query")
-    if hasattr(model, "embed_queries"):
-        return check_vectors(model.embed_queries(list(texts)), len(texts), width, name)
+    return list(dict.fromkeys(texts))
+
+
+def _embedded(model: Any, text: str) -> Any:
+    try:
+        return model.embed_query(text)
+    except NotImplementedError:
+        if not hasattr(model, "aembed_query"):
+            raise
+        return finished(model.aembed_query(text))
+
+
+def _rows(model: Any, texts: Sequence[str], vectors: Sequence[Any], width: int | None, name: str) -> Tensor:
+    """Return the vector of each text, each as its model gave it, as a checked table."""
     rows: list[Tensor] = []
-    for text in texts:
-        found = model.embed_query(text)
-        if found is None or (hasattr(found, "__len__") and not len(found)):
+    for text, found in zip(texts, vectors, strict=True):
+        if _is_missing(found):
             raise _no_vector(model, text, found)
         row = found.detach().cpu().unsqueeze(0) if isinstance(found, Tensor) else [found]
         rows.append(check_vectors(row, 1, rows[0].shape[1] if rows and width is None else width, name))
     return torch.cat(rows)
+
+
+def _spread(vectors: Tensor, distinct: list[str], texts: Sequence[str]) -> Tensor:
+    """Return the vectors of texts from those of the distinct ones."""
+    if len(distinct) == len(texts):
+        return vectors
+    row_of = {text: row for row, text in enumerate(distinct)}
+    return vectors[[row_of[text] for text in texts]]
+
+
+def _is_missing(vector: Any) -> bool:
+    # Numbers of arrays have a length that cannot be asked for.
+    return vector is None or (getattr(vector, "ndim", 1) > 0 and hasattr(vector, "__len__") and not len(vector))
 
 
 def _no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:

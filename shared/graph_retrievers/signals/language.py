@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import re
@@ -18,6 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
+from graph_retrievers.concurrency import finished, most_calls
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 from graph_retrievers.progress import progress_bar
 
@@ -105,8 +105,7 @@ def _invoked(model: Any, prompt: str) -> Any:
         async def awaited() -> Any:
             return await model.ainvoke(prompt)
 
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(lambda: asyncio.run(awaited())).result()
+        return finished(awaited())
 
 
 def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> Any:
@@ -179,20 +178,21 @@ def complete_many(
     *,
     attempts: int = 3,
     check: Callable[[Any], str] | None = None,
-    workers: int = 4,
+    workers: int | None = None,
     show_progress: bool = False,
     description: str = "asking",
 ) -> Iterator[tuple[int, Any]]:
     """Yield the places of prompts and their JSON answers as they arrive; an answer is what :func:`complete_json` returns or raises.
 
-    `schema` is one for all n prompts, or a sequence with one per prompt. `workers` prompts are sent at the same time; 1 uses the
-    calling thread, for models that are not thread-safe. After an error the other prompts are still sent. `description` is the
+    `schema` is one for all n prompts, or a sequence with one per prompt. `workers` prompts are sent at the same time, by default 4,
+    or as many as the caller's batch may ask at once (:func:`~graph_retrievers.concurrency.at_most`); 1 uses the calling thread, for
+    models that are not thread-safe. After an error the other prompts are still sent. `description` is the
     text of the progress bar; the other arguments are those of :func:`complete_json`.
 
     >>> list(complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1))
     [(0, 1801), (1, 1801)]
     """
-    positive("workers", workers)
+    workers = positive("workers", most_calls(4) if workers is None else workers)
     port = as_language_model(model)
     schemas = [schema] * len(prompts) if isinstance(schema, Mapping) else list(schema)
     if len(schemas) != len(prompts):

@@ -58,6 +58,7 @@ class StoreRetriever(BaseRetriever):
     def __init__(self, store: IndexStore, system: str | Operator | None = None, *, k: int = DEFAULT_K, **options: Any) -> None:
         self.store, self.system, self.k, self._options = store, system, k, options
         self.name = system if isinstance(system, str) else "store"
+        self.time_limit = options.get("time_limit")
         # One retriever an index: that of an index before may still answer.
         self._made = Cache(2)
         if len(store):
@@ -91,6 +92,13 @@ class StoreRetriever(BaseRetriever):
             return self._present().search(call)
         except EmptyGraphError:
             return [Hits((), [EMPTY_STORE]) for _ in call.queries]
+
+    def _question_model(self) -> tuple[bool, Any]:
+        try:
+            # The first search in a new index makes its retriever, which may take long, in a thread.
+            return self._present()._question_model() if Same(self.store.index) in self._made else (False, None)
+        except EmptyGraphError:
+            return False, None
 
     def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
         if len(self.store):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.arguments import choice, positive
+from graph_retrievers.concurrency import concurrently
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import NOTHING_FOUND, Hits
 from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
@@ -152,26 +153,21 @@ class CypherSpreadingActivation(AsyncRetriever):
 
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, without blocking the event loop; up to 8 queries run at a time."""
-        # Models compute in a thread; the database answers over the event loop.
+        call = replace(call, vectors=await self._vectors_of(call.queries, call.vectors))
+        # Other models compute in a thread; the database answers over the event loop.
         questions, query = await asyncio.to_thread(self._batch, call)
         if self._unsure(questions, query):
             text, parameters = self._some_names(query)
             self._read_names(query, await self.database.aread(text, **parameters))
-        places = asyncio.Semaphore(_CONCURRENT)
 
-        async def ask(text: str, question: Question, parameters: dict[str, Any]) -> Hits:
-            async with places:
-                return self._answer(question, parameters, await self.database.aread(text, **parameters))
+        async def ask(asked: tuple[str, Question, dict[str, Any]]) -> Hits:
+            text, question, parameters = asked
+            return self._answer(question, parameters, await self.database.aread(text, **parameters))
 
-        tasks = [asyncio.ensure_future(ask(*asked)) for asked in self._asked(questions, query)]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            # Otherwise the other tasks would go on, and their errors would be lost.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        return await concurrently(ask, list(self._asked(questions, query)), _CONCURRENT)
+
+    def _question_model(self) -> tuple[bool, Any]:
+        return True, self.embedding
 
     def _batch(self, call: Call) -> tuple[list[Question], SpreadingQuery]:
         """Return the questions of a call with what models say about them, and their query."""

@@ -21,7 +21,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
-from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever, time_limited
+from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
@@ -100,6 +100,7 @@ class RemoteRetriever(BaseRetriever):
         if self._reads_schema:
             index.read_schema()
         self.index, self._made, self.name, self.k, self.inputs = index, made, made.name, made.k, made.inputs
+        self.time_limit = made.time_limit
 
     def __repr__(self) -> str:
         """Return the retriever and the index."""
@@ -114,8 +115,11 @@ class RemoteRetriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
-        with time_limited(self._made):
+        with self._time_limited():
             return self._answered(call)
+
+    def _question_model(self) -> tuple[bool, Any]:
+        return self._made._question_model()
 
     def _answered(self, call: Call) -> list[Hits]:
         for name, condition in call.filters.items():
