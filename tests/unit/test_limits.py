@@ -18,7 +18,7 @@ from graph_retrievers.core.trace import Asked
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, TimeLimitError
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
-from graph_retrievers.retrievers.protocol import AsyncRetriever, Call, awaited
+from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GARRetriever, GraphRetriever
@@ -270,27 +270,6 @@ async def test_a_task_that_is_cancelled_ends_every_search_in_its_thread_and_no_o
     assert await second == 2
     await until(lambda: len(seen) == 2)
     assert sorted(seen) == [(1, "ended"), (2, "went on")]
-
-
-def test_what_answers_over_the_event_loop_is_awaited_and_other_retrievers_are_not(corpus):
-    class Loop(AsyncRetriever):
-        name, k = "loop", 1
-
-        def search(self, call):
-            return [Hits() for _ in call.queries]
-
-        async def asearch(self, call):
-            return self.search(call)
-
-    class Plain:
-        pass
-
-    class Own:
-        async def aretrieve_batch(self, queries, k=None):
-            return []
-
-    assert awaited(Loop()) is not None and awaited(Own()) is not None
-    assert awaited(Plain()) is None and awaited(in_memory(corpus, None, GAR)) is None
 
 
 # -- shared batches ---------------------------------------------------------------------------------------------------
