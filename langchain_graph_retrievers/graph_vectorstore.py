@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.runnables import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
@@ -19,8 +18,10 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import IndexStore
+from graph_retrievers.core.limits import in_thread
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, embed_queries
+from graph_retrievers.signals.embedding import Embedding, aembed_queries, embed_queries
 from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.store_retriever import EMPTY_STORE, StoreRetriever
 from langchain_graph_retrievers.documents import to_documents
@@ -113,8 +114,18 @@ class GraphVectorStore(VectorStore):
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:  # type: ignore[override]
         """Return the documents of :meth:`similarity_search` with scores; larger is better."""
-        system = "bm25" if self.store.embedding is None else "vector"
-        return _scored(StoreRetriever(self.store, system, backfill=False).retrieve(query, k, **kwargs))
+        return _scored(self._plain().retrieve(query, k, **kwargs))
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return what :meth:`similarity_search` returns; the embedding model is awaited."""
+        return [document for document, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
+
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:  # type: ignore[override]
+        """Return what :meth:`similarity_search_with_score` returns; the embedding model is awaited."""
+        return _scored(await self._plain().aretrieve(query, k, **kwargs))
+
+    def _plain(self) -> StoreRetriever:
+        return StoreRetriever(self.store, "bm25" if self.store.embedding is None else "vector", backfill=False)
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the k documents whose vectors are nearest."""
@@ -124,13 +135,13 @@ class GraphVectorStore(VectorStore):
     def _similarity_search_with_relevance_scores(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """Return the documents of a vector search with LangChain's relevance scores: their cosines, 0 for negative ones."""
         self._model("search_type='similarity_score_threshold'")
-        hits = StoreRetriever(self.store, "vector", backfill=False).retrieve(query, k, **kwargs)
-        return [(document, max(hit.similarity or 0.0, 0.0)) for document, hit in zip(to_documents(hits), hits, strict=True)]
+        return _relevant(self._plain().retrieve(query, k, **kwargs))
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        return await run_in_executor(None, self._similarity_search_with_relevance_scores, query, k, **kwargs)
+        self._model("search_type='similarity_score_threshold'")
+        return _relevant(await self._plain().aretrieve(query, k, **kwargs))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -141,6 +152,13 @@ class GraphVectorStore(VectorStore):
         """
         vector = embed_queries(self._model("search_type='mmr'"), [query])[0].tolist()
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Return what :meth:`max_marginal_relevance_search` returns; the embedding model is awaited."""
+        vector = (await aembed_queries(self._model("search_type='mmr'"), [query]))[0].tolist()
+        return await in_thread(self.max_marginal_relevance_search_by_vector, vector, k, fetch_k, lambda_mult, **kwargs)
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -197,6 +215,10 @@ class GraphVectorStore(VectorStore):
         made = cls(IndexStore(folder, embedding=embedding, **options))
         made.add_texts(texts, metadatas, ids=ids)
         return made
+
+
+def _relevant(hits: Hits) -> list[tuple[Document, float]]:
+    return [(document, max(hit.similarity or 0.0, 0.0)) for document, hit in zip(to_documents(hits), hits, strict=True)]
 
 
 def _scored(hits: Hits) -> list[tuple[Document, float]]:

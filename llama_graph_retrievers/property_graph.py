@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -188,9 +189,21 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
 
     def retrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         """Return the triplets for a question as nodes, best first."""
+        question, options = self._asked(query_bundle)
+        return self._answered(self.engine.retrieve_batch([question], **options)[0])
+
+    async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """Return what :meth:`retrieve_from_graph` returns; the embedding model is awaited, and the rest runs in threads."""
+        question, options = await asyncio.to_thread(self._asked, query_bundle)
+        hits = (await self.engine.aretrieve_batch([question], **options))[0]
+        return await asyncio.to_thread(self._answered, hits)
+
+    def _asked(self, query_bundle: QueryBundle) -> tuple[str, dict[str, Any]]:
         question = query_bundle.query_str.strip()
         inputs: dict[str, Any] = {"entities": [self._entities(question)]} if self._entities is not None else {}
-        hits = self.engine.retrieve_batch([question], vectors=QueryVectors([query_bundle], *self._models), **inputs)[0]
+        return question, {"vectors": QueryVectors([query_bundle], *self._models), **inputs}
+
+    def _answered(self, hits: Hits) -> list[NodeWithScore]:
         found = self._walked(hits)
         if not found:
             tell_nothing_found([*hits.notes, *self._reasons(hits)])
@@ -199,10 +212,6 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             NodeWithScore(node=with_provenance(each.node, plain_provenance(hit, hits.notes)), score=each.score)
             for each, hit in zip(nodes, found.values(), strict=True)
         ]
-
-    async def aretrieve_from_graph(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Return what :meth:`retrieve_from_graph` returns, without blocking the event loop."""
-        return await in_thread(self.retrieve_from_graph, query_bundle)
 
     def _walked(self, hits: Hits) -> dict[_Key, Hit]:
         """Return the triplets on the paths of hits, best first, each as the best hit that it leads to, with the path so far."""

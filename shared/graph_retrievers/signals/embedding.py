@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -188,7 +189,12 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
 
 
 async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
-    """Return what :func:`embed_queries` returns, from ``model.aembed_query``, which is awaited for several queries at a time."""
+    """Return what :func:`embed_queries` returns, from ``model.aembed_query``, awaited for several queries at a time.
+
+    A model without it, or with ``embed_queries``, embeds them in a thread.
+    """
+    if not awaits_queries(model):
+        return await asyncio.to_thread(embed_queries, model, texts, width, name)
     distinct = _distinct(texts)
     if not distinct:
         return torch.empty((0, width or 0))
