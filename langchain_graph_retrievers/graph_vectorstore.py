@@ -14,12 +14,11 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import IndexStore
-from graph_retrievers.core.limits import in_thread
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, aembed_queries, embed_queries
 from graph_retrievers.systems.registry import build_retriever

@@ -21,7 +21,6 @@ from torch import Tensor
 from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, tell_lost_chunks
-from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hit, Hits, plain_provenance
 from graph_retrievers.index import GraphIndex
