@@ -182,7 +182,8 @@ async def test_the_plan_of_a_call_is_walked(movies):
         assert found[0].id == "m0"
         path = NodePath(("p0", "m0"), ("directed_by",), (False,), ("Ada Stone", FILMS[0]))
         assert found[0].metadata["path"] == path.to_dict()
-        assert "notes" not in found[0].metadata
+        (note,) = found[0].metadata["notes"]
+        assert "reranker is not trained" in note
     assert [d[0].id for d in retriever.batch(["Which films?", "What did she direct?"], plan=PLAN)] == ["m0", "m0"]
 
 
