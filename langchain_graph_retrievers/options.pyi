@@ -42,7 +42,7 @@ class BuildOptions(TypedDict, total=False):
     dense_backend: str
     dense_precision: str
     metric: str | None
-    cache: bool | str | Path
+    cache: bool | str | Path | None
     show_progress: bool
 
 class TextOptions(BuildOptions, total=False):

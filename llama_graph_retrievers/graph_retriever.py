@@ -412,7 +412,7 @@ class GraphRetriever(BaseRetriever):
         vectors, metric = None, None
         if cls.embeds_nodes or all(node.embedding is not None for node in listed):
             store = index if isinstance(index, VectorStoreIndex) and any(node.embedding is not None for node in listed) else None
-            vectors = node_vectors(listed, embed_model, show_progress, unit=store is None)
+            vectors = node_vectors(listed, embed_model, show_progress, cache=None, unit=store is None)
             try:
                 metric = store_metric(store, vectors) if store is not None else None
             except InvalidArgumentError:

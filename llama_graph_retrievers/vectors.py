@@ -19,8 +19,8 @@ from graph_retrievers.signals.embedding import (
     awaits_queries,
     check_vectors,
     embed_queries,
-    embed_texts,
 )
+from graph_retrievers.signals.vector_cache import embed_corpus
 
 __all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
 
@@ -90,17 +90,20 @@ class QueryVectors:
         return as_embedding(chosen if chosen is not None else default_embed_model())
 
 
-def node_vectors(nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False, *, unit: bool = True) -> Tensor:
+def node_vectors(
+    nodes: Sequence[BaseNode], embed_model: Any, show_progress: bool = False, *, cache: bool | None = False, unit: bool = True
+) -> Tensor:
     """Return one unit vector per node, float32, shape [n, d]: its own ``embedding``, or its content's (``MetadataMode.EMBED``).
 
     Without `unit`, they keep their lengths. `embed_model`, or ``Settings.embed_model`` if None, embeds only nodes without a vector.
+    `cache` is as for :func:`graph_retrievers.signals.vector_cache.embed_corpus`.
     """
 
     def embed(places: list[int]) -> Tensor:
         model = as_embedding(embed_model if embed_model is not None else default_embed_model())
         # Metadata nested too deeply have no text.
         texts = [called(f"Node {place}", nodes[place].get_content, MetadataMode.EMBED) for place in places]
-        return embed_texts(model, texts, show_progress)
+        return embed_corpus(model, texts, cache, show_progress)
 
     vectors = document_vectors(nodes, embed, unit=unit)
     assert vectors is not None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graph_retrievers.operators import Loop, Operator, Pipeline, ReciprocalRankFusion
     from graph_retrievers.retrievers import Retriever
     from graph_retrievers.signals.cross_encoder import CrossEncoder
-    from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+    from graph_retrievers.signals.embedding import HostedEmbedding, SentenceEncoder, minilm
     from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
     from graph_retrievers.systems import (
         BM25,
@@ -65,14 +65,14 @@ _HOMES = {
     "retrievers": "Retriever",
     "systems": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG LinearRAG MMR "
     "MoR PPR PathRAG PathReranking Re2 Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
-    "signals.cross_encoder": "CrossEncoder", "signals.embedding": "SentenceEncoder minilm",
+    "signals.cross_encoder": "CrossEncoder", "signals.embedding": "HostedEmbedding SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
 
 __all__ = [
     "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "GAR", "GRAG", "GRetriever", "GraphIndex",
-    "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HyDE", "Hybrid", "IRCoT", "IndexStore", "LanguageModelRelevance", "LeSeGR",
-    "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "Re2",
+    "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HostedEmbedding", "HyDE", "Hybrid", "IRCoT", "IndexStore",
+    "LanguageModelRelevance", "LeSeGR", "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "Re2",
     "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "Vector",
     "WalkFusion", "build_retriever", "minilm",
 ]

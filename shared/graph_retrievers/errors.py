@@ -88,6 +88,10 @@ class InvalidVectorError(GraphRetrieverError, ValueError):
     """Vectors with NaN or infinite entries."""
 
 
+class EmbeddingError(GraphRetrieverError, RuntimeError):
+    """An embedding model that failed among many texts; the message says how many are kept, and ``__cause__`` has its own error."""
+
+
 class TimeLimitError(GraphRetrieverError, TimeoutError):
     """A retriever has no answer when its ``time_limit`` ends; `trace` has the requests until then."""
 

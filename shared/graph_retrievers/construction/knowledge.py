@@ -34,8 +34,8 @@ from graph_retrievers.construction.entity_resolution import (
 )
 from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.language import as_language_model
+from graph_retrievers.signals.vector_cache import embed_corpus
 
 __all__ = ["ENTITY_TYPES", "MENTIONS", "PASSAGE", "Failure", "KnowledgeGraph", "KnowledgeGraphBuilder", "canonical_description"]
 
@@ -84,7 +84,7 @@ class KnowledgeGraph:
         described = [row for row, text in enumerate(self.graph.texts) if text]
         if not described:
             raise EmptyGraphError("No node of this knowledge graph has a text to embed.")
-        found = embed_texts(as_embedding(embedding), [contents[row] for row in described], show_progress)
+        found = embed_corpus(embedding, [contents[row] for row in described], show_progress=show_progress)
         vectors = torch.zeros((len(self.graph), found.shape[1]))
         vectors[described] = found
         return vectors

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from graph_retrievers.arguments import as_path
 from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import Corpus, EdgeSource
@@ -16,9 +15,9 @@ from graph_retrievers.errors import EmptyGraphError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, embed_texts
+from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors
 from graph_retrievers.signals.signal import Signal
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus, with_cache
 
 __all__ = ["Built", "build", "check_not_empty"]
 
@@ -54,7 +53,7 @@ def build(
     dense_backend: str = "exact",
     dense_precision: str = "float32",
     metric: str | None = None,
-    cache: Any = False,
+    cache: Any = None,
     show_progress: bool = False,
 ) -> Built:
     """Return the parts of an index of a graph.
@@ -73,14 +72,11 @@ def build(
         See :class:`graph_retrievers.index.GraphIndex`.
     """
     check_not_empty(graph)
-    model = None if embedding is None else as_embedding(embedding)
+    model = None if embedding is None else with_cache(as_embedding(embedding), cache)
     metric = metric or getattr(model, "default_metric", None)
-    folder = as_path("cache", cache) if cache not in (True, False, None) else None
 
     def embed(texts: list[str]) -> Tensor:
-        if cache not in (False, None):
-            return cached_vectors(model, texts, folder=folder, show_progress=show_progress)
-        return embed_texts(as_embedding(model), texts, show_progress)
+        return embed_corpus(model, texts, cache, show_progress)
 
     # The caller may go on writing to a tensor.
     vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors

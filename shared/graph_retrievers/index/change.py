@@ -21,8 +21,9 @@ from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows
 from graph_retrievers.index.build import Built, check_not_empty
 from graph_retrievers.index.rows import merged_keys, set_rows, surviving
-from graph_retrievers.signals.embedding import check_vectors, embed_texts
+from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import Signal
+from graph_retrievers.signals.vector_cache import embed_corpus
 
 __all__ = ["change", "check_ids"]
 
@@ -62,7 +63,7 @@ def change(
     def embed(texts: list[str]) -> Tensor:
         if before.embedding is None:
             raise MissingSignalError(f"{len(texts)} new texts have no vectors; pass vectors=, or give the index a model.")
-        return embed_texts(before.embedding, texts, show_progress)
+        return embed_corpus(before.embedding, texts, show_progress=show_progress)
 
     over: dict[str, dict[str, Signal]] = {"nodes": {}, "edges": {}}
     for name, signal in before.signals.items():

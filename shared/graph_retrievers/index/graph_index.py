@@ -134,7 +134,7 @@ class GraphIndex:
         dense_backend: str = "exact",
         dense_precision: str = "float32",
         metric: str | None = None,
-        cache: bool | str | Path = False,
+        cache: bool | str | Path | None = None,
         show_progress: bool = False,
     ) -> GraphIndex:
         """Return an index of a corpus graph; signals that are not given are computed.
@@ -160,9 +160,10 @@ class GraphIndex:
         metric : {"dot", "cosine"}, optional
             How vectors are compared. The default is cosine for an embedding model of LlamaIndex, as in LlamaIndex, and else the
             dot product, with a warning if the vectors are not of unit length, because the two then differ.
-        cache : bool, str or Path, default False
-            Whether to store computed vectors on disk and reuse stored ones, in the user's cache folder (True) or in another
-            folder, see :class:`~graph_retrievers.signals.vector_cache.VectorCache`.
+        cache : bool, str or Path, optional
+            Whether to store computed vectors on disk as they come and reuse stored ones: in the user's cache folder (True), in
+            another folder, or not (False). By default those of a hosted model are stored if they need more than one request, so
+            that a build that fails goes on where it was; see :func:`~graph_retrievers.signals.vector_cache.embed_corpus`.
         show_progress : bool, default False
             Whether to show progress bars for embedding and BM25.
         """

@@ -20,7 +20,7 @@ class SignalOptions(TypedDict, total=False):
     dense_backend: str
     dense_precision: str
     metric: str | None
-    cache: bool | str | Path
+    cache: bool | str | Path | None
     show_progress: bool
 
 
@@ -35,5 +35,5 @@ class StoreOptions(TypedDict, total=False):
     dense_backend: str
     dense_precision: str
     metric: str | None
-    cache: bool | str | Path
+    cache: bool | str | Path | None
     show_progress: bool

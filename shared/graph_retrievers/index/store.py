@@ -17,6 +17,7 @@ from graph_retrievers.index.options import StoreOptions
 from graph_retrievers.index.storage import check_target, current_manifest, publish_index, read_saved
 from graph_retrievers.signals.embedding import CachedEmbedding, as_embedding
 from graph_retrievers.signals.signal import Signal
+from graph_retrievers.signals.vector_cache import with_cache
 
 __all__ = ["IndexStore"]
 
@@ -88,7 +89,7 @@ class IndexStore:
         self.folder = as_path("folder", folder).resolve()
         if not (self.folder / MANIFEST).exists():
             check_target(self.folder)
-        model = as_embedding(embedding) if embedding is not None else None
+        model = with_cache(as_embedding(embedding), options.get("cache")) if embedding is not None else None
         self._models: dict[str, Any] = {"embedding": model, "relevance": relevance}
         self._specs = None if edges is None else specifications(edges)
         known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {"lenient", "vectors"}

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import not_a_class, positive
+from graph_retrievers.arguments import as_path, not_a_class, positive
 from graph_retrievers.concurrency import concurrently, finished, in_threads
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.progress import progress_bar
+from graph_retrievers.signals.embedding_requests import Requests, is_hosted, requests_of, send
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder, load_embedding, minilm
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 __all__ = [
     "CachedEmbedding",
     "Embedding",
+    "HostedEmbedding",
     "SentenceEncoder",
     "aembed_queries",
     "as_embedding",
@@ -33,17 +35,16 @@ __all__ = [
     "embed_queries",
     "embed_texts",
     "embedded_batches",
+    "hosted",
     "load_embedding",
     "minilm",
+    "requests_for",
     "takes_lists",
 ]
 
 
 # Dot products of vectors with smaller entries are finite in float32.
 LARGEST = 1e15
-
-# Texts of a batch.
-_BATCH = 32
 
 
 @runtime_checkable
@@ -264,11 +265,11 @@ def _no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
     return InvalidVectorError(f"{told}; expected one vector, a list of numbers. See that the model answers.")
 
 
-def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False) -> Tensor:
-    """Return checked vectors of texts: Tensor, shape [n, d], float32, optionally with a progress bar."""
+def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False, told: bool = True) -> Tensor:
+    """Return checked vectors of texts: Tensor, shape [n, d], float32; see :func:`embedded_batches`."""
     rows: list[int] = []
     parts: list[Tensor] = []
-    for batch, vectors in embedded_batches(model, texts, show_progress):
+    for batch, vectors in embedded_batches(model, texts, show_progress, told=told):
         rows += batch
         parts.append(check_vectors(vectors, len(batch), parts[0].shape[1] if parts else None))
     vectors = check_vectors(torch.cat(parts), len(texts))
@@ -276,15 +277,16 @@ def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False)
 
 
 def embedded_batches(
-    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0
+    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0, told: bool = True
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
 
-    Batches are small, so that the progress bar moves every few seconds: at most 32 texts, and for a :class:`SentenceEncoder`
-    those of :meth:`SentenceEncoder.batches`. `done` is the number of texts that were embedded before. The number of texts is
-    logged once.
+    Batches are small, so that the progress bar moves every few seconds: for a :class:`SentenceEncoder` those of
+    :meth:`SentenceEncoder.batches`, for other models those of :func:`requests_for`, in the order in which requests end. A request
+    that fails with an error that passes is sent again, see :class:`~graph_retrievers.signals.retries.Retries`. `done` is the number
+    of texts that were embedded before. The number of texts is logged once, if `told`.
     """
-    if not isinstance(model, CachedEmbedding):
+    if told and not isinstance(model, CachedEmbedding):
         logger.info("Embedding %d texts with %s.", len(texts), getattr(model, "name", type(model).__name__))
     with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows, vectors in _batches(model, texts):
@@ -293,13 +295,113 @@ def embedded_batches(
 
 
 def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int], Any]]:
-    if isinstance(model, SentenceEncoder):
+    if isinstance(model, (SentenceEncoder, CachedEmbedding)):
         yield from model.batches(texts)
         return
-    # Others batch and sort by themselves, and may be paid for by the call.
-    for start in range(0, len(texts), _BATCH):
-        rows = list(range(start, min(start + _BATCH, len(texts))))
-        yield rows, model.embed_documents([texts[row] for row in rows])
+    embed = (model.model if isinstance(model, HostedEmbedding) else model).embed_documents
+    name = getattr(model, "name", type(model).__name__)
+    yield from send(embed, texts, requests_for(model), f"The embedding model {name!r}")
+
+
+def hosted(model: Any) -> bool:
+    """Return whether a model is called over a network: a :class:`HostedEmbedding`, or one that looks like it.
+
+    See :func:`~graph_retrievers.signals.embedding_requests.is_hosted`. Models by name or folder, sentence-transformers models and
+    functions are local.
+    """
+    return isinstance(model, HostedEmbedding) or is_hosted(_bare(model))
+
+
+def requests_for(model: Any) -> Requests:
+    """Return how documents are sent to a model: the settings of a :class:`HostedEmbedding`, else what the model itself says.
+
+    See :func:`~graph_retrievers.signals.embedding_requests.requests_of`.
+    """
+    return model.requests if isinstance(model, HostedEmbedding) else requests_of(_bare(model), hosted(model))
+
+
+def _bare(model: Any) -> Any:
+    """Return the model of another library inside an adapter."""
+    return model.model if isinstance(model, _LlamaIndexModel) else model
+
+
+class HostedEmbedding:
+    """An embedding model behind a network, with the size of its requests, and how many are sent at a time.
+
+    The vectors of documents are in the order of the texts, whichever request ends first. Models that look hosted (see
+    :func:`~graph_retrievers.signals.embedding_requests.is_hosted`) are called with the defaults of this class; use it to change
+    these, and for functions and for models that cannot be recognized. Its other methods are those of `model`.
+
+    Parameters
+    ----------
+    model : object
+        Embedding model, see :func:`as_embedding`. Several threads call it at a time.
+    batch_size : int, optional
+        Texts of a request. By default what the model names as ``embed_batch_size`` (LlamaIndex), ``chunk_size`` (OpenAI's model in
+        LangChain) or ``batch_size``, else 32.
+    max_concurrency : int, optional
+        Requests at a time. By default what the model names as ``num_workers`` (LlamaIndex) or ``max_concurrent_requests``, else 8.
+    max_retries : int, default 6
+        How often a request is sent again after status 408, 429 or 5xx, a time-out or a lost connection; 0 for never. Pauses double
+        from one second to one minute and respect ``Retry-After``; after ten minutes the error is raised. The clients of many
+        services try again by themselves before that; set this number or theirs to 0 if the two together take too long.
+    cache : bool, str or Path, optional
+        Whether the vectors of a corpus are kept on disk as they come, in the user's cache folder or in another one, so that a
+        build that fails goes on where it was. By default they are if they need more than one request; see
+        :func:`~graph_retrievers.signals.vector_cache.embed_corpus`. The keyword ``cache`` of an index comes first.
+    name : str, optional
+        Name of the model; by default that of `model`. It identifies the model in the cache and in saved indexes.
+
+    Examples
+    --------
+    >>> def service(texts):
+    ...     return [[float(len(text))] for text in texts]
+    >>> model = HostedEmbedding(service, batch_size=2, max_concurrency=4, name="lengths")
+    >>> model.embed_documents(["a", "bb", "ccc"]).tolist()
+    [[1.0], [2.0], [3.0]]
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        batch_size: int | None = None,
+        max_concurrency: int | None = None,
+        max_retries: int | None = None,
+        cache: bool | str | Path | None = None,
+        name: str | None = None,
+    ) -> None:
+        wrapped = model if isinstance(model, HostedEmbedding) else None
+        self.model: Embedding = wrapped.model if wrapped is not None else as_embedding(model)
+        known = wrapped.requests if wrapped is not None else requests_of(_bare(self.model), hosted=True)
+        self.requests = Requests(
+            known.batch_size if batch_size is None else positive("batch_size", batch_size),
+            known.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
+            known.max_retries if max_retries is None else positive("max_retries", max_retries, least=0),
+        )
+        self.cache = wrapped.cache if wrapped is not None and cache is None else cache
+        if self.cache not in (True, False, None):
+            as_path("cache", self.cache)
+        inner = self.model if wrapped is None else wrapped
+        self.name = str(getattr(inner, "name", type(inner).__name__)) if name is None else name
+
+    def embed_documents(self, texts: list[str]) -> Tensor:
+        """Return the vectors of texts: Tensor, shape [n, d], float32."""
+        return embed_texts(self, texts) if texts else torch.empty((0, 0))
+
+    def embed_query(self, text: str) -> Any:
+        """Return the vector of a query."""
+        return self.model.embed_query(text)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the model: its asynchronous methods, its metric, and so on."""
+        if name == "model" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+    def __repr__(self) -> str:
+        """Return the name and the settings of requests."""
+        return f"HostedEmbedding({self.name!r}, {', '.join(f'{name}={value}' for name, value in self.requests._asdict().items())})"
 
 
 class CachedEmbedding:
@@ -312,15 +414,28 @@ class CachedEmbedding:
 
     def embed_documents(self, texts: list[str]) -> Tensor:
         """Return the vectors of texts: Tensor, shape [n, d], float32."""
-        known = {text: self._vectors[text] for text in texts if text in self._vectors}
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        if missing:
-            made = dict(zip(missing, embed_texts(self.model, missing), strict=True))
-            known |= made
-            self._vectors |= made
-            for oldest in list(self._vectors)[: max(0, len(self._vectors) - self.limit)]:
-                self._vectors.pop(oldest, None)
-        return torch.stack([known[text] for text in texts]) if texts else torch.empty((0, 0))
+        made: dict[int, Tensor] = {}
+        for rows, vectors in self.batches(texts):
+            made |= zip(rows, vectors, strict=True)
+        return torch.stack([made[row] for row in range(len(texts))]) if texts else torch.empty((0, 0))
+
+    def batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        """Yield the numbers of some texts and their vectors, [b, d]: those that are known first, then as they are embedded."""
+        found = [self._vectors.get(text) for text in texts]
+        known = {row: vector for row, vector in enumerate(found) if vector is not None}
+        missing: dict[str, list[int]] = {}
+        for row, text in enumerate(texts):
+            if row not in known:
+                missing.setdefault(text, []).append(row)
+        if known:
+            yield list(known), torch.stack(list(known.values()))
+        new = list(missing)
+        for numbers, vectors in embedded_batches(self.model, new) if new else ():
+            self._vectors |= {new[number]: vector for number, vector in zip(numbers, vectors, strict=True)}
+            places = [(row, place) for place, number in enumerate(numbers) for row in missing[new[number]]]
+            yield [row for row, _ in places], vectors[[place for _, place in places]]
+        for oldest in list(self._vectors)[: max(0, len(self._vectors) - self.limit)]:
+            self._vectors.pop(oldest, None)
 
     def embed_query(self, text: str) -> Any:
         """Return the vector of a query."""

@@ -17,10 +17,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, embedded_batches
+from graph_retrievers.arguments import as_path
+from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, reason
+from graph_retrievers.signals.embedding import (
+    CachedEmbedding,
+    Embedding,
+    HostedEmbedding,
+    as_embedding,
+    check_vectors,
+    embed_texts,
+    embedded_batches,
+    hosted,
+    requests_for,
+)
+from graph_retrievers.signals.retries import is_transient
 
-__all__ = ["PROBES", "VectorCache", "cache_folder", "cached_vectors"]
+__all__ = ["PROBES", "VectorCache", "cache_folder", "cached_vectors", "embed_corpus", "with_cache"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +41,10 @@ PROBES = ["probe", " ".join(f"word {number} of a long text." for number in range
 # The last bits of a vector depend on the number of threads and on the device: the greatest difference, as a part of the length.
 _ALIKE = 0.02
 _CHECK = 8
+# Bytes of vectors in a file.
+_LIMIT = 4 << 30
+# What functions are called that have no name of their own.
+_NO_NAMES = ("function", "builtin_function_or_method", "method", "partial")
 
 
 def cache_folder() -> Path:
@@ -40,6 +56,71 @@ def cache_folder() -> Path:
 def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
     """Return the vectors of n texts, shape [n, d], float32, each embedded once by a model: see :class:`VectorCache`."""
     return VectorCache(embedding, folder).vectors(contents, show_progress)
+
+
+def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | None = None, show_progress: bool = False) -> Tensor:
+    """Return the vectors of the texts of a corpus: Tensor, shape [n, d], float32.
+
+    Parameters
+    ----------
+    embedding : object
+        Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`.
+    texts : list of str, length n
+    cache : bool, str or Path, optional
+        Whether vectors are kept on disk as they come, and found there again: in the user's cache folder (True), in another folder,
+        or not (False). By default (None) those of a hosted model (:func:`~graph_retrievers.signals.embedding.hosted`) are kept if
+        they need more than one request, unless its setting ``cache`` says otherwise. Those of a function without a name, and of a
+        model that gives different texts the same vector, are then not kept, because another model cannot be told from it. The place
+        is logged.
+    show_progress : bool, default False
+
+    Raises
+    ------
+    EmbeddingError
+        If the model fails for good. The message says how many texts are embedded and kept, and where; the same call goes on there.
+    """
+    model = as_embedding(embedding)
+    inner = model.model if isinstance(model, CachedEmbedding) else model
+    if cache is None and isinstance(inner, HostedEmbedding):
+        cache = inner.cache
+    try:
+        if cache is None and hosted(inner) and len(texts) > requests_for(inner).batch_size:
+            kept = _default_cache(inner)
+            if kept is not None:
+                return kept.vectors(texts, show_progress)
+        elif cache not in (None, False):
+            folder = None if cache is True else as_path("cache", cache)
+            return cached_vectors(inner, texts, folder=folder, show_progress=show_progress)
+        return embed_texts(model, texts, show_progress)
+    except Exception as error:
+        if not is_transient(error):
+            raise
+        advice = "" if hosted(inner) else " With embedding=HostedEmbedding(model), what was embedded is kept."
+        name = getattr(inner, "name", type(inner).__name__)
+        raise EmbeddingError(f"The embedding model {name!r} failed: {reason(error)}. No vector is kept.{advice}") from error
+
+
+def with_cache(embedding: Embedding, cache: bool | str | Path | None) -> Embedding:
+    """Return a model whose later texts are kept as `cache` says; an unchanged one if it is local or `cache` is None."""
+    return HostedEmbedding(embedding, cache=cache) if cache is not None and hosted(embedding) else embedding
+
+
+def _default_cache(model: Embedding) -> VectorCache | None:
+    """Return the cache of a hosted model; None, and a message, if other models look the same or the folder is not writable."""
+    name = str(getattr(model, "name", type(model).__name__))
+    if name in _NO_NAMES:
+        logger.info("Vectors are not kept on disk, because a %s has no name; pass HostedEmbedding(..., name=...).", name)
+        return None
+    try:
+        cache = VectorCache(model, required=False)
+    except InvalidArgumentError as error:
+        logger.warning("%s What is embedded is lost if the build fails.", error)
+        return None
+    if not cache.certain:
+        logger.info("Vectors are not kept on disk, because %s gives different texts the same vector.", name)
+        return None
+    logger.info("Vectors are kept in %s as they come; cache=False turns this off.", cache.path)
+    return cache
 
 
 class VectorCache:
@@ -56,8 +137,19 @@ class VectorCache:
         `max_length`, `pooling` and `precision`, if it has them, and by its vectors of two fixed texts, which are embedded first.
     folder : Path, optional
         :func:`cache_folder` by default, with one file per model. InvalidArgumentError if it is not writable.
-    limit : int, default 4 GiB
-        Maximum bytes of vectors in a file; the oldest are dropped.
+    limit : int, optional
+        Maximum bytes of vectors in a file; the oldest are dropped. By default 4 GiB, or as many as the texts of a call need.
+    required : bool, default True
+        Whether a file that cannot be written to is an error; otherwise it causes a warning, and the vectors are not kept.
+
+    Attributes
+    ----------
+    path : Path
+        The file, which only the user can read.
+    found : int
+        How many of the last call's texts were there.
+    certain : bool
+        Whether the model gives the two fixed texts different vectors. If not, they do not tell it from other models of its name.
 
     Examples
     --------
@@ -69,23 +161,34 @@ class VectorCache:
     ([[4.0, 1.0], [4.0, 1.0]], [[4.0, 1.0], [6.0, 1.0]], 1, ['loom', 'card', 'a card'])
     """
 
-    def __init__(self, embedding: Any, folder: Path | None = None, limit: int = 4 << 30) -> None:
+    def __init__(self, embedding: Any, folder: Path | None = None, limit: int | None = None, required: bool = True) -> None:
         self._model: Embedding = as_embedding(embedding)
-        probe = check_vectors(self._model.embed_documents(list(PROBES)), len(PROBES)).cpu()
-        self._width, self._limit, self.found = probe.shape[1], limit, 0
+        probe = check_vectors(embed_texts(self._model, list(PROBES), told=False), len(PROBES)).cpu()
+        self._width, self.found, self._required = probe.shape[1], 0, required
+        self._limit = _LIMIT if limit is None else limit
+        self._given, self._lost = limit is not None, False
+        self.certain = bool((probe[0] - probe[1]).norm() > _ALIKE * probe.norm(dim=1).max())
         settings = [str(getattr(self._model, name, "")) for name in ("max_length", "pooling", "precision")]
+        # What classes of LangChain call their models; another object of this name is not a name.
+        named = (getattr(self._model, name, None) for name in ("model", "model_name", "model_id", "deployment", "dimensions"))
+        settings += [str(value) for value in named if isinstance(value, (str, int)) and value]
         name = _digest(json.dumps([str(getattr(self._model, "name", type(self._model).__name__)), self._width, *settings])).hex()
         root = folder or cache_folder()
         # A model of the same name with other weights has the next number.
         for number in count():
-            self._path = root / f"vectors-{name}-{number}.sqlite"
+            self.path = root / f"vectors-{name}-{number}.sqlite"
             if self._is_of(probe):
                 break
 
     def vectors(self, texts: Sequence[str], show_progress: bool = False) -> Tensor:
-        """Return the vectors of n texts: Tensor, shape [n, d], float32; missing ones are embedded and stored in batches."""
+        """Return the vectors of n texts: Tensor, shape [n, d], float32; missing ones are embedded and stored in batches.
+
+        Raises EmbeddingError, with the number of vectors that are kept, if the model fails.
+        """
         keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
+        if not self._given:
+            self._limit = max(_LIMIT, (len(by_key) + len(PROBES)) * (4 * self._width + _CHECK))
         rows = {key: row for row, key in enumerate(by_key)}
         made = torch.empty((len(by_key), self._width))
         held = self._held(by_key)
@@ -93,14 +196,40 @@ class VectorCache:
             made[rows[key]] = vector
         self.found = sum(key in held for key in keys)
         missing = [key for key in by_key if key not in held]
+        kept = len(held)
         del held
         bar = show_progress and bool(missing)
-        for numbers, vectors in embedded_batches(self._model, [by_key[key] for key in missing], bar, len(rows) - len(missing)):
-            vectors = check_vectors(vectors, width=self._width).cpu()
-            new = [missing[number] for number in numbers]
-            self._keep(new, vectors)
-            made[[rows[key] for key in new]] = vectors
+        try:
+            for numbers, vectors in embedded_batches(self._model, [by_key[key] for key in missing], bar, kept):
+                vectors = check_vectors(vectors, width=self._width).cpu()
+                new = [missing[number] for number in numbers]
+                kept += self._store(new, vectors)
+                made[[rows[key] for key in new]] = vectors
+        except BaseException as error:
+            told = f"{kept:,} of {len(by_key):,} texts are embedded and kept in {self.path}; the same call goes on there."
+            if isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
+                error.add_note(told)
+                logger.warning("%s", told)
+                raise
+            name = getattr(self._model, "name", type(self._model).__name__)
+            told = f"The embedding model {name!r} failed: {reason(error)}. {told}"
+            logger.warning("%s", told)
+            raise EmbeddingError(told) from error
         return made[[rows[key] for key in keys]] if keys else made
+
+    def _store(self, keys: Sequence[bytes], vectors: Tensor) -> int:
+        """Return how many vectors are now kept: all, or none, after one warning, if the file cannot be written and need not be."""
+        if self._lost:
+            return 0
+        try:
+            self._keep(keys, vectors)
+            return len(keys)
+        except InvalidArgumentError as error:
+            if self._required:
+                raise
+            self._lost = True
+            logger.warning("%s What is embedded from here on is lost if the build fails.", error)
+            return 0
 
     def _is_of(self, probe: Tensor) -> bool:
         """Return whether a file is new, or holds the vectors of a model that gives the fixed texts these vectors."""
@@ -142,10 +271,12 @@ class VectorCache:
     def _with_file(self, use: Any) -> Any:
         """Return what a function makes of the file; one that is damaged is made again."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for attempt in range(2):
                 try:
-                    with closing(sqlite3.connect(self._path, timeout=60)) as database:
+                    # Vectors say what a text is about: only the user may read them. SQLite's other files get the mode of this one.
+                    os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+                    with closing(sqlite3.connect(self.path, timeout=60)) as database:
                         # A process that is killed loses nothing; after a power cut checksums tell what is damaged.
                         database.execute("PRAGMA synchronous=OFF")
                         database.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB NOT NULL)")
@@ -155,11 +286,11 @@ class VectorCache:
                 except sqlite3.DatabaseError as error:
                     if attempt:
                         raise
-                    logger.warning("The vectors kept in %s are damaged (%s); they are computed again.", self._path, error)
-                    self._path.unlink(missing_ok=True)
+                    logger.warning("The vectors kept in %s are damaged (%s); they are computed again.", self.path, error)
+                    self.path.unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
             raise InvalidArgumentError(
-                f"Vectors cannot be kept in {self._path} ({error}); set GRAPH_RETRIEVERS_CACHE to a folder that can be written to."
+                f"Vectors cannot be kept in {self.path} ({error}); set GRAPH_RETRIEVERS_CACHE to a folder that can be written to."
             ) from error
 
 

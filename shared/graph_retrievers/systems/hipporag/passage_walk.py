@@ -23,7 +23,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.hipporag.fact_linking import phrase_graph
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_graph, walk_parents
 
@@ -200,7 +200,7 @@ class PassageWalk(Operator):
                 return tuple(map(torch.cat, zip(joined, rest, strict=True)))  # type: ignore[return-value]
             rows = parts.phrases.nonzero().flatten()
             names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
-            alike = synonyms(names, embed_texts(model, names).to(graph.device), float(self.synonyms or 0))
+            alike = synonyms(names, embed_corpus(model, names).to(graph.device), float(self.synonyms or 0))
             alike = rows[alike[0]], rows[alike[1]], alike[2].double()
             kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
             left = tuple(part[kept] for part in joined)

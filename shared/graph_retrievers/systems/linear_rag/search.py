@@ -24,8 +24,8 @@ from graph_retrievers.graph.names import capitalized_names
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.entities import EntityExtractor, as_entity_extractor, entity_key, without_opening
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.linear_rag.tri_graph import TriGraph, tri_graph
 from graph_retrievers.systems.pagerank import Walk, check_damping, similarities, walk_graph
 from graph_retrievers.systems.spreading.linking import named_entities
@@ -298,7 +298,7 @@ def _vectors(queries: Queries, tri: TriGraph, texts: str) -> DenseIndex:
     assert model is not None
 
     def make() -> DenseIndex:
-        return DenseIndex(embed_texts(model, getattr(tri, texts)), device=graph.device, metric="cosine")
+        return DenseIndex(embed_corpus(model, getattr(tri, texts)), device=graph.device, metric="cosine")
 
     return graph.cache.get(("tri-graph vectors", texts, Same(tri), Same(model)), make)
 

@@ -23,7 +23,7 @@ from graph_retrievers.core.requests import Contents, Near, Request, Steps
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, ReasoningPath
 
 __all__ = ["MetapathSearch", "metapaths"]
@@ -207,7 +207,7 @@ class MetapathSearch(Operator):
 
         def make() -> tuple[list[ReasoningPath], Tensor]:
             paths = metapaths(index.graph, start, self.length, self.limit)
-            vectors = embed_texts(model, [_text(path) for path in paths]) if paths else torch.empty((0, index.dense.dimension))
+            vectors = embed_corpus(model, [_text(path) for path in paths]) if paths else torch.empty((0, index.dense.dimension))
             return paths, normalize(vectors.float(), dim=1).to(index.device)
 
         return index.graph.cache.get(("metapaths", Same(model), start, self.length, self.limit), make)

@@ -1,0 +1,155 @@
+"""Repeated calls of a service: which errors pass, how long to wait, and when to give up."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+from graph_retrievers.errors import GraphRetrieverError, reason
+
+__all__ = ["Retries", "is_transient", "retry_after"]
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+# Seconds: the first pause, which doubles; the longest pause of our own; all attempts of a call together.
+_FIRST, _LONGEST, _TOTAL = 1.0, 60.0, 600.0
+# Seconds between two warnings.
+_QUIET = 60.0
+
+# Names of exceptions without a status, or of one of their classes, in the clients of many services.
+_NAMES = {
+    *("RateLimitError", "TooManyRequests", "TooManyRequestsError", "ResourceExhausted"),
+    *("TimeoutError", "Timeout", "APITimeoutError", "TimeoutException", "ReadTimeoutError", "ConnectTimeoutError"),
+    *("ConnectionError", "APIConnectionError", "NetworkError", "RemoteProtocolError", "EndpointConnectionError"),
+    *("InternalServerError", "ServiceUnavailable", "ServiceUnavailableError", "DeadlineExceeded"),
+}
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether the same call may succeed later: too many requests, a time-out, a failure of the server or of the connection.
+
+    The status of HTTP decides where the error has one: 408, 429 and from 500 on. Otherwise the name of one of its classes does,
+    or the error that caused it. A ValueError, a TypeError and the errors of this package never pass.
+
+    Examples
+    --------
+    >>> is_transient(TimeoutError()), is_transient(ConnectionResetError()), is_transient(ValueError())
+    (True, True, False)
+    """
+    if isinstance(error, (GraphRetrieverError, ValueError, TypeError)) or not isinstance(error, Exception):
+        return False
+    # What OpenAI answers with status 429 when an account is empty; waiting does not fill it.
+    if getattr(error, "code", None) == "insufficient_quota":
+        return False
+    status = _status(error)
+    if status is not None:
+        return status in (408, 429) or status >= 500
+    if any(kind.__name__ in _NAMES for kind in type(error).__mro__):
+        return True
+    # URLError of urllib has its cause as an attribute.
+    causes = (error.__cause__, getattr(error, "reason", None))
+    return any(isinstance(cause, Exception) and is_transient(cause) for cause in causes)
+
+
+def _status(error: Exception) -> int | None:
+    response = getattr(error, "response", None)
+    found = [getattr(error, name, None) for name in ("status_code", "http_status", "status", "code")]
+    found += [getattr(response, name, None) for name in ("status_code", "status")]
+    if isinstance(response, Mapping):
+        # As in botocore.
+        found.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
+    return next((int(value) for value in found if isinstance(value, int) and 100 <= value < 600), None)
+
+
+def retry_after(error: BaseException) -> float:
+    """Return the seconds that a service asks to wait, in the header ``Retry-After`` of an error's response; 0 if it does not."""
+    response = getattr(error, "response", None)
+    headers: Any = getattr(response, "headers", None)
+    if isinstance(response, Mapping):
+        headers = (response.get("ResponseMetadata") or {}).get("HTTPHeaders")
+    headers = getattr(error, "headers", None) if headers is None else headers
+    try:
+        text = next((str(headers[name]) for name in headers or () if str(name).lower() == "retry-after"), "0")
+        wanted = float(text) if text.replace(".", "", 1).isdigit() else _until(text)
+        return max(wanted, 0.0)
+    except (TypeError, ValueError, LookupError):
+        return 0.0
+
+
+def _until(text: str) -> float:
+    moment = parsedate_to_datetime(text)
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+class Retries:
+    """Calls of one service, repeated while they fail with an error that passes (:func:`is_transient`).
+
+    Pauses double from one second to one minute, each longer by a random part of up to a half, so that calls that failed together
+    do not come again together. A longer ``Retry-After`` is respected. The last error is raised after `most` repetitions, or
+    if the next attempt would begin more than ten minutes after the first. A warning is logged at most once a minute. Any number of
+    threads may call it.
+
+    Parameters
+    ----------
+    most : int
+        Repetitions of a call; 0 for none.
+    what : str
+        What is called, for the log.
+
+    Examples
+    --------
+    >>> answers = iter([1])
+    >>> Retries(3, "a service")(lambda: next(answers))
+    1
+    """
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most, self._what = most, what
+        self._stopped, self._lock, self._told, self.count = Event(), Lock(), float("-inf"), 0
+        # Not the global generator, which belongs to the program.
+        self._random = random.Random()
+
+    def stop(self) -> None:
+        """End all pauses: a call that waits is made once more, and no other call is repeated."""
+        self._stopped.set()
+
+    def __call__(self, call: Callable[[], _T]) -> _T:
+        """Return what `call` returns."""
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_before_delay, stop_when_event_set
+
+        attempts = Retrying(
+            retry=retry_if_exception(is_transient),
+            wait=self._pause,
+            stop=stop_after_attempt(self._most + 1) | stop_before_delay(_TOTAL) | stop_when_event_set(self._stopped),
+            sleep=self._stopped.wait,
+            before_sleep=self._tell,
+            reraise=True,
+        )
+        return attempts(call)
+
+    def _pause(self, state: Any) -> float:
+        own = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
+        return max(own, retry_after(state.outcome.exception())) + own * self._random.uniform(0, 0.5)
+
+    def _tell(self, state: Any) -> None:
+        with self._lock:
+            self.count += 1
+            loud = time.monotonic() - self._told >= _QUIET
+            self._told = time.monotonic() if loud else self._told
+        logger.log(
+            logging.WARNING if loud else logging.DEBUG,
+            "%s failed (%s); the request is sent again in %.1f s, repetition %d of at most %d.",
+            self._what,
+            reason(state.outcome.exception()),
+            state.upcoming_sleep,
+            state.attempt_number,
+            self._most,
+        )
