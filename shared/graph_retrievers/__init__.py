@@ -72,7 +72,8 @@ _HOMES = {
 __all__ = [
     "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "GAR", "GRAG", "GRetriever", "GraphIndex",
     "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HostedEmbedding", "HyDE", "Hybrid", "IRCoT", "IndexStore",
-    "LanguageModelRelevance", "LeSeGR", "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "Re2",
+    "LanguageModelRelevance", "LeSeGR", "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG",
+    "PathReranking", "Pipeline", "Re2",
     "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "Vector",
     "WalkFusion", "build_retriever", "minilm",
 ]

@@ -1,9 +1,9 @@
 """Hosted embedding models: how they are told from local ones, their requests, and what is kept when a build fails."""
 
 import asyncio
+import copy
 import functools
 import logging
-import pickle
 import stat
 import threading
 
@@ -12,7 +12,7 @@ import torch
 
 from graph_retrievers import GraphIndex, HostedEmbedding, IndexStore, Node
 from graph_retrievers.errors import EmbeddingError, InvalidArgumentError
-from graph_retrievers.signals import retries
+from graph_retrievers.signals import embedding_requests, retries
 from graph_retrievers.signals.embedding import CachedEmbedding, embed_texts, hosted, requests_for
 from graph_retrievers.signals.vector_cache import PROBES
 from tests.helpers import HashEmbedding
@@ -118,8 +118,11 @@ def test_settings_come_before_what_the_model_says(tmp_path):
     again = HostedEmbedding(slow, max_retries=3)
     assert requests_for(again) == (4, 2, 3) and again.cache == tmp_path / "mine" and again.model is model
     assert repr(again) == "HostedEmbedding('service', batch_size=4, max_concurrency=2, max_retries=3)"
-    assert requests_for(pickle.loads(pickle.dumps(HostedEmbedding(HashEmbedding(), batch_size=3)))).batch_size == 3
+    assert requests_for(copy.deepcopy(HostedEmbedding(HashEmbedding(), batch_size=3))).batch_size == 3
     assert torch.equal(again.embed_documents(TEXTS), plain(TEXTS)) and max(model.sizes) == 4
+    # Questions that a model takes as a list are sent like texts.
+    model.embed_queries = model.embed_documents
+    assert torch.equal(slow.embed_queries(TEXTS), plain(TEXTS)) and max(model.sizes) == 4
     # Its other methods are those of the model.
     assert slow.embed_query("a loom") == Service().embed_query("a loom")
     assert len(asyncio.run(HostedEmbedding(Asynchronous()).aembed_documents(["a"]))) == 1
@@ -295,3 +298,42 @@ def test_two_models_of_a_class_share_nothing(folder):
         GraphIndex.from_texts(TEXTS, embedding=model, metric="dot")
         assert sorted(model.asked) == sorted(TEXTS)
     assert len(list(folder.iterdir())) == 2
+
+
+class AsynchronousOnly:
+    """A model that cannot be called but with await, as some clients are."""
+
+    def embed_documents(self, texts):
+        raise NotImplementedError
+
+    embed_query = embed_documents
+
+    async def aembed_documents(self, texts):
+        await asyncio.sleep(0)
+        return plain(texts)
+
+
+async def test_a_model_that_is_only_asynchronous_is_awaited_also_while_a_loop_runs():
+    assert torch.equal(embed_corpus(AsynchronousOnly(), TEXTS), plain(TEXTS))
+    assert torch.equal(embed_texts(AsynchronousOnly(), TEXTS[:3]), plain(TEXTS[:3]))
+
+
+def test_an_interrupted_build_keeps_the_requests_that_ran(folder, monkeypatch):
+    calls = []
+
+    def interrupted(running, **options):
+        calls.append(len(running))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(running, **options)
+
+    real = embedding_requests.wait
+    monkeypatch.setattr(embedding_requests, "wait", interrupted)
+    first = Service()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        GraphIndex.from_texts(TEXTS, embedding=HostedEmbedding(first, batch_size=10, max_concurrency=2), metric="dot")
+    assert raised.value.__notes__[0].startswith(f"{len(first.asked)} of 100 texts are embedded and kept in {folder}")
+    monkeypatch.undo()
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(folder))
+    GraphIndex.from_texts(TEXTS, embedding=(again := Service()), metric="dot")
+    assert first.asked and sorted(first.asked + again.asked) == sorted(TEXTS)

@@ -89,7 +89,14 @@ def test_the_pause_that_a_service_asks_for_is_read():
     assert retry_after(boto(429, **{"retry-after": "4"})) == 4
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert 95 < retry_after(http_error(429, Retry_After=moment)) <= 100
-    for unreadable in ({}, {"Retry-After": "soon"}, {"Retry-After": "-3"}, None, 5, {"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"}):
+    for unreadable in (
+        {},
+        {"Retry-After": "soon"},
+        {"Retry-After": "-3"},
+        None,
+        5,
+        {"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"},
+    ):
         assert retry_after(failure(headers=unreadable)) == 0
     assert retry_after(TimeoutError()) == 0
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -267,12 +269,17 @@ def _no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
 
 def embed_texts(model: Embedding, texts: list[str], show_progress: bool = False, told: bool = True) -> Tensor:
     """Return checked vectors of texts: Tensor, shape [n, d], float32; see :func:`embedded_batches`."""
+    return _in_order(embedded_batches(model, texts, show_progress, told=told), len(texts))
+
+
+def _in_order(batches: Iterator[tuple[list[int], Any]], count: int) -> Tensor:
+    """Return the vectors of `count` texts from the numbers of some and their vectors, in any order."""
     rows: list[int] = []
     parts: list[Tensor] = []
-    for batch, vectors in embedded_batches(model, texts, show_progress, told=told):
+    for batch, vectors in batches:
         rows += batch
         parts.append(check_vectors(vectors, len(batch), parts[0].shape[1] if parts else None))
-    vectors = check_vectors(torch.cat(parts), len(texts))
+    vectors = check_vectors(torch.cat(parts), count)
     return torch.empty_like(vectors).index_copy_(0, torch.tensor(rows), vectors)
 
 
@@ -298,7 +305,18 @@ def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int]
     if isinstance(model, (SentenceEncoder, CachedEmbedding)):
         yield from model.batches(texts)
         return
-    embed = (model.model if isinstance(model, HostedEmbedding) else model).embed_documents
+    inner: Any = model.model if isinstance(model, HostedEmbedding) else model
+
+    def embed(part: list[str]) -> Any:
+        try:
+            return inner.embed_documents(part)
+        except NotImplementedError:
+            if not hasattr(inner, "aembed_documents"):
+                raise
+            # In a thread of its own: a loop of events may run in this one.
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(asyncio.run, inner.aembed_documents(part)).result()
+
     name = getattr(model, "name", type(model).__name__)
     yield from send(embed, texts, requests_for(model), f"The embedding model {name!r}")
 
@@ -371,19 +389,21 @@ class HostedEmbedding:
         cache: bool | str | Path | None = None,
         name: str | None = None,
     ) -> None:
-        wrapped = model if isinstance(model, HostedEmbedding) else None
-        self.model: Embedding = wrapped.model if wrapped is not None else as_embedding(model)
-        known = wrapped.requests if wrapped is not None else requests_of(_bare(self.model), hosted=True)
-        self.requests = Requests(
+        self.model: Embedding = as_embedding(model)
+        self.cache, known = cache, requests_of(_bare(self.model), hosted=True)
+        # The settings of one that is wrapped again stay.
+        if isinstance(self.model, HostedEmbedding):
+            known, self.cache = self.model.requests, self.model.cache if cache is None else cache
+        self.requests: Requests = Requests(
             known.batch_size if batch_size is None else positive("batch_size", batch_size),
             known.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
             known.max_retries if max_retries is None else positive("max_retries", max_retries, least=0),
         )
-        self.cache = wrapped.cache if wrapped is not None and cache is None else cache
-        if self.cache not in (True, False, None):
-            as_path("cache", self.cache)
-        inner = self.model if wrapped is None else wrapped
-        self.name = str(getattr(inner, "name", type(inner).__name__)) if name is None else name
+        if cache is not None and not isinstance(cache, bool):
+            as_path("cache", cache)
+        self.name = str(getattr(self.model, "name", type(self.model).__name__)) if name is None else name
+        if isinstance(self.model, HostedEmbedding):
+            self.model = self.model.model
 
     def embed_documents(self, texts: list[str]) -> Tensor:
         """Return the vectors of texts: Tensor, shape [n, d], float32."""
@@ -397,7 +417,11 @@ class HostedEmbedding:
         """Return an attribute of the model: its asynchronous methods, its metric, and so on."""
         if name == "model" or name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self.model, name)
+        found = getattr(self.model, name)
+        return partial(self._embed_queries, found) if name == "embed_queries" else found
+
+    def _embed_queries(self, embed: Callable[[list[str]], Any], texts: Sequence[str]) -> Tensor:
+        return _in_order(send(embed, texts, self.requests, f"The embedding model {self.name!r}"), len(texts))
 
     def __repr__(self) -> str:
         """Return the name and the settings of requests."""

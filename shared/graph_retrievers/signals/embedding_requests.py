@@ -92,8 +92,8 @@ def _number(model: Any, *names: str) -> int | None:
 def send(embed: Callable[[list[str]], Any], texts: Sequence[str], requests: Requests, what: str) -> Iterator[tuple[list[int], Any]]:
     """Yield the numbers of the texts of a request and what `embed` returns for them, in the order in which requests end.
 
-    If a request fails for good, no other one starts. Those that run are awaited and yielded, then the error is raised.
-    `what` is for the log.
+    If a request fails for good or the caller interrupts, no other one starts. Those that run are awaited and yielded, then the
+    error is raised. `what` is for the log.
     """
     size = requests.batch_size
     waiting = iter([list(range(start, min(start + size, len(texts)))) for start in range(0, len(texts), size)])
@@ -110,28 +110,32 @@ def send(embed: Callable[[list[str]], Any], texts: Sequence[str], requests: Requ
         return
     failure: BaseException | None = None
     running: dict[Future[Any], list[int]] = {}
-    with ThreadPoolExecutor(workers, "embedding") as pool:
-        try:
-            while True:
-                while failure is None and len(running) < workers and (next_rows := next(waiting, None)) is not None:
-                    # Callbacks and traces find the caller's context.
-                    running[pool.submit(copy_context().run, answer, next_rows)] = next_rows
-                if not running:
-                    break
-                try:
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
-                except KeyboardInterrupt as error:
+    pool = ThreadPoolExecutor(workers, "embedding")
+    try:
+        while True:
+            while failure is None and len(running) < workers and (batch := next(waiting, None)) is not None:
+                # Callbacks and traces find the caller's context.
+                running[pool.submit(copy_context().run, answer, batch)] = batch
+            if not running:
+                break
+            try:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt as interrupt:
+                if isinstance(failure, KeyboardInterrupt):
+                    raise
+                failure = interrupt
+                retries.stop()
+                continue
+            for future in sorted(done, key=lambda future: running[future]):
+                batch, error = running.pop(future), future.exception()
+                if error is None:
+                    yield batch, future.result()
+                else:
                     failure = failure or error
                     retries.stop()
-                    continue
-                for future in sorted(done, key=lambda future: running[future]):
-                    rows, error = running.pop(future), future.exception()
-                    if error is None:
-                        yield rows, future.result()
-                    else:
-                        failure = failure or error
-                        retries.stop()
-        finally:
-            retries.stop()
+    finally:
+        retries.stop()
+        # Whoever leaves early, as by a second interrupt, does not wait for requests that run.
+        pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:
         raise failure

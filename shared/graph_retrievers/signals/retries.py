@@ -129,7 +129,7 @@ class Retries:
             retry=retry_if_exception(is_transient),
             wait=self._pause,
             stop=stop_after_attempt(self._most + 1) | stop_before_delay(_TOTAL) | stop_when_event_set(self._stopped),
-            sleep=self._stopped.wait,
+            sleep=self._rest,
             before_sleep=self._tell,
             reraise=True,
         )
@@ -138,6 +138,9 @@ class Retries:
     def _pause(self, state: Any) -> float:
         own = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
         return max(own, retry_after(state.outcome.exception())) + own * self._random.uniform(0, 0.5)
+
+    def _rest(self, seconds: float) -> None:
+        self._stopped.wait(seconds)
 
     def _tell(self, state: Any) -> None:
         with self._lock:

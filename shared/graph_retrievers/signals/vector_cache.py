@@ -88,7 +88,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
             kept = _default_cache(inner)
             if kept is not None:
                 return kept.vectors(texts, show_progress)
-        elif cache not in (None, False):
+        elif cache is not None and cache is not False:
             folder = None if cache is True else as_path("cache", cache)
             return cached_vectors(inner, texts, folder=folder, show_progress=show_progress)
         return embed_texts(model, texts, show_progress)
