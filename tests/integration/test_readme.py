@@ -13,7 +13,7 @@ import pytest
 from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.language_models import FakeListLLM
 
-from graph_retrievers import cli
+from graph_retrievers import cli, tracing
 from graph_retrievers.signals import sentence_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +70,9 @@ def working_folder(tmp_path, monkeypatch):
     # Pages print what float32 gives, whatever processor there is.
     monkeypatch.setattr(sentence_encoder, "fast_bfloat16", lambda device: False)
     os.symlink(ROOT / "examples", "examples")
+    yield
+    # The page on tracing leaves the spans on, as a program would.
+    tracing.uninstrument()
 
 
 WITH_SERVER = ["databases.md", "new-retriever.md", "scale-out.md"]

@@ -14,7 +14,7 @@ from graph_retrievers import GraphIndex, HostedEmbedding, IndexStore, Node
 from graph_retrievers.errors import EmbeddingError, InvalidArgumentError
 from graph_retrievers.signals import embedding_requests, retries
 from graph_retrievers.signals.embedding import CachedEmbedding, embed_texts, hosted, requests_for
-from graph_retrievers.signals.vector_cache import PROBES
+from graph_retrievers.signals.vector_cache import PROBES, embed_corpus
 from tests.helpers import HashEmbedding
 
 TEXTS = [f"text {number}" for number in range(100)]
