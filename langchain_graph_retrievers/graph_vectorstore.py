@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any, Self
 from uuid import uuid4
 
@@ -102,7 +101,7 @@ class GraphVectorStore(VectorStore):
             return []
         graph = self.store.index.graph
         nodes = (graph.node(graph.row(name)).shown() for name in ids if name in graph)
-        return [Document(node.text, id=node.id, metadata=deepcopy(dict(node.metadata))) for node in nodes]
+        return [Document(node.text, id=node.id, metadata=dict(node.metadata)) for node in nodes]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the k documents most similar to a query, by vectors, or by BM25 in a store without an embedding model.

@@ -9,6 +9,7 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter
+from graph_retrievers.graph.nested import look_up
 
 __all__ = ["engine_filter"]
 
@@ -37,6 +38,7 @@ def engine_filter(filters: MetadataFilters | Filter, graph: CorpusGraph | None =
     memory: ``text_match_insensitive`` is evaluated on them, for want of a filter mapping that says the same.
 
     The result decides as LlamaIndex' own filter function: a field that is missing satisfies only ``!=``, ``nin`` and ``is_empty``.
+    Beyond it, texts that are dates in ISO 8601 are compared as instants, and "a.b" may be the entry "b" of the mapping in "a".
     Where that function raises, the answer is False: a value of a type that cannot be compared does not match; ``text_match`` on a
     list asks whether the text is an item of it. The engine's keys ``$id``, ``$type`` and ``$title`` read the node itself.
     InvalidArgumentError if an operator is given a value it cannot use (``in`` without a list, say), or ``text_match_insensitive``
@@ -87,5 +89,5 @@ def _insensitive(key: str, wanted: str, graph: CorpusGraph | None) -> dict[str, 
             f"Filter 'text_match_insensitive' on {key!r} works on an index in memory only; for this retriever use 'text_match', "
             "or pass a filter that it reads itself."
         )
-    values = ((node, metadata.get(key)) for node, metadata in zip(graph.ids, graph.metadata, strict=True))
+    values = ((node, look_up(metadata, key)) for node, metadata in zip(graph.ids, graph.metadata, strict=True))
     return {"$id": {"$in": {node for node, value in values if isinstance(value, str) and wanted.lower() in value.lower()}}}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.nested import MISSING, look_up
 
 __all__ = ["Metadata", "Triples", "has_field"]
 
 logger = logging.getLogger(__name__)
 
 _OWN = {"$id": "id", "$title": "title", "$type": "type"}
-_MISSING = object()
 
 
 class Metadata(EdgeSpec):
@@ -25,7 +25,8 @@ class Metadata(EdgeSpec):
     ``Metadata("cites", "$id")`` links a paper to the papers whose ids its field ``cites`` lists;
     ``Metadata("author", "author")`` links nodes that share an author. In a list of edges the pair of strings
     ``("cites", "$id")`` is a short form. If source and target are the same field, each pair is linked once, from the earlier node
-    to the later. Values that no node has (papers outside the corpus) are skipped and counted in the log.
+    to the later. The value 1 is that of 1.0, and neither of True nor of "1"; beside the node's own fields, which are text,
+    every value is taken as text. Values that no node has (papers outside the corpus) are skipped and counted in the log.
 
     Raises InvalidArgumentError if no node has one of the fields, or a value is neither a string nor a number.
 
@@ -126,7 +127,7 @@ def has_field(corpus: Corpus, name: str) -> bool:
     """Return whether a field is one of a node's own, or in the metadata of any node."""
     if name in _OWN or name in corpus.fields:
         return True
-    return name.partition(".")[0] in corpus.fields and any(_look_up(node.metadata, name) is not _MISSING for node in corpus.nodes)
+    return name.partition(".")[0] in corpus.fields and any(look_up(node.metadata, name) is not MISSING for node in corpus.nodes)
 
 
 def _holders(nodes: Iterable[Node], name: str, as_text: bool) -> dict[Any, list[int]]:
@@ -139,29 +140,16 @@ def _holders(nodes: Iterable[Node], name: str, as_text: bool) -> dict[Any, list[
 
 
 def _values(node: Node, name: str, as_text: bool) -> list[Any]:
-    """Return the values of a field, one or many, without None and empty strings."""
-    found = getattr(node, _OWN[name]) if name in _OWN else _look_up(node.metadata, name)
+    """Return the values of a field, one or many, without None and empty strings; equal only if they mean the same."""
+    found = getattr(node, _OWN[name]) if name in _OWN else look_up(node.metadata, name)
     values = []
     for value in found if isinstance(found, (list, tuple, set, frozenset)) else [found]:
-        if value is None or value is _MISSING or value == "":
+        if value is None or value is MISSING or value == "":
             continue
         if not isinstance(value, (str, int, float)):
             raise InvalidArgumentError(
                 f"Field {name!r} of {node.id!r} holds a {type(value).__name__}; expected strings or numbers, or lists of them."
             )
-        values.append(str(value) if as_text else value)
+        # In Python, true equals 1.
+        values.append(str(value) if as_text else ("a bool", value) if isinstance(value, bool) else value)
     return sorted(values, key=str) if isinstance(found, (set, frozenset)) else values
-
-
-def _look_up(held: Any, name: str) -> Any:
-    """Return the entry of a mapping by a key, or by keys joined with dots; of a list of mappings, all entries."""
-    if isinstance(held, (list, tuple)):
-        parts = [found for item in held if (found := _look_up(item, name)) is not _MISSING]
-        flat = [value for part in parts for value in (part if isinstance(part, (list, tuple)) else [part])]
-        return flat if parts else _MISSING
-    if not isinstance(held, Mapping):
-        return _MISSING
-    if name in held:
-        return held[name]
-    first, dot, rest = name.partition(".")
-    return _look_up(held[first], rest) if dot and first in held else _MISSING

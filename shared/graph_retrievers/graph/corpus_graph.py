@@ -18,7 +18,7 @@ from graph_retrievers.arguments import listed
 from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
-from graph_retrievers.graph.plain import check_text, plain
+from graph_retrievers.graph.plain import check_text, copied, plain
 from graph_retrievers.graph.ragged import gather_rows
 
 __all__ = ["COLUMNS", "HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows", "simple_keys"]
@@ -134,7 +134,7 @@ class Edge:
                 check_text(text, f"{name} of the edge from {self.source!r} to {self.target!r}")
         if self.metadata:
             # Where the edge is made, so that it is refused before anything is embedded.
-            kept = plain(self.metadata, f"metadata of the edge from {self.source!r} to {self.target!r}")
+            kept = copied(plain(self.metadata, f"metadata of the edge from {self.source!r} to {self.target!r}"))
             object.__setattr__(self, "metadata", kept)
 
     @classmethod
@@ -200,7 +200,7 @@ class CorpusGraph:
     titles, types : sequence of str, length N, optional
         Name and type of each node; empty strings by default.
     metadata, origins : sequence of mapping, length N, optional
-        Those of each :class:`Node`; empty by default. Values are kept as values for JSON: see
+        Those of each :class:`Node`; empty by default. They are copied, and values are kept as values for JSON: see
         :func:`graph_retrievers.graph.plain.plain`.
     edges : iterable of Edge, (source, target) or (source, target, relation)
         Relationship rows by node id. Every id must be a node.
@@ -302,7 +302,7 @@ class CorpusGraph:
         for row, entry in enumerate(values):
             if not isinstance(entry, Mapping):
                 raise InvalidArgumentError(f"{name}[{row}] is {shown(entry)}; expected a mapping, {{}} for none.")
-        return [dict(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
+        return [copied(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
 
     def with_columns(self, columns: Mapping[str, list[Any]]) -> CorpusGraph:
         """Return a graph of other nodes, given by ids, texts, titles, types, metadata and origins that need no checks.
@@ -343,7 +343,7 @@ class CorpusGraph:
                 if edge.text:
                     texts[number] = edge.text
                 if edge.metadata:
-                    metadata[number] = dict(edge.metadata)
+                    metadata[number] = copied(edge.metadata)
             near, far = row_of.get(source), row_of.get(target)
             if near is None or far is None:
                 unknown = source if near is None else target
@@ -410,8 +410,9 @@ class CorpusGraph:
             raise UnknownNodeError(f"{shown(node)} is not a node of this graph of {len(self)} nodes.") from None
 
     def node(self, row: int) -> Node:
-        """Return the node at `row`."""
-        return Node(self.ids[row], self.texts[row], self.titles[row], self.types[row], self.metadata[row], self.origins[row])
+        """Return the node at `row`, with copies of its metadata and origin."""
+        metadata, origin = copied(self.metadata[row]), copied(self.origins[row])
+        return Node(self.ids[row], self.texts[row], self.titles[row], self.types[row], metadata, origin)
 
     def content(self, row: int) -> str:
         """Return the text that signals read for the node at `row`: title and text."""

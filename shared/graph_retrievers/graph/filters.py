@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import operator as operators
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from hashlib import sha256
 from itertools import count, islice
@@ -20,11 +21,13 @@ from graph_retrievers.arguments import called, meant
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.dates import DAY, Moment, instant, is_date, moment
+from graph_retrievers.graph.nested import MISSING, look_up
 from graph_retrievers.graph.plain import plain
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Filter", "filter_key", "filter_mask", "type_mask"]
+__all__ = ["Filter", "dated_fields", "filter_key", "filter_mask", "flat_filter", "not_dates", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 """A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask from :func:`filter_mask`."""
@@ -54,18 +57,18 @@ def _contains(value: Any, wanted: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and wanted in value
 
 
+_ORDERS = {"$gt": operators.gt, "$gte": operators.ge, "$lt": operators.lt, "$lte": operators.le}
 _TESTS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": lambda value, wanted: value == wanted,
-    "$ne": lambda value, wanted: value != wanted,
-    "$gt": _ordered(lambda value, wanted: value > wanted),
-    "$gte": _ordered(lambda value, wanted: value >= wanted),
-    "$lt": _ordered(lambda value, wanted: value < wanted),
-    "$lte": _ordered(lambda value, wanted: value <= wanted),
+    "$eq": operators.eq,
+    "$ne": operators.ne,
+    **{name: _ordered(test) for name, test in _ORDERS.items()},
     "$in": lambda value, among: among(value),
     "$nin": lambda value, among: not among(value),
     "$contains": _contains,
     "$exists": lambda value, wanted: (value is not None) == bool(wanted),
 }
+# What other languages of filters call the operators.
+_MEANT = {name[1:]: name for name in _TESTS} | {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 
 
 def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
@@ -78,7 +81,13 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
         A mapping from metadata key to a value (equality) or to ``{operator: value}`` with the operators ``$eq``,
         ``$ne``, ``$gt``, ``$gte``, ``$lt``, ``$lte``, ``$in``, ``$nin``, ``$contains``, ``$exists``; all entries
         must hold. ``$and`` and ``$or`` take a list of mappings, ``$not`` takes one. The keys ``$id``, ``$type`` and ``$title``
-        read the node itself. Or a callable from :class:`Node` to bool, or a mask that this function returned earlier.
+        read the node itself, as text. ``{"a.b": 5}`` and ``{"a": {"b": {"$gt": 5}}}`` read the entry ``b`` of the mapping (or list
+        of mappings) in ``a``; a field that is called ``a.b`` comes first. Or a callable from :class:`Node` to bool, or a mask that
+        this function returned earlier.
+
+        Dates and times, and texts that are these in ISO 8601 such as "2024-05-01T10:00Z", are compared as instants. One without
+        an offset is in UTC. A day in a filter is all of it: ``$gte`` is from its start, ``$lte`` until its end, and ``$eq`` within
+        it; a day in metadata is its start. As in Python, True equals 1.
 
     Returns
     -------
@@ -87,13 +96,15 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     Raises
     ------
     InvalidArgumentError
-        For an unknown operator, a mask of another graph, a condition that is none of these, or a mapping with more than 10,000
-        conditions. Conditions of one ``$or`` on single values of the same field count as one, as do all values of ``$in``.
+        For an unknown operator or one without its ``$``, a date that is compared with a field without dates, a mask of another
+        graph, a condition that is none of these, or a mapping with more than 10,000 conditions. Conditions of one ``$or`` on single
+        values of the same field count as one, as do all values of ``$in``.
 
     Notes
     -----
     A warning is logged, once per graph and field, for a field that no node has, and for a value that cannot be equal to or
-    ordered with any value, because the field never has one of its type. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name
+    ordered with any value, because the field never has one of its type, and for values that are no dates in a field of dates: they
+    match no date. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name
     fields that no node has.
 
     Examples
@@ -109,7 +120,10 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
         keep = [called("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
         try:
+            condition = flat_filter(condition)
+            _check_meant(graph, condition)
             test = _compile(condition, count(1))
+            _check_dates(graph, condition)
             if len(graph):
                 _tell_impossible(graph, condition)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
@@ -122,6 +136,121 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     else:
         raise InvalidArgumentError(f"A filter is a mapping, a callable or a mask, got {type(condition).__name__}.")
     return torch.tensor(keep, dtype=torch.bool, device=graph.device)
+
+
+def flat_filter(condition: Any) -> Any:
+    """Return a filter with conditions on fields inside mappings as conditions on their paths.
+
+    >>> flat_filter({"a": {"b": {"$gt": 5}, "c": 1}, "d": {"e": 1}})
+    {'d': {'e': 1}, '$and': [{'a.b': {'$gt': 5}}, {'a.c': 1}]}
+    """
+    if not isinstance(condition, Mapping):
+        return condition
+    flat: dict[Any, Any] = {}
+    inside: list[dict[str, Any]] = []
+    for key, wanted in condition.items():
+        if key in ("$and", "$or") and isinstance(wanted, (list, tuple)):
+            flat[key] = [flat_filter(part) for part in wanted]
+        elif key == "$not":
+            flat[key] = flat_filter(wanted)
+        elif isinstance(key, str) and _reaches_inside(wanted):
+            inside += _inside(key, wanted)
+        else:
+            flat[key] = wanted
+    if inside:
+        # Apart, since the filter may name one of these paths too.
+        flat["$and"] = [*flat.get("$and", ()), *inside]
+    return flat
+
+
+def _reaches_inside(wanted: Any) -> bool:
+    """Return whether a mapping without operators has some further inside."""
+    return (
+        isinstance(wanted, Mapping)
+        and not _has_operators(wanted)
+        and any(_has_operators(each) or _reaches_inside(each) for each in wanted.values())
+    )
+
+
+def _inside(path: str, wanted: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for key, value in wanted.items():
+        if _reaches_inside(value):
+            yield from _inside(f"{path}.{key}", value)
+        else:
+            yield {f"{path}.{key}": value}
+
+
+def _fields(condition: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each field of a filter with what is asked of it, wherever it stands; the filter need not be a valid one."""
+    for key, wanted in condition.items() if isinstance(condition, Mapping) else ():
+        if key == "$not":
+            yield from _fields(wanted)
+        elif key in ("$and", "$or"):
+            for part in wanted if isinstance(wanted, (list, tuple)) else ():
+                yield from _fields(part)
+        else:
+            yield key, wanted
+
+
+def _check_meant(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError for an operator without its ``$``, unless a node has a field of that name."""
+    for key, wanted in _fields(condition):
+        parts = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        if key in ("and", "or", "not") and parts and all(isinstance(part, Mapping) for part in parts):
+            path, meaning = key, f"${key}"
+        elif isinstance(key, str) and isinstance(wanted, Mapping) and not _has_operators(wanted):
+            said = next((name for name in wanted if isinstance(name, str) and name.lower() in _MEANT), "")
+            path, meaning = f"{key}.{said}", _MEANT.get(said.lower(), "")
+        else:
+            continue
+        if meaning and not any(look_up(held, path) is not MISSING for held in graph.metadata):
+            raise InvalidArgumentError(
+                f"The filter has {shown({key: wanted})}, which names no operator, and no node is known to have the field "
+                f"{shown(path)}. Did you mean {meaning!r}? A field that a database has is asked for as {{{path!r}: ...}}."
+            )
+
+
+def dated_fields(condition: Any) -> dict[str, Any]:
+    """Return the fields that a flat filter compares with dates (objects, not texts), each with one of these."""
+    found: dict[str, Any] = {}
+    for key, wanted in _fields(condition):
+        asked = wanted if _has_operators(wanted) else {"$eq": wanted}
+        for name, value in asked.items():
+            values = value if name in ("$in", "$nin") and isinstance(value, Iterable) and not isinstance(value, str) else [value]
+            dates = [each for each in values if is_date(each)] if name != "$exists" else []
+            if dates:
+                found.setdefault(key, dates[0])
+    return found
+
+
+def _check_dates(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
+    """Raise InvalidArgumentError for a date that is compared with a field without dates; log a warning if some values are none."""
+    for key, asked in dated_fields(condition).items():
+        if key in _OWN:
+            raise InvalidArgumentError(f"The filter compares {shown(key)}, which is text, with {shown(asked)}; give a text.")
+        # A part of a graph does not know what no node has.
+        already: Cache | None = graph.cache.get("filters told", lambda: Cache(_TOLD))
+        if already is None or (key[:_LONGEST], "dates") in already:
+            continue
+        values = [value for held in graph.metadata if (value := look_up(held, key)) is not MISSING and value not in (None, "", [])]
+        others = [value for value in values if not _has_date(value)]
+        if others and len(others) == len(values):
+            raise InvalidArgumentError(not_dates(key, asked, others[0]))
+        told = "%s of the %s values of %s are no dates, such as %s: they match no date in a filter."
+        report = partial(logger.warning, told, f"{len(others):,}", f"{len(values):,}", shown(key), shown(others and others[0]))
+        already.get((key[:_LONGEST], "dates"), report if others else lambda: None)
+
+
+def not_dates(key: str, asked: Any, held: Any) -> str:
+    """Return why a filter on a field without dates is refused."""
+    return (
+        f"The filter compares {shown(key)} with {shown(asked)}, but no node has a date there; one has {shown(held)}. Give a "
+        "value of that type, or write dates as date, datetime or ISO 8601 text, such as '2024-05-01T10:00Z', into the metadata."
+    )
+
+
+def _has_date(value: Any) -> bool:
+    return any(instant(item) is not None for item in value) if isinstance(value, list) else instant(value) is not None
 
 
 def _check_mask(mask: Tensor, nodes: int) -> None:
@@ -150,7 +279,7 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
         told = key[:_LONGEST], operator
         if told in already:
             continue
-        held = {"text"} if key in _OWN else held_by.get(key)
+        held = {"text"} if key in _OWN else held_by.get(key) or _kinds_inside(graph, key)
         if not held and len(suggest) < _SUGGESTED:
             suggest.add(key)
         fault = _mismatch(key, operator, value, held) if held else _unknown(key, held_by, key in suggest)
@@ -182,7 +311,8 @@ def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
 def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
     """Return why no value of a field's kinds can satisfy a condition, or an empty string if some may."""
     values = list(value) if operator == "$in" else [value]
-    kinds = {_kind(kind) for kind in {type(each) for each in values} - {NoneType}}
+    # Dates are kept as text.
+    kinds = {_kind(kind) for kind in {str if is_date(each) else type(each) for each in values} - {NoneType}}
     # Of values of other types it is not known what they equal.
     if not (kinds or operator in _ORDERS) or not kinds | held <= _KINDS:
         return ""
@@ -214,6 +344,19 @@ def _kinds(graph: CorpusGraph) -> dict[str, set[str]]:
     return {name: {_kind(kind) for kind in types[name] - {NoneType}} for name in sorted(types)}
 
 
+def _kinds_inside(graph: CorpusGraph, path: str) -> set[str]:
+    """Return the kinds of values of a field inside mappings."""
+
+    def make() -> set[str]:
+        values = (look_up(entry, path) for entry in graph.metadata)
+        return {_kind(type(value)) for value in values if value is not MISSING and value is not None}
+
+    if "." not in path:
+        return set()
+    made: Cache = graph.cache.get("kinds inside", lambda: Cache(_TOLD))
+    return made.get(path, make) if len(path) <= _LONGEST else make()
+
+
 def _kind(kind: type) -> str:
     for name, types in (("text", str), ("number", Number), ("list", (list, tuple, set, frozenset)), ("mapping", Mapping)):
         if issubclass(kind, types):
@@ -242,7 +385,6 @@ def type_mask(graph: CorpusGraph, types: Collection[str]) -> Tensor:
 
 
 _KINDS = {"text", "number", "list", "mapping"}
-_ORDERS = {"$gt", "$gte", "$lt", "$lte"}
 _PLAIN = frozenset([str, int, float, bool, NoneType])
 _OWN: dict[str, Callable[[CorpusGraph, int], Any]] = {
     "$id": lambda g, r: g.ids[r],
@@ -278,7 +420,7 @@ def _entry_test(key: str, wanted: Any, numbers: Iterator[int]) -> _Test:
     if key == "$not":
         negated = _compile(wanted, numbers)
         return lambda g, r: not negated(g, r)
-    return _field_test(key, _as_kept(wanted))
+    return _field_test(key, wanted)
 
 
 def _as_kept(wanted: Any) -> Any:
@@ -304,18 +446,79 @@ def _field_test(key: str, wanted: Any) -> _Test:
         raise InvalidArgumentError(
             f"Unknown filter key {shown(key)}; keys are metadata fields, $id, $type, $title, $and, $or or $not."
         )
-    read = _OWN.get(key, lambda g, r: g.metadata[r].get(key))
+    own = _OWN.get(key)
+    read = own or (lambda g, r: _field(g.metadata[r], key))
     if not _has_operators(wanted):
-        return lambda g, r: read(g, r) == wanted
+        test = _value_test("$eq", wanted, own is None)
+        return lambda g, r: test(read(g, r))
     for operator in wanted:
         if operator not in _TESTS:
+            hint = f" Did you mean {_MEANT[operator]!r}?" if operator in _MEANT else ""
             raise InvalidArgumentError(
-                f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}."
+                f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}.{hint}"
             )
-        if operator in ("$in", "$nin") and (isinstance(wanted[operator], str) or not isinstance(wanted[operator], Collection)):
-            raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(wanted[operator])}.")
-    tests = [(_TESTS[operator], _among(value) if operator in ("$in", "$nin") else value) for operator, value in wanted.items()]
-    return lambda g, r: all(test(read(g, r), value) for test, value in tests)
+        kept = _as_kept(wanted[operator])
+        if operator in ("$in", "$nin") and (isinstance(kept, str) or not isinstance(kept, Collection)):
+            raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(kept)}.")
+    tests = [_value_test(operator, value, own is None) for operator, value in wanted.items()]
+    return lambda g, r: all(test(read(g, r)) for test in tests)
+
+
+def _field(metadata: Mapping[str, Any], key: str) -> Any:
+    """Return a field by its name or path, None if there is none."""
+    if key in metadata or "." not in key:
+        return metadata.get(key)
+    found = look_up(metadata, key)
+    return None if found is MISSING else found
+
+
+def _value_test(operator: str, wanted: Any, dated: bool) -> Callable[[Any], bool]:
+    """Return an operator with what is wanted as a test of a value; dates are read only where `dated`."""
+    kept, asked = _as_kept(wanted), moment(wanted) if dated else None
+    if operator in ("$in", "$nin"):
+        among = _dated_among(wanted, _among(kept)) if dated else _among(kept)
+        return among if operator == "$in" else lambda value: not among(value)
+    test = _TESTS[operator]
+    if asked is None or operator == "$exists":
+        return lambda value: test(value, kept)
+    if operator in _ORDERS:
+        return _dated_order(operator, asked, None if is_date(wanted) else test)
+    if operator == "$contains":
+        return lambda value: any(_within(item, asked) for item in value) if isinstance(value, list) else test(value, kept)
+    return lambda value: _within(value, asked) == (operator == "$eq")
+
+
+def _within(value: Any, asked: Moment) -> bool:
+    found = instant(value)
+    return found is not None and asked.first <= found < asked.after
+
+
+def _dated_order(operator: str, asked: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
+    """Return whether a value is before or after a moment; `otherwise` compares texts that are no dates with its text."""
+    # After a day is from its end on.
+    bound = asked.after if operator in ("$gt", "$lte") else asked.first
+    compare = operators.ge if operator in ("$gt", "$gte") else operators.lt
+
+    def test(value: Any) -> bool:
+        found = instant(value)
+        if found is None:
+            return otherwise is not None and otherwise(value, asked.text)
+        return compare(found, bound)
+
+    return test
+
+
+def _dated_among(wanted: Iterable[Any], among: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a test of whether a value is among some, or at the time of one of them; its time does not grow with their number."""
+    asked = [found for each in wanted if (found := moment(each)) is not None]
+    instants = {each.first for each in asked if each.after - each.first == 1}
+    days = {each.first for each in asked if each.after - each.first == DAY}
+
+    def test(value: Any) -> bool:
+        found = instant(value)
+        return (found is not None and (found in instants or found - found % DAY in days)) or among(value)
+
+    return test if asked else among
 
 
 def _gathered(parts: Sequence[Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from datetime import date, time
 from enum import Enum
 from pathlib import PurePath
@@ -15,11 +16,12 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["check_text", "plain"]
+__all__ = ["check_text", "copied", "plain"]
 
 _DEPTH = 64
 # Python writes and reads integers of 4,300 digits.
 _BITS = 1 << 13
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def plain(value: Any, where: str, depth: int = 0) -> Any:
@@ -70,6 +72,27 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
             "int, finite float, str, lists and dicts with string keys."
         )
     return plain(found, where, depth)
+
+
+def copied(value: Any) -> Any:
+    """Return a deep copy; of values for JSON in a fraction of the time of :func:`copy.deepcopy`.
+
+    >>> held = {"tags": ["loom"]}
+    >>> copied(held)["tags"].append("card")
+    >>> held
+    {'tags': ['loom']}
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind not in (dict, list):
+        return deepcopy(value)
+    # Most have no other inside, and are copied as a whole.
+    made = value.copy()
+    for place, item in value.items() if kind is dict else enumerate(value):
+        if type(item) not in _SCALARS:
+            made[place] = copied(item)
+    return made
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:

@@ -10,12 +10,15 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.graph.dates import DAY, is_date, moment
+from graph_retrievers.graph.filters import dated_fields, filter_mask, flat_filter, not_dates
+from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import stored
-from graph_retrievers.stores.cypher.schema import GraphSchema
+from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 
-__all__ = ["Predicate", "filter_predicate"]
+__all__ = ["Predicate", "check_dates", "filter_predicate"]
 
+_OWN = {"$id": "id", "$type": "type", "$title": "name"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
@@ -47,8 +50,9 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     The semantics are those of :func:`~graph_retrievers.graph.filters.filter_mask`: true equals 1, an absent field equals None,
     values of different kinds are neither equal nor ordered. Differences: a field counts as absent unless its value is a string, a
     boolean, a number or a list of one kind of these; tuples and sets are lists; ``$contains`` with anything but a string searches
-    lists only; and a filter cannot contain mappings, dates and other objects, or compare lists by order. InvalidArgumentError for a
-    callable or a mask, and for a key or a value that a query cannot contain.
+    lists only; dates are read where :func:`~graph_retrievers.stores.cypher.writer.write_graph` wrote them; and a filter cannot
+    contain mappings (but name the path of a field inside them) and other objects, or compare lists by order. InvalidArgumentError
+    for a callable or a mask, and for a key or a value that a query cannot contain.
 
     >>> predicate = filter_predicate(GraphSchema(), {"year": {"$gte": 1990}}, "filter")
     >>> predicate.on("n"), predicate.parameters
@@ -63,7 +67,30 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     # Checks the condition; there are no nodes to filter.
     filter_mask(CorpusGraph([], []), condition)
     builder = _Builder(schema, name)
-    return Predicate(builder.mapping(condition), builder.parameters)
+    return Predicate(builder.mapping(flat_filter(condition)), builder.parameters)
+
+
+def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> None:
+    """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+
+    `known` are the fields that were seen to have dates, and new ones are added; each costs one round trip, once.
+    """
+    label, schema = database.schema.names()["label"], database.schema
+
+    def some(where: str, value: str) -> list[dict[str, Any]]:
+        return database.read(f"MATCH (n:{label}) WHERE {where} RETURN n.{value} AS value LIMIT 1")
+
+    for key, asked in dated_fields(flat_filter(condition)).items():
+        if key in known:
+            continue
+        value, dates = schema.field(key), schema.instant(key)
+        if dates is not None and some(f"n.{quoted(dates)} IS NOT NULL", value):
+            known.add(key)
+        elif others := some(f"n.{value} IS NOT NULL AND NOT coalesce(n.{value} IN [''], false)", value):
+            raise InvalidArgumentError(
+                f"{not_dates(key, asked, others[0]['value'])} A database has the dates that write_graph wrote: write the graph "
+                "again if an earlier version, or something else, wrote it."
+            )
 
 
 class _Builder:
@@ -88,11 +115,17 @@ class _Builder:
 
     def _value(self, key: str) -> str:
         """Return the expression that reads a field of the node."""
-        own = {"$id": "id", "$type": "type", "$title": "name"}
-        if key not in own:
+        if key not in _OWN:
             return f"{{node}}.{self.schema.field(key)}"
         # As in hits: text, empty where the node has none.
-        return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[own[key]]}), '')"
+        return f"coalesce(toStringOrNull({{node}}.{self.schema.names()[_OWN[key]]}), '')"
+
+    def _dates(self, key: str, *asked: Any) -> str | None:
+        """Return the expression that reads the dates of a field; None if it cannot have any."""
+        name = None if key in _OWN else self.schema.instant(key)
+        if name is None and any(map(is_date, asked)):
+            raise InvalidArgumentError(f"The filter compares {shown(key)} with a date, which it cannot have in a database.")
+        return None if name is None else f"{{node}}.{quoted(name)}"
 
     def _test(self, key: str, value: str, operator: str, wanted: Any) -> str:
         if operator in ("$eq", "$ne", "$in", "$nin"):
@@ -109,20 +142,29 @@ class _Builder:
     def _among(self, key: str, value: str, wanted: Iterable[Any]) -> str:
         """Return the test for one of several values; None stands for an absent field."""
         values = list(wanted)
-        equal = [form for item in values if item is not None for form in _forms(_comparable(key, item))]
+        equal = [form for item in values if item is not None and not is_date(item) for form in _forms(_comparable(key, item))]
         tests = [f"{value} IS NULL"] if any(item is None for item in values) else []
         if equal:
             tests.append(f"coalesce({value} IN {self._parameter(equal)}, false)")
+        dates = self._dates(key, *values)
+        asked = [] if dates is None else [found for item in values if (found := moment(item)) is not None]
+        instants, days = ([each.first for each in asked if (each.after - each.first == DAY) == whole] for whole in (False, True))
+        if instants:
+            tests.append(f"coalesce({dates} IN {self._parameter(instants)}, false)")
+        if days:
+            within = f"coalesce({dates} >= day AND {dates} < day + {DAY}, false)"
+            tests.append(f"any(day IN {self._parameter(days)} WHERE {within})")
         return _joined(tests, "OR")
 
     def _contains(self, key: str, value: str, wanted: Any) -> str:
         if wanted is None:
             return "false"
-        item = _scalar(key, wanted)
-        # An empty list plus a value is the value itself if that is a list. CASE turns null to an empty list: in ArcadeDB,
-        # NOT coalesce(any(...), false) of null is false in WHERE.
-        items = f"CASE WHEN ([] + {value}) = {value} THEN {value} ELSE [] END"
-        tests = [f"any(held IN {items} WHERE held IN {self._parameter(_forms(item))})"]
+        dates, asked = self._dates(key, wanted), moment(wanted)
+        item = _scalar(key, wanted if asked is None else asked.text)
+        tests = [f"any(held IN {_items(value)} WHERE held IN {self._parameter(_forms(item))})"]
+        if dates is not None and asked is not None:
+            within = f"held >= {self._parameter(asked.first)} AND held < {self._parameter(asked.after)}"
+            tests.append(f"any(held IN {_items(dates)} WHERE {within})")
         if isinstance(item, str):
             tests.append(f"coalesce({value} CONTAINS {self._parameter(item)}, false)")
         return _joined(tests, "OR")
@@ -130,12 +172,21 @@ class _Builder:
     def _ordered(self, key: str, value: str, sign: str, wanted: Any) -> str:
         if wanted is None:
             return "false"
-        bound = _scalar(key, wanted)
+        dates, asked = self._dates(key, wanted), moment(wanted)
+        bound = _scalar(key, wanted if asked is None else asked.text)
         if not isinstance(bound, str):
             # Python counts booleans among the numbers.
             bound = int(bound) if isinstance(bound, bool) else bound
             value = f"CASE WHEN {value} = true THEN 1 WHEN {value} = false THEN 0 ELSE {value} END"
-        return f"coalesce({value} {sign} {self._parameter(bound)}, false)"
+        if dates is None or asked is None:
+            return f"coalesce({value} {sign} {self._parameter(bound)}, false)"
+        # After a day is from its end on.
+        edge, sign_of_dates = (asked.after, {">": ">=", "<=": "<"}[sign]) if sign in (">", "<=") else (asked.first, sign)
+        timed = f"coalesce({dates} {sign_of_dates} {self._parameter(edge)}, false)"
+        if is_date(wanted):
+            return timed
+        # Text beside text that is no date.
+        return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {timed} END"
 
     def _parameter(self, value: Any) -> str:
         name = f"{self.name}_{len(self.parameters)}"
@@ -146,6 +197,13 @@ class _Builder:
 def _joined(tests: list[str], word: str) -> str:
     """Return tests joined by AND or OR; of no tests, AND is true and OR is false."""
     return f"({f' {word} '.join(tests)})" if tests else "true" if word == "AND" else "false"
+
+
+def _items(value: str) -> str:
+    """Return the expression for the items of a value that is a list, an empty list for others."""
+    # An empty list plus a value is the value itself if that is a list. CASE turns null to an empty list: in ArcadeDB,
+    # NOT coalesce(any(...), false) of null is false in WHERE.
+    return f"CASE WHEN ([] + {value}) = {value} THEN {value} ELSE [] END"
 
 
 def _comparable(key: str, value: Any) -> Any:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from graph_retrievers.graph.dates import instant
+from graph_retrievers.graph.nested import look_up, paths
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
-__all__ = ["ORIGIN", "field_properties", "node_metadata", "stored", "warn_of_fields"]
+__all__ = ["ORIGIN", "field_properties", "further_properties", "node_metadata", "stored", "warn_of_fields"]
 
 ORIGIN = "_origin"
 """Key of a node's origin in the JSON of its metadata."""
@@ -20,6 +23,8 @@ ORIGIN = "_origin"
 logger = logging.getLogger(__name__)
 # Names that a warning shows, and the first integer that a property cannot hold.
 _SHOWN, _LARGEST = 20, 2**63
+# Fields inside the mappings of a node that become properties; a mapping with more has keys that are data.
+_MOST = 256
 
 
 def stored(value: Any) -> str | bool | int | float | list[Any] | None:
@@ -65,21 +70,54 @@ def node_metadata(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return metadata, metadata.pop(ORIGIN, {})
 
 
-def warn_of_fields(schema: GraphSchema, metadata: Iterable[Mapping[str, Any]]) -> None:
+def warn_of_fields(schema: GraphSchema, metadata: Collection[Mapping[str, Any]]) -> None:
     """Log the metadata fields that cannot be properties, if there are any."""
-    fields = {field for each in metadata for field in each}
+    fields = {field for each in metadata for field in _fields(each)}
     refused = sorted(repr(field)[:100] for field in fields if schema.property_of(field) is None)
     if refused:
         more = f" and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
         logger.warning("Metadata fields that cannot be filtered on in the database: %s%s.", ", ".join(refused[:_SHOWN]), more)
+    if large := sum(_inside(each) is None for each in metadata):
+        told = "%s nodes have more than %s fields inside mappings of their metadata; in the database, these cannot be filtered on."
+        logger.warning(told, f"{large:,}", _MOST)
 
 
-def field_properties(schema: GraphSchema, before: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+def field_properties(schema: GraphSchema, before: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties to set on a node: its fields, and None for those of an earlier write, given by its metadata as text."""
-    property_of = schema.property_of
-    values: dict[str, Any] = {name: None for field in node_metadata(before)[0] if (name := property_of(field)) is not None}
-    for field, value in fields.items():
-        name, kept = property_of(field), stored(value)
-        if name is not None and kept is not None:
-            values[name] = kept
-    return values
+    earlier = node_metadata(before)[0]
+    gone = dict.fromkeys([*_own_properties(schema, earlier), *further_properties(schema, earlier)])
+    return gone | _own_properties(schema, metadata) | further_properties(schema, metadata)
+
+
+def further_properties(schema: GraphSchema, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of a node besides its fields: of fields inside mappings, and of dates as instants.
+
+    >>> further_properties(GraphSchema(), {"a": {"b": 1}, "day": "1970-01-02"})
+    {'metadata_a.b': 1, 'metadata_day:instant': 86400000000}
+    """
+    inside = {path: look_up(metadata, path) for path in _fields(metadata) if path not in metadata}
+    dates = ((schema.instant(field), _instants(value)) for field, value in {**metadata, **inside}.items())
+    return _own_properties(schema, inside) | {name: found for name, found in dates if name is not None and found is not None}
+
+
+def _own_properties(schema: GraphSchema, fields: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ((schema.property_of(field), stored(value)) for field, value in fields.items())
+    return {name: value for name, value in kept if name is not None and value is not None}
+
+
+def _fields(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the fields of metadata, and the paths of those inside mappings."""
+    return [*metadata, *(path for path in _inside(metadata) or () if path not in metadata)]
+
+
+def _inside(metadata: Mapping[str, Any]) -> list[str] | None:
+    """Return the paths of the fields inside mappings; None if there are very many."""
+    found = list(islice(dict.fromkeys(paths(metadata)), _MOST + 1))
+    return found if len(found) <= _MOST else None
+
+
+def _instants(value: Any) -> int | list[int] | None:
+    """Return the date or dates of a field, None if there are none."""
+    if isinstance(value, list):
+        return [found for item in value if (found := instant(item)) is not None] or None
+    return instant(value)

@@ -15,7 +15,7 @@ from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.predicates import filter_predicate
+from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate
 from graph_retrievers.stores.cypher.query import SpreadingQuery
 from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
@@ -135,6 +135,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         )
         # For each scope, "" for none.
         self._capitals: dict[str, bool] = {}
+        # Fields that have dates.
+        self._dated: set[str] = set()
         if vector_index is not None:
             self._check_index()
 
@@ -175,6 +177,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
         predicates: dict[str, Any] = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
+        for given in filters.values():
+            check_dates(self.database, given, self._dated)
         if scope := predicates.get("scope"):
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
         models = {"embedding": self.embedding, "language_model": self.linking.language_model}

@@ -13,6 +13,8 @@ __all__ = ["GraphSchema", "quoted"]
 # Excludes backquotes, which end the quotation, and backslashes, which may begin an escape.
 _IDENTIFIER = re.compile(r"\w(?:[\w .:\-]*\w)?")
 
+_INSTANT, _LONGEST = ":instant", 128
+
 
 def quoted(identifier: str) -> str:
     """Return an identifier in backquotes, for the text of a query.
@@ -20,7 +22,7 @@ def quoted(identifier: str) -> str:
     InvalidArgumentError if it contains anything but letters, digits and underscores, with spaces, dots, colons and hyphens between
     them, or is longer than 128 characters: identifiers are part of the text of a query, not parameters.
     """
-    if not isinstance(identifier, str) or len(identifier) > 128 or not _IDENTIFIER.fullmatch(identifier):
+    if not isinstance(identifier, str) or len(identifier) > _LONGEST or not _IDENTIFIER.fullmatch(identifier):
         raise InvalidArgumentError(
             f"{shown(identifier, 200)} cannot be a label, property or index name here; use letters, digits and underscores "
             "(spaces, dots, colons and hyphens inside), at most 128 characters."
@@ -53,8 +55,8 @@ class GraphSchema:
     relation : str, default "relation"
         Relationship property with the relation's name.
     field_prefix : str, default "metadata_"
-        Prefix of the node properties of metadata fields, for filters: the field "year" is the property "metadata_year". Use ""
-        for an existing graph with plain property names.
+        Prefix of the node properties of metadata fields, for filters: the field "year" is the property "metadata_year", and its
+        dates are "metadata_year:instant". Use "" for an existing graph with plain property names.
 
     Raises
     ------
@@ -108,7 +110,14 @@ class GraphSchema:
         """Return the node property of a metadata field, in backquotes; InvalidArgumentError if it cannot be one."""
         if not isinstance(name, str) or not isinstance(self.field_prefix, str):
             raise InvalidArgumentError(f"{self.field_prefix!r} and {name!r} are the name of a property only if both are strings.")
+        if name.endswith(_INSTANT):
+            raise InvalidArgumentError(f"{name!r} ends with {_INSTANT!r}, as the properties with the times of dates do; rename it.")
         return quoted(self.field_prefix + name)
+
+    def instant(self, field: Any) -> str | None:
+        """Return the name of the node property with a field's dates, microseconds since 1970 in UTC; None if it cannot have one."""
+        name = f"{self.field_prefix}{field}{_INSTANT}"
+        return name if self.property_of(field) is not None and len(name) <= _LONGEST else None
 
     def property_of(self, field: Any) -> str | None:
         """Return the name of a metadata field's node property; None if it cannot have one, or another property has that name."""

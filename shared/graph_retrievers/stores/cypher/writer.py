@@ -20,7 +20,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.properties import ORIGIN, field_properties, warn_of_fields
+from graph_retrievers.stores.cypher.properties import ORIGIN, field_properties, further_properties, warn_of_fields
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 from graph_retrievers.stores.remote.pages import name_key
 
@@ -89,7 +89,8 @@ def write_graph(
     activation does not read.
 
     Metadata is written as JSON, and every field that a property can store also becomes a separate property, for filters (see
-    :func:`~graph_retrievers.stores.cypher.properties.stored`). A logged warning names the fields whose names cannot be part of a
+    :func:`~graph_retrievers.stores.cypher.properties.stored`): a field inside mappings under its path, such as "metadata_a.b", and
+    dates once more as instants, such as "metadata_day:instant". A logged warning names the fields whose names cannot be part of a
     property's name.
     """
     if isinstance(graph, GraphIndex):
@@ -201,6 +202,9 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
         "key": name_key(node.title or node.id),
     }
     digest = blake2b(json.dumps([repr(schema), *content.values()]).encode(), digest_size=16)
+    if further := further_properties(schema, node.metadata):
+        # Of nodes without any, digests are those of earlier versions.
+        digest.update(json.dumps(further).encode())
     digest.update(b"" if vector is None else vector.numpy().tobytes())
     listed = None if vector is None else vector.tolist()
     return {**content, "position": row, "degree": int(graph.degree[row]), "vector": listed, "digest": digest.hexdigest()}

@@ -11,6 +11,7 @@ from torch import Tensor
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.plain import copied
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.signals.relevance import BiEncoder
@@ -106,7 +107,7 @@ class StoredGraph(CorpusGraph):
     def node(self, row: int) -> Node:
         """Return a node whose text has been fetched."""
         held = self.pages.nodes[int(row)]
-        return Node(held.id, held.text or "", held.title, held.type, held.metadata, held.origin or {})
+        return Node(held.id, held.text or "", held.title, held.type, copied(held.metadata), copied(held.origin or {}))
 
     def content(self, row: int) -> str:
         """Return the text that models read for a node whose text has been fetched."""

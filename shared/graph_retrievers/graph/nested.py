@@ -1,0 +1,48 @@
+"""Fields of metadata by path: "a.b" is the entry "b" of the mapping in "a"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["MISSING", "look_up", "paths"]
+
+MISSING = object()
+"""What :func:`look_up` returns for a path that leads nowhere; None is a value."""
+
+
+def look_up(held: Any, path: str) -> Any:
+    """Return the entry of a mapping by a key, or by keys joined with dots; of a list of mappings, all entries.
+
+    A key that contains dots comes before a path, and a longer one before a shorter one.
+
+    >>> look_up({"a": {"b": 1}}, "a.b"), look_up({"a": {"b": 1}, "a.b": 2}, "a.b"), look_up({"a": [{"b": 1}, {"b": [2]}]}, "a.b")
+    (1, 2, [1, 2])
+    """
+    if isinstance(held, (list, tuple)):
+        parts = [found for item in held if (found := look_up(item, path)) is not MISSING]
+        flat = [value for part in parts for value in (part if isinstance(part, (list, tuple)) else [part])]
+        return flat if parts else MISSING
+    if not isinstance(held, Mapping):
+        return MISSING
+    if path in held:
+        return held[path]
+    if "." not in path:
+        return MISSING
+    for key in sorted((key for key in held if isinstance(key, str) and path.startswith(f"{key}.")), key=len, reverse=True):
+        if (found := look_up(held[key], path[len(key) + 1 :])) is not MISSING:
+            return found
+    return MISSING
+
+
+def paths(held: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths of the entries inside mappings, and lists of mappings, of a mapping; some may come more than once.
+
+    >>> list(paths({"a": {"b": {"c": 1}}, "d": [{"e": 1}], "f": 2}))
+    ['a.b', 'a.b.c', 'd.e']
+    """
+    for key, value in held.items():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, Mapping):
+                yield from (f"{key}.{name}" for name in part)
+                yield from (f"{key}.{path}" for path in paths(part))
