@@ -54,6 +54,11 @@ class TestWhatIsMeant:
     def test_a_pair_of_fields_links_what_it_names(self):
         assert build_edges(PAPERS, [("cites", "$id")]) == [("a", "b", "cites"), ("a", "c", "cites"), ("b", "c", "cites")]
 
+    def test_only_what_means_the_same_is_one_value(self):
+        held = {"a": True, "b": 1, "c": 1.0, "d": "1", "e": [True, "true"], "f": False, "g": 0}
+        nodes = nodes_of(**{name: {"flag": value} for name, value in held.items()})
+        assert build_edges(nodes, Metadata("flag", "flag")) == [("a", "e", "flag"), ("b", "c", "flag")]
+
     def test_all_kinds_mix_in_one_list_and_keep_their_order(self):
         graph = networkx.Graph([("c", "d")])
         edges = [

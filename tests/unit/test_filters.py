@@ -1,7 +1,7 @@
 """Filters of nodes: what they select, what they refuse, and what they say about conditions that can never match."""
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import numpy as np
@@ -130,6 +130,174 @@ def test_of_many_unknown_fields_the_first_get_a_suggestion(caplog):
     filter_mask(g, {f"feild{number}": 1 for number in range(9)})
     told = [record.message for record in caplog.records]
     assert ["Did you mean 'field" in message for message in told] == [True] * 5 + [False] * 4
+
+
+EAST, WEST = timezone(timedelta(hours=1)), timezone(timedelta(hours=-5))
+# a is 23:30 of 2023 in UTC; d and e are days, in the order of time; f has no date, g no value.
+TIMES = {
+    "a": datetime(2024, 1, 1, 0, 30, tzinfo=EAST),
+    "b": datetime(2024, 1, 2, tzinfo=UTC),
+    "c": "2024-01-02T20:00:00-05:00",
+    "d": date(2024, 1, 2),
+    "e": "2024-01-04",
+    "f": "soon",
+    "g": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        ({"$lt": datetime(2023, 12, 31, 23, 40, tzinfo=UTC)}, "a"),
+        ({"$gte": datetime(2024, 1, 1, tzinfo=UTC)}, "bcde"),
+        ({"$lte": date(2024, 1, 2)}, "abd"),
+        ({"$lt": date(2024, 1, 2)}, "a"),
+        ({"$gt": date(2024, 1, 2)}, "ce"),
+        ({"$gte": date(2024, 1, 2)}, "bcde"),
+        ({"$eq": date(2024, 1, 2)}, "bd"),
+        ({"$ne": date(2024, 1, 2)}, "acefg"),
+        (date(2024, 1, 3), "c"),
+        ({"$eq": datetime(2024, 1, 2, tzinfo=UTC)}, "bd"),
+        ({"$gt": datetime(2024, 1, 2, tzinfo=UTC)}, "ce"),
+        ({"$lte": datetime(2024, 1, 2, tzinfo=UTC)}, "abd"),
+        ({"$lte": datetime(2024, 1, 1, 19, tzinfo=WEST)}, "abd"),
+        # Without an offset, in UTC.
+        (datetime(2024, 1, 2), "bd"),
+        (datetime(2023, 12, 31, 23, 30), "a"),
+        ({"$in": [datetime(2023, 12, 31, 23, 30), date(2024, 1, 3), "soon"]}, "acf"),
+        ({"$nin": [date(2023, 12, 31), date(2024, 1, 4)]}, "bcdfg"),
+        ({"$in": [datetime(2024, 1, 2), np.datetime64("NaT"), np.datetime64("2024-01-04")]}, "bde"),
+        ({"$gte": np.datetime64("2024-01-03T00:00:00.000000000")}, "ce"),
+        ({"$gte": date(2023, 12, 31), "$lt": datetime(2024, 1, 2, tzinfo=EAST)}, "a"),
+        # Text in a filter is a date beside dates, and text beside other text.
+        ({"$lt": "2023-12-31T23:40:00Z"}, "a"),
+        ({"$lte": "2024-01-02"}, "abd"),
+        ({"$gt": "2024-01-02"}, "cef"),
+        ("2024-01-03T01:00Z", "c"),
+        ({"$in": ["2024-01-04T00:00+00:00", "2023-12-31"]}, "ae"),
+        ({"$contains": "2024-01-02T"}, "bc"),
+    ],
+)
+def test_dates_are_compared_as_instants_and_a_day_is_all_of_it(wanted, kept):
+    g = CorpusGraph(list(TIMES), [""] * len(TIMES), metadata=[{"when": value} for value in TIMES.values()])
+    assert "".join(g.ids[row] for row in filter_mask(g, {"when": wanted}).nonzero().flatten()) == kept
+
+
+def test_dates_in_lists():
+    lists = [[date(2024, 1, 2), date(2024, 1, 5)], [datetime(2024, 1, 2, 3, tzinfo=UTC)], ["2024"], []]
+    g = CorpusGraph(list("abcd"), [""] * 4, metadata=[{"days": value} for value in lists])
+    for wanted in (date(2024, 1, 2), "2024-01-02"):
+        assert filter_mask(g, {"days": {"$contains": wanted}}).tolist() == [True, True, False, False]
+    assert filter_mask(g, {"days": {"$contains": datetime(2024, 1, 2, 4, tzinfo=EAST)}}).tolist() == [False, True, False, False]
+
+
+def test_the_first_and_the_last_day_of_the_calendar():
+    g = CorpusGraph(["a", "b"], [""] * 2, metadata=[{"x": "0001-01-01T00:00:00+12:00"}, {"x": datetime.max.replace(tzinfo=WEST)}])
+    assert filter_mask(g, {"x": {"$lt": date.min}}).tolist() == [True, False]
+    assert filter_mask(g, {"x": {"$gt": date.max}}).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("wanted", [date(2024, 1, 1), datetime(2024, 1, 1, tzinfo=UTC), np.datetime64("2024-01-01")])
+@pytest.mark.parametrize(
+    ("field", "held"),
+    [("year", "2023"), ("word", "'soon'"), ("tags", r"\['x'\]"), ("in.side", "5")],
+)
+def test_a_date_beside_what_has_no_date_is_refused(field, held, wanted):
+    metadata = [{"year": 2023, "word": "soon", "tags": ["x"], "in": {"side": 5}}, {"word": "", "year": None}]
+    g = CorpusGraph(["a", "b"], [""] * 2, metadata=metadata)
+    told = f"compares '{field}' with .*2024.*no node has a date there; one has {held}. Give a value of that type, or write dates"
+    for test in ({"$lt": wanted}, wanted, {"$in": [wanted]}, {"$ne": wanted}):
+        for condition in ({field: test}, {"$not": {field: test}}, {"$or": [{"year": 1}, {field: test}]}):
+            with pytest.raises(InvalidArgumentError, match=told):
+                filter_mask(g, condition)
+    assert not filter_mask(CorpusGraph([], []), {field: {"$lt": wanted}}).any()
+
+
+def test_one_value_that_is_no_date_matches_none_and_is_told_once(caplog):
+    g = CorpusGraph(["a", "b", "c"], [""] * 3, metadata=[{"when": "2024-01-01"}, {"when": 2024}, {"when": "soon"}])
+    for _ in range(2):
+        assert filter_mask(g, {"when": {"$lt": date(2025, 1, 1)}}).tolist() == [True, False, False]
+        assert filter_mask(g, {"when": {"$gte": date(2024, 1, 1)}}).tolist() == [True, False, False]
+    (told,) = [record.message for record in caplog.records]
+    assert told == "2 of the 3 values of 'when' are no dates, such as 2024: they match no date in a filter."
+
+
+@pytest.mark.parametrize("key", ["$id", "$type", "$title"])
+def test_what_a_node_has_of_its_own_is_text(key):
+    g = CorpusGraph(["2024-01-02"], [""], titles=["2024-01-02"], types=["2024-01-02"])
+    assert filter_mask(g, {key: "2024-01-02T00:00"}).tolist() == [False]
+    with pytest.raises(InvalidArgumentError, match=rf"compares '\{key}', which is text, with datetime.date\(2024, 1, 2\); give a text"):
+        filter_mask(g, {key: {"$gte": date(2024, 1, 2)}})
+
+
+def test_a_month_is_neither_a_day_nor_an_instant():
+    with pytest.raises(InvalidArgumentError, match="2024-05.*neither a day nor an instant"):
+        filter_mask(graph(), {"when": {"$gte": np.datetime64("2024-05")}})
+
+
+INSIDE = [
+    {"a": {"b": 5, "c": "x"}},
+    {"a": {"b": 6}, "a.b": 5},
+    {"a": [{"b": 5}, {"b": [7, 8]}]},
+    {"a": {"b": {"c": 9, "d.e": 5}}},
+    {"a": 5},
+    {"a.b": 6, "gt": {"gt": 1}},
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ({"a.b": 5}, "01"),
+        ({"a": {"b": {"$gte": 5}}}, "015"),
+        ({"a": {"b": {"$gte": 5}, "c": "x"}}, "0"),
+        ({"a": {"b": {"$gte": 5}}, "a.b": {"$lt": 6}}, "01"),
+        ({"$or": [{"a": {"b": {"$gt": 5}}}, {"a": 5}]}, "45"),
+        ({"$not": {"a": {"b": {"$exists": True}}}}, "4"),
+        ({"a.b": {"$contains": 7}}, "2"),
+        ({"a": {"b": {"c": {"$gt": 8}}}}, "3"),
+        ({"a.b.c": 9, "a.b.d.e": {"$in": [5]}}, "3"),
+        # A mapping without operators is a value.
+        ({"a": {"b": 6}}, "1"),
+        ({"gt": {"gt": 1}}, "5"),
+        ({"gt": {"gt": {"$lt": 2}}}, "5"),
+    ],
+)
+def test_fields_inside_mappings_are_read_by_path(condition, kept, caplog):
+    g = CorpusGraph([str(row) for row in range(len(INSIDE))], [""] * len(INSIDE), metadata=INSIDE)
+    assert "".join(g.ids[row] for row in filter_mask(g, condition).nonzero().flatten()) == kept
+    assert not caplog.records
+
+
+def test_of_a_path_is_told_what_is_told_of_a_field(caplog):
+    g = CorpusGraph(["a"], [""], metadata=[{"a": {"b": 5}}])
+    assert not filter_mask(g, {"a": {"b": {"$gt": "5"}}}).any() and not filter_mask(g, {"a.x": 1}).any()
+    assert "'a.b' of the nodes is a number" in caplog.messages[0] and "names 'a.x', which is not a metadata" in caplog.messages[1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "meant"),
+    [
+        *(({"year": {name: 1950}}, f"${name}") for name in ("eq", "ne", "gt", "gte", "lt", "lte", "contains", "exists")),
+        ({"year": {"in": [1950]}}, "$in"),
+        ({"year": {"GT": 1950}}, "$gt"),
+        ({"year": {">=": 1950}}, "$gte"),
+        ({"$not": {"$or": [{"year": {"gt": 1, "lt": 2}}]}}, "$gt"),
+        ({"year": {"$gt": 1, "lt": 2}}, "$lt"),
+        ({"or": [{"year": 1950}, {"year": 1955}]}, "$or"),
+        ({"not": {"year": 1950}}, "$not"),
+    ],
+)
+def test_an_operator_without_its_sign_is_refused(condition, meant):
+    g = graph(metadata=[{"year": 1950}, {"year": 1955, "tags": ["x"]}, {}, {}])
+    with pytest.raises(InvalidArgumentError, match=rf"Did you mean '\{meant}'\?"):
+        filter_mask(g, condition)
+
+
+def test_true_equals_1_as_in_python_and_in_llama_index():
+    g = CorpusGraph(["a", "b"], [""] * 2, metadata=[{"x": True}, {"x": 1}])
+    for wanted in (1, True, {"$in": [1]}, {"$gte": True}):
+        assert filter_mask(g, {"x": wanted}).tolist() == [True, True]
 
 
 @pytest.mark.parametrize(

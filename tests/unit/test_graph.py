@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers.errors import DeviceError, DuplicateNodeError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph import CorpusGraph, Node
-from graph_retrievers.graph.corpus_graph import Rows, simple_keys
+from graph_retrievers.graph.corpus_graph import Edge, Rows, simple_keys
 from graph_retrievers.index.rows import merged_keys
 from tests.helpers import as_edges
 
@@ -112,10 +112,18 @@ def test_a_step_without_a_relation_takes_the_first_row():
 
 
 def test_metadata_are_copied():
-    given = {"year": 1843}
-    graph = CorpusGraph(["a"], [""], metadata=[given])
-    given["year"] = 1991
-    assert graph.metadata == [{"year": 1843}]
+    given, of_edge = {"year": 1843, "tags": ["loom"], "in": {"side": [1]}}, {"tags": ["wove"]}
+    edge = Edge("a", "a", "r", metadata=of_edge)
+    graph = CorpusGraph(["a"], [""], metadata=[given], origins=[given], edges=[edge])
+    node, (found,) = graph.node(0), graph.edges()
+    for held in (given, node.metadata, node.origin):
+        held["tags"].append("card")
+        held["in"]["side"].append(2)
+        held["year"] = 1991
+    for held in (of_edge, edge.metadata, found.metadata):
+        held["tags"].append("card")
+    expected = [{"year": 1843, "tags": ["loom"], "in": {"side": [1]}}]
+    assert graph.metadata == graph.origins == expected and graph.edge_metadata == [{"tags": ["wove"]}]
 
 
 def test_the_relation_of_an_edge_given_as_a_tuple_is_checked_as_that_of_an_edge():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import networkx
 import pytest
@@ -169,11 +170,20 @@ def test_hits_are_json_plain():
 
 
 def test_changing_a_hit_leaves_the_graph_as_it_was():
-    built = graph()
+    nodes = [replace(node, metadata={**node.metadata, **more}) for node, more in zip(NODES, ({"tags": ["poet"]}, {"tags": ["maker"]}, {}, {}), strict=True)]
+    edges = [replace(EDGES[0], metadata={"year": 1833, "pages": [3]}), *EDGES[1:]]
+    built = CorpusGraph.from_nodes(nodes, edges)
     ranking = found(facts=Facts(torch.tensor([[0]]), torch.ones(1, 1)))
-    for hit in hits_of(ranking, built, 5)[0]:
-        hit.metadata["new"] = 1
-    assert built.metadata[0] == {"born": 1815} and built.edge_metadata[0] == {"year": 1833}
+    hits = hits_of(ranking, built, 5)[0]
+    subgraph = hits.subgraph()
+    assert {"a", "b"} <= {node.id for node in subgraph.nodes}
+    for each in (*hits, *subgraph.nodes, *subgraph.edges, *(hit.edge for hit in hits if hit.edge)):
+        each.metadata["new"] = 1
+        for value in each.metadata.values():
+            if isinstance(value, list):
+                value.append("new")
+    assert built.metadata == [{"born": 1815, "tags": ["poet"]}, {"tags": ["maker"]}, {}, {}]
+    assert built.edge_metadata[0] == {"year": 1833, "pages": [3]}
 
 
 # -- as text ----------------------------------------------------------------------------------------------------------

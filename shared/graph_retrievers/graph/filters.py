@@ -279,7 +279,7 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
         told = key[:_LONGEST], operator
         if told in already:
             continue
-        held = {"text"} if key in _OWN else held_by.get(key) or _kinds_inside(graph, key)
+        held = {"text"} if key in _OWN else _kinds_at(graph, key) if "." in key else held_by.get(key)
         if not held and len(suggest) < _SUGGESTED:
             suggest.add(key)
         fault = _mismatch(key, operator, value, held) if held else _unknown(key, held_by, key in suggest)
@@ -344,16 +344,14 @@ def _kinds(graph: CorpusGraph) -> dict[str, set[str]]:
     return {name: {_kind(kind) for kind in types[name] - {NoneType}} for name in sorted(types)}
 
 
-def _kinds_inside(graph: CorpusGraph, path: str) -> set[str]:
-    """Return the kinds of values of a field inside mappings."""
+def _kinds_at(graph: CorpusGraph, path: str) -> set[str]:
+    """Return the kinds of values of a field that may be inside mappings."""
 
     def make() -> set[str]:
         values = (look_up(entry, path) for entry in graph.metadata)
         return {_kind(type(value)) for value in values if value is not MISSING and value is not None}
 
-    if "." not in path:
-        return set()
-    made: Cache = graph.cache.get("kinds inside", lambda: Cache(_TOLD))
+    made: Cache = graph.cache.get("kinds at", lambda: Cache(_TOLD))
     return made.get(path, make) if len(path) <= _LONGEST else make()
 
 
