@@ -3,6 +3,7 @@
 import logging
 import math
 import random
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from tests.integration.test_cypher import DIMENSION, HOSTILE, Axis, RandomEmbedd
 
 WORDS = ["red", "green", "dark green", "Blue", "b", "", "naïve", "10"]
 # Fields that hold one kind of value, or any.
-FIELDS = ["color", "year", "weight", "good", "tags", "marks", "any", "absent"]
+FIELDS = ["color", "year", "weight", "good", "tags", "marks", "any", "when", "days", "in.year", "in.when", "absent"]
+ZONES = [None, UTC, timezone(timedelta(hours=1)), timezone(timedelta(hours=-5))]
 OPERATORS = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"]
 
 
@@ -39,12 +41,23 @@ def random_value(draw, field):
         "weight": lambda: draw.randrange(-4, 8) / 2,
         "good": lambda: draw.random() < 0.5,
         "tags": lambda: draw.choices(WORDS, k=draw.randrange(4)),
+        "when": lambda: random_date(draw),
+        "days": lambda: [random_date(draw) for _ in range(draw.randrange(3))],
         "absent": lambda: None,
-    }[field]()
+    }[field.removeprefix("in.")]()
+
+
+def random_date(draw):
+    """A day around the first of 1970, or a time in it, in any zone or none."""
+    if draw.random() < 0.4:
+        return date(1969, 12, 31) + timedelta(days=draw.randrange(3))
+    return datetime(1969, 12, 31, tzinfo=draw.choice(ZONES)) + timedelta(hours=6 * draw.randrange(12))
 
 
 def random_metadata(draw):
-    return {field: random_value(draw, field) for field in FIELDS[:-1] if draw.random() < 0.7}
+    found = {field: random_value(draw, field) for field in FIELDS[:-1] if draw.random() < 0.7}
+    inside = {field.removeprefix("in."): found.pop(field) for field in list(found) if field.startswith("in.")}
+    return found | ({"in": inside} if draw.random() < 0.7 else {})
 
 
 def random_filter(draw, count, depth=2):
@@ -181,11 +194,90 @@ CONDITIONS = [
     *({"$title": value} for value in ("", "Kyiv", {"$contains": "Name 2"}, {"$lte": "Name 22"}, {"$eq": None})),
 ]
 
+DAY, TIME = date(1970, 1, 1), datetime(1970, 1, 1, 1, tzinfo=ZONES[2])
+DATED = [
+    *(
+        {field: {operator: value}}
+        for field in ("when", "days", "in.when")
+        for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$contains")
+        for value in (DAY, TIME, datetime(1969, 12, 31, 18), "1970-01-01", "1969-12-31T19:00:00-05:00", "1970", "red", 0)
+    ),
+    *({field: {o: [DAY, TIME, "1969-12-31", None]}} for field in ("when", "days") for o in ("$in", "$nin")),
+    *({"color": {operator: "1970-01-01"}} for operator in ("$lt", "$gte", "$eq")),
+    *({"in.year": value} for value in (1, {"$gt": 0}, {"$in": [1, 2]}, {"$exists": True}, None)),
+    {"in": {"year": {"$gt": 0}, "when": {"$lt": DAY}}},
+    {"in": {"year": {"$gt": 0}}, "in.year": {"$lt": 3}},
+    {"$not": {"when": {"$lte": DAY}}},
+]
+
 
 def test_conditions_hold_for_the_nodes_of_the_engine(filtered):
     index, database = filtered
     for condition in CONDITIONS if len(index) == 100 else CONDITIONS[-40:]:
         assert matched(database, condition) == expected(index.graph, condition), condition
+
+
+def test_dates_and_fields_inside_mappings_hold_for_the_nodes_of_the_engine(small):
+    index, database = small
+    sizes = set()
+    for condition in DATED:
+        wanted = expected(index.graph, condition)
+        assert matched(database, condition) == wanted, condition
+        sizes.add(len(wanted))
+    assert len(sizes) > 15
+
+
+def test_what_was_written_of_dates_and_mappings_follows_the_metadata(database):
+    def write(metadata):
+        graph = CorpusGraph.from_nodes([Node("a", "", "A", metadata=metadata), Node("b", "", "B")], [("a", "b", "r")])
+        return write_graph(database, graph)[0].written
+
+    first = {"when": date(2024, 1, 2), "in": {"year": 5, "when": "2024-01-02"}, "both": {"x": 1}, "both.x": 2}
+    assert write(first) == 2 and write(first) == 0
+    assert matched(database, {"when": date(2024, 1, 2), "in.when": date(2024, 1, 2), "in.year": 5, "both.x": 2}) == {"a"}
+    assert write({"when": "soon", "in": 5}) == 1
+    assert matched(database, {"when": "soon", "in": 5}) == {"a"}
+    assert matched(database, {"when": date(2024, 1, 2)}) | matched(database, {"in.year": {"$exists": True}}) == set()
+    assert matched(database, {"in.when": {"$gt": date(1970, 1, 1)}}) | matched(database, {"both.x": {"$exists": True}}) == set()
+    (keys,) = database.read(f"MATCH (n:`{database.schema.label}`) WHERE n.id = 'a' RETURN keys(n) AS keys")
+    assert {key for key in keys["keys"] if key.startswith("metadata_")} == {"metadata_when", "metadata_in"}
+
+
+def test_mappings_with_very_many_entries_are_not_properties(database, caplog):
+    metadata = {"counts": {str(number): number for number in range(300)}, "year": 5}
+    write_graph(database, CorpusGraph.from_nodes([Node("a", "", "A", metadata=metadata)], [("a", "a", "r")]))
+    assert "1 nodes have more than 256 fields inside mappings of their metadata" in caplog.text
+    assert matched(database, {"counts.7": 7}) == set() and matched(database, {"year": 5}) == {"a"}
+
+
+def test_a_date_beside_what_has_no_date_is_refused_as_by_the_engine(small, caplog):
+    index, database = small
+    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
+    for field in ("year", "color", "tags", "in.year", "$title"):
+        for name in (*NAMES, "scope"):
+            for condition in ({field: {"$lt": DAY}}, {"$not": {field: TIME}}):
+                with pytest.raises(InvalidArgumentError, match=r"^The filter compares"):
+                    inside.retrieve("Who?", entities=["Name 5"], **{name: condition})
+                with pytest.raises(InvalidArgumentError, match=r"^The filter compares"):
+                    filter_mask(index.graph, condition)
+    # That a field has dates is looked up once, and of one that no node has there is nothing to refuse.
+    assert not inside.retrieve("Who?", entities=["Name 5"], filter={"absent": {"$lt": DAY}}).nodes
+    rounds = []
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, logger="neo4j.io"):
+            inside.retrieve("Who?", entities=["Name 5"], filter={"when": {"$lt": DAY}})
+        rounds.append(sum("C: RUN" in record.getMessage() for record in caplog.records))
+    assert rounds == [2, 1]
+
+
+def test_dates_of_a_graph_that_write_graph_did_not_write_are_refused(database):
+    label = database.schema.label
+    database.write(f"CREATE (n:`{label}` {{id: 'a', name: 'A', metadata_when: '2024-01-02'}})")
+    inside = CypherSpreadingActivation(database, embedding=RandomEmbedding())
+    with pytest.raises(InvalidArgumentError, match="one has '2024-01-02'.*A database has the dates that write_graph wrote: write"):
+        inside.retrieve("A?", entities=["A"], filter={"when": {"$lt": DAY}})
+    assert matched(database, {"when": {"$lt": "2024-01-03"}}) == {"a"}
 
 
 def test_random_conditions_hold_for_the_nodes_of_the_engine(filtered):
@@ -198,6 +290,9 @@ def test_random_conditions_hold_for_the_nodes_of_the_engine(filtered):
             wanted = expected(index.graph, condition)
         except TypeError:
             # The engine looks for a value in a string that is not one, or in a set for a list.
+            continue
+        except InvalidArgumentError as error:
+            assert str(error).startswith("The filter compares")
             continue
         assert matched(database, condition) == wanted, condition
         sizes.add(len(wanted))
@@ -215,7 +310,7 @@ def random_filters(draw, index, names):
             condition = random_filter(draw, len(index))
             try:
                 share = len(expected(index.graph, condition)) / len(index)
-            except TypeError:
+            except (TypeError, InvalidArgumentError):
                 continue
             if 0.2 < share < 0.95:
                 filters[name] = condition

@@ -1,5 +1,7 @@
 """LlamaIndex metadata filters: every operator and condition, against LlamaIndex' own filter function, and in retrieval."""
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -32,7 +34,10 @@ def matched(filters, metadata):
 # -- meaning ------------------------------------------------------------------------------------------------------------
 
 
-METADATA = {"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], "empty": "", "none": []}
+METADATA = {
+    **{"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], "empty": "", "none": []},
+    **{"read": datetime(2024, 1, 1, 0, 30, tzinfo=timezone(timedelta(hours=1))), "shelf": {"row": 5, "label": "Loom"}},
+}
 
 
 @pytest.mark.parametrize(
@@ -78,6 +83,15 @@ METADATA = {"year": 1843, "name": "Ada Lovelace", "tags": ["poet", "countess"], 
         ("absent", Op.GT, 1, False),
         ("name", Op.GT, 5, False),  # a string is not in order with a number
         ("year", Op.TEXT_MATCH, "18", False),
+        # Half past eleven of the day before, in UTC.
+        ("read", Op.LT, "2023-12-31T23:40:00Z", True),
+        ("read", Op.GTE, "2024-01-01", False),
+        ("read", Op.LTE, "2023-12-31", True),
+        ("read", Op.EQ, "2023-12-31T23:30:00", True),
+        ("read", Op.IN, ["2023-12-31"], True),
+        ("shelf.row", Op.GT, 4, True),
+        ("shelf.label", Op.TEXT_MATCH_INSENSITIVE, "loom", True),
+        ("shelf.absent", Op.IS_EMPTY, None, True),
     ],
 )
 def test_each_operator(key, operator, value, expected):

@@ -1,6 +1,7 @@
 """One suite for every retriever: over an index, a database or stores; asked by the engine, LangChain or LlamaIndex."""
 
 import asyncio
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
@@ -20,10 +21,15 @@ OTHER = "Who counted the census with punched cards?"
 BACKENDS = ("index", "database", "stores")
 
 
+def dated(year):
+    """The first half hour of a year, an hour east of UTC, where the year has not begun; and a mapping."""
+    return {"begun": datetime(year, 1, 1, 0, 30, tzinfo=timezone(timedelta(hours=1))), "shelf": {"row": year % 10, "seen": [year]}}
+
+
 @pytest.fixture
 def index():
     nodes = [
-        Node(name, text, title, metadata={"year": year, "topic": "war" if year > 1930 else "machines"})
+        Node(name, text, title, metadata={"year": year, "topic": "war" if year > 1930 else "machines", **dated(year)})
         for name, title, text, year, _ in CORPUS
     ]
     edges = [Edge(name, target, "links", weight=2.0) for name, _, _, _, links in CORPUS for target in links]
@@ -167,6 +173,8 @@ def test_index_and_database_find_the_same(index, database):
         {"filter": {"topic": "machines"}},
         {"seed_filter": {"year": {"$lt": 1900}}, "traversal_filter": {"$id": {"$ne": "engine"}}},
         {"filter": {"year": {"$gte": 1843}}, "seed_filter": {"$title": "Alan Turing"}},
+        {"filter": {"begun": {"$lte": date(1935, 12, 31)}}, "seed_filter": {}},
+        {"filter": {"shelf": {"row": {"$gt": 5}}}, "seed_filter": {"begun": {"$gt": "1899-12-31T23:00Z"}}},
     ]
     for call in calls:
         for make in (Engine, LangChain, Llama):
@@ -192,6 +200,27 @@ def test_filters_hold(way):
     assert nodes_of(walked) and not {"engine", "bletchley"} & set(nodes_of(walked))
 
 
+def test_dates_are_instants_and_fields_have_paths(way):
+    years = {name: year for name, _, _, year, _ in CORPUS}
+    turn = datetime(1837, 1, 1, tzinfo=UTC)
+    asked = {
+        # That of Babbage is an hour east, so that it is on the last day of the year before.
+        "before": [{"begun": {"$lt": turn}}, {"begun": {"$lt": "1837-01-01"}}, {"begun": {"$lte": date(1836, 12, 31)}}],
+        "after": [{"begun": {"$gt": date(1836, 12, 31)}}, {"begun": {"$gte": turn}}, {"$not": {"begun": {"$lt": turn}}}],
+        "rows": [{"shelf": {"row": {"$gt": 5}}}, {"shelf.row": {"$in": [6, 7, 8, 9]}}],
+        "seen": [{"shelf.seen": {"$contains": 1837}}, {"begun": datetime(1836, 12, 31, 23, 30)}, {"begun": date(1836, 12, 31)}],
+    }
+    wanted = {
+        "before": {name for name, year in years.items() if year <= 1837},
+        "after": {name for name, year in years.items() if year > 1837},
+        "rows": {name for name, year in years.items() if year % 10 > 5},
+        "seen": {name for name, year in years.items() if year == 1837},
+    }
+    for part, conditions in asked.items():
+        found = [nodes_of(way.one(QUESTION, k=12, filter=each)) for each in conditions]
+        assert found[0] and set(found[0]) <= wanted[part] and all(each == found[0] for each in found), part
+
+
 def test_a_batch_gives_what_its_queries_give(way):
     together = way.many([QUESTION, OTHER, QUESTION])
     assert together == [way.one(QUESTION), way.one(OTHER), way.one(QUESTION)]
@@ -204,7 +233,18 @@ def test_the_event_loop_gives_the_same(way):
     assert asyncio.run(both()) == [way.one(QUESTION), way.one(OTHER)]
 
 
-@pytest.mark.parametrize("options", [{"k": -1}, {"filter": {"year": {"$near": 1}}}, {"seed_filter": 5}, {"plan": []}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": -1},
+        {"filter": {"year": {"$near": 1}}},
+        {"filter": {"year": {"gt": 1}}},
+        {"filter": {"year": {"$gt": date(1900, 1, 1)}}},
+        {"seed_filter": {"shelf": {"row": {"$lt": datetime(1900, 1, 1)}}}},
+        {"seed_filter": 5},
+        {"plan": []},
+    ],
+)
 def test_what_cannot_be_meant_is_refused(way, options):
     with pytest.raises((InvalidArgumentError, TypeError)):
         way.one(QUESTION, **options)

@@ -226,7 +226,7 @@ def test_one_value_that_is_no_date_matches_none_and_is_told_once(caplog):
 def test_what_a_node_has_of_its_own_is_text(key):
     g = CorpusGraph(["2024-01-02"], [""], titles=["2024-01-02"], types=["2024-01-02"])
     assert filter_mask(g, {key: "2024-01-02T00:00"}).tolist() == [False]
-    with pytest.raises(InvalidArgumentError, match=rf"compares '\{key}', which is text, with datetime.date\(2024, 1, 2\); give a text"):
+    with pytest.raises(InvalidArgumentError, match=rf"compares '\{key}', which is text, with datetime.date.*; give a text"):
         filter_mask(g, {key: {"$gte": date(2024, 1, 2)}})
 
 

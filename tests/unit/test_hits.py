@@ -170,7 +170,8 @@ def test_hits_are_json_plain():
 
 
 def test_changing_a_hit_leaves_the_graph_as_it_was():
-    nodes = [replace(node, metadata={**node.metadata, **more}) for node, more in zip(NODES, ({"tags": ["poet"]}, {"tags": ["maker"]}, {}, {}), strict=True)]
+    ada, babbage, *others = NODES
+    nodes = [replace(ada, metadata={"born": 1815, "tags": ["poet"]}), replace(babbage, metadata={"tags": ["maker"]}), *others]
     edges = [replace(EDGES[0], metadata={"year": 1833, "pages": [3]}), *EDGES[1:]]
     built = CorpusGraph.from_nodes(nodes, edges)
     ranking = found(facts=Facts(torch.tensor([[0]]), torch.ones(1, 1)))

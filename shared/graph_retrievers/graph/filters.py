@@ -27,7 +27,7 @@ from graph_retrievers.graph.plain import plain
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Filter", "dated_fields", "filter_key", "filter_mask", "flat_filter", "not_dates", "type_mask"]
+__all__ = ["Filter", "as_kept", "dated_fields", "filter_key", "filter_mask", "flat_filter", "not_dates", "type_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 """A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask from :func:`filter_mask`."""
@@ -421,12 +421,12 @@ def _entry_test(key: str, wanted: Any, numbers: Iterator[int]) -> _Test:
     return _field_test(key, wanted)
 
 
-def _as_kept(wanted: Any) -> Any:
+def as_kept(wanted: Any) -> Any:
     """Return a value as a graph keeps it, a date as an ISO string, say; one that no graph keeps as it is."""
     if isinstance(wanted, Mapping):
-        return {key: _as_kept(value) for key, value in wanted.items()}
+        return {key: as_kept(value) for key, value in wanted.items()}
     if isinstance(wanted, (list, tuple)):
-        return [_as_kept(value) for value in wanted]
+        return [as_kept(value) for value in wanted]
     try:
         found = plain(wanted, "a filter")
     except InvalidArgumentError:
@@ -455,7 +455,7 @@ def _field_test(key: str, wanted: Any) -> _Test:
             raise InvalidArgumentError(
                 f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}.{hint}"
             )
-        kept = _as_kept(wanted[operator])
+        kept = as_kept(wanted[operator])
         if operator in ("$in", "$nin") and (isinstance(kept, str) or not isinstance(kept, Collection)):
             raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(kept)}.")
     tests = [_value_test(operator, value, own is None) for operator, value in wanted.items()]
@@ -472,7 +472,7 @@ def _field(metadata: Mapping[str, Any], key: str) -> Any:
 
 def _value_test(operator: str, wanted: Any, dated: bool) -> Callable[[Any], bool]:
     """Return an operator with what is wanted as a test of a value; dates are read only where `dated`."""
-    kept, asked = _as_kept(wanted), moment(wanted) if dated else None
+    kept, asked = as_kept(wanted), moment(wanted) if dated else None
     if operator in ("$in", "$nin"):
         among = _dated_among(wanted, _among(kept)) if dated else _among(kept)
         return among if operator == "$in" else lambda value: not among(value)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.predicates import Predicate, filter_predicate
+from graph_retrievers.stores.cypher.predicates import Predicate, check_dates, filter_predicate
 from graph_retrievers.stores.cypher.properties import node_metadata
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.stores.remote.ports import Page, StoredEdge, StoredNode, Titled
@@ -60,6 +60,8 @@ class CypherGraphStore:
             raise InvalidArgumentError("The schema names no relationship type; write the graph with write_graph, which needs one.")
         self.database = database
         self._scope: Predicate | None = None
+        # Fields that have dates.
+        self._dated: set[str] = set()
 
     def __repr__(self) -> str:
         """Return the database."""
@@ -73,6 +75,13 @@ class CypherGraphStore:
         made = copy(self)
         made._scope = filter_predicate(self.database.schema, scope, "scope")
         return made
+
+    def check_dates(self, condition: Mapping[str, Any]) -> None:
+        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+
+        Each field that has dates costs one round trip, once.
+        """
+        check_dates(self.database, condition, self._dated)
 
     def positions(self, limit: int) -> dict[str, int]:
         """Return the positions of all nodes by their ids, of ``limit + 1`` if there are more than `limit`."""

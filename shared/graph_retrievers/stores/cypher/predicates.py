@@ -11,7 +11,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.dates import DAY, is_date, moment
-from graph_retrievers.graph.filters import dated_fields, filter_mask, flat_filter, not_dates
+from graph_retrievers.graph.filters import as_kept, dated_fields, filter_mask, flat_filter, not_dates
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import stored
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
@@ -64,10 +64,15 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
             f"{name} is a {kind}, which cannot be part of a query to a database; write it as a mapping, such as "
             '{"year": {"$gte": 1990}}.'
         )
-    # Checks the condition; there are no nodes to filter.
-    filter_mask(CorpusGraph([], []), condition)
     builder = _Builder(schema, name)
-    return Predicate(builder.mapping(flat_filter(condition)), builder.parameters)
+    return Predicate(builder.mapping(_checked(condition)), builder.parameters)
+
+
+def _checked(condition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a filter with the paths of its fields; InvalidArgumentError if it is not one."""
+    # There are no nodes to filter.
+    filter_mask(CorpusGraph([], []), condition)
+    return flat_filter(condition)  # type: ignore[no-any-return]
 
 
 def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> None:
@@ -80,7 +85,7 @@ def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> No
     def some(where: str, value: str) -> list[dict[str, Any]]:
         return database.read(f"MATCH (n:{label}) WHERE {where} RETURN n.{value} AS value LIMIT 1")
 
-    for key, asked in dated_fields(flat_filter(condition)).items():
+    for key, asked in dated_fields(_checked(condition)).items():
         if key in known:
             continue
         value, dates = schema.field(key), schema.instant(key)
@@ -208,7 +213,7 @@ def _items(value: str) -> str:
 
 def _comparable(key: str, value: Any) -> Any:
     # Bounds may be infinite, though properties are not.
-    found = value if isinstance(value, float) else stored(value)
+    found = value if isinstance(value, float) else stored(as_kept(value))
     if found is None:
         raise InvalidArgumentError(
             f"The filter on {key!r} asks for {shown(value)}; in a database, fields are compared to strings, booleans, numbers of "

@@ -2,6 +2,7 @@
 
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
+    DatedGraphStore,
     GraphStore,
     Page,
     ScopedGraphStore,
@@ -16,6 +17,7 @@ from graph_retrievers.stores.remote.ports import (
 from graph_retrievers.stores.remote.retriever import RemoteRetriever
 
 __all__ = [
+    "DatedGraphStore",
     "GraphStore",
     "Page",
     "RemoteIndex",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 __all__ = [
+    "DatedGraphStore",
     "GraphStore",
     "Page",
     "ScopedGraphStore",
@@ -105,6 +106,14 @@ class ScopedGraphStore(GraphStore, Protocol):
 
     def positions(self, limit: int) -> Mapping[str, int]:
         """Return the position of each node by its id; with more than `limit` nodes, those of ``limit + 1``."""
+
+
+@runtime_checkable
+class DatedGraphStore(GraphStore, Protocol):
+    """A graph store that also knows which fields have dates, so that filters compare dates with these alone."""
+
+    def check_dates(self, condition: Mapping[str, Any]) -> None:
+        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there."""
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
+from graph_retrievers.stores.remote.ports import DatedGraphStore
 from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
 from graph_retrievers.systems.registry import build_retriever, default_retriever
@@ -126,6 +127,8 @@ class RemoteRetriever(BaseRetriever):
             if not isinstance(condition, Mapping):
                 why = "which a graph in a database does not take here: expected a mapping"
                 raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
+            if isinstance(self.index.graph, DatedGraphStore):
+                self.index.graph.check_dates(condition)
         index, filters = self.index, dict(call.filters)
         if (scope := filters.pop("scope", None)) is not None:
             try:
