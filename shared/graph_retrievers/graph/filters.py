@@ -120,12 +120,12 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
         keep = [called("The filter function", lambda node: bool(condition(node)), graph.node(row)) for row in range(len(graph))]
     elif isinstance(condition, Mapping):
         try:
-            condition = flat_filter(condition)
-            _check_meant(graph, condition)
-            test = _compile(condition, count(1))
-            _check_dates(graph, condition)
+            flat = flat_filter(condition)
+            _check_meant(graph, flat)
+            test = _compile(flat, count(1))
+            _check_dates(graph, flat)
             if len(graph):
-                _tell_impossible(graph, condition)
+                _tell_impossible(graph, flat)
             keep = [bool(test(graph, row)) for row in range(len(graph))]
         except InvalidArgumentError:
             raise
@@ -206,7 +206,7 @@ def _check_meant(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
         if meaning and not any(look_up(held, path) is not MISSING for held in graph.metadata):
             raise InvalidArgumentError(
                 f"The filter has {shown({key: wanted})}, which names no operator, and no node is known to have the field "
-                f"{shown(path)}. Did you mean {meaning!r}? A field that a database has is asked for as {{{path!r}: ...}}."
+                f"{shown(path)}. Did you mean {meaning!r}? In a database, name such a field by its path, {{{path!r}: ...}}."
             )
 
 
