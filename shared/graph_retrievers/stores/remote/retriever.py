@@ -65,10 +65,11 @@ class RemoteRetriever(BaseRetriever):
     any number of queries in a batch. A search that must go deeper, because of a filter or because it ends in a tie, takes more:
     it goes four times as deep each time. A note on every result has the numbers.
 
-    A filter is a mapping, and is evaluated here on fetched nodes; the first with a date on a field takes one more round trip. A ``scope`` is a mapping too, and is evaluated by the engines
-    (see :meth:`RemoteIndex.within`): the answers are those of an index of only its nodes. The first call of a scope takes one
-    more round trip, for MoR two. In a scope, a form is still chosen by the properties of the whole graph. Hits have no
-    ``plain_rank``, and their edges no metadata. The graph must not change during a call.
+    A filter is a mapping, and is evaluated here on fetched nodes; the first with a date on a field takes one more round trip. A
+    ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
+    of only its nodes. The first call of a scope takes one more round trip, for MoR two. In a scope, a form is still chosen by the
+    properties of the whole graph. Hits have no ``plain_rank``, and their edges no metadata. The graph must not change during a
+    call.
 
     Examples
     --------
