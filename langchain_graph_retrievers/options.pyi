@@ -8,6 +8,7 @@ from torch import device
 
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.filters import Filter
+from graph_retrievers.signals.signal import Signal
 
 __all__ = [
     "Fields",
@@ -36,7 +37,7 @@ class BuildOptions(TypedDict, total=False):
     include_titles: bool
     device: str | device | None
     vectors: Any
-    bm25: bool
+    bm25: bool | str | Signal
     edge_signals: bool
     relevance: Any
     dense_backend: str

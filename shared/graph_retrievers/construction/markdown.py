@@ -14,7 +14,7 @@ from unicodedata import category
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.graph.addresses import is_other_file
-from graph_retrievers.graph.names import composed
+from graph_retrievers.graph.words import composed
 
 __all__ = ["own_anchor", "read_markdown", "reference_definitions", "slug"]
 

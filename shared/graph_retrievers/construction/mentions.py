@@ -16,9 +16,8 @@ from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.names import composed
 from graph_retrievers.graph.page_order import named_rows
-from graph_retrievers.graph.words import ends_word, is_unspaced, korean_stems, word_pattern
+from graph_retrievers.graph.words import ends_word, is_unspaced, korean_stems, normal, word_pattern
 
 __all__ = ["TitleMentions"]
 
@@ -85,7 +84,7 @@ class TitleMentions(EdgeSpec):
         """Return the edges, in the order of the mentions."""
         if not any(node.title for node in corpus.nodes):
             raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
-        nodes = [_composed(node) for node in corpus.nodes]
+        nodes = [_normal(node) for node in corpus.nodes]
         names = self._names(nodes)
         starts = _Starts(name for name, rows in names.items() if rows)
         pages = [page_address(node.metadata) for node in nodes]
@@ -148,11 +147,9 @@ class TitleMentions(EdgeSpec):
         return names
 
 
-def _composed(node: Node) -> Node:
-    """Return a node whose accents are joined to their letters, as :func:`graph_retrievers.graph.names.composed` does."""
-    if node.text.isascii() and node.title.isascii():
-        return node
-    return replace(node, text=composed(node.text), title=composed(node.title))
+def _normal(node: Node) -> Node:
+    text, title = normal(node.text), normal(node.title)
+    return node if text is node.text and title is node.title else replace(node, text=text, title=title)
 
 
 def _length(name: str) -> int:
@@ -161,7 +158,7 @@ def _length(name: str) -> int:
 
 def _spellings(node: Node) -> Sequence[str]:
     """Return how a text may write the title of a node that is the name of its file; none for other titles."""
-    address = composed(page_address(node.metadata))
+    address = normal(page_address(node.metadata))
     return file_spellings(address) if node.title and node.title == file_title(address) else ()
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import path_title
+from graph_retrievers.graph.languages import has_stems
 from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["NO_EDGES", "NO_EDGES_NOTE", "GraphDescription", "describe", "tell_no_edges"]
@@ -73,6 +74,8 @@ class GraphDescription:
     readable_tokens : int or None
         Tokens that the embedding model reads of a text; None if unknown. `truncated` counts the nodes with more.
     signals, embedding : tuple of str, and str
+    language, stemmed : str
+        Codes of the languages in which BM25 reads words, and of those whose words it stems.
     recall : float or None
         Share of the ten nearest vectors that vector search finds, from a sample; None if it is exact.
     advice : tuple of str
@@ -94,6 +97,8 @@ class GraphDescription:
     repeated: int = 0
     signals: tuple[str, ...] = ()
     embedding: str = ""
+    language: str = ""
+    stemmed: str = ""
     recall: float | None = None
     advice: tuple[str, ...] = field(default=())
 
@@ -107,6 +112,9 @@ class GraphDescription:
         limit = "" if self.readable_tokens is None else f"; more than the {self.readable_tokens} read: {self.truncated:,}"
         repeated = f"; with exactly the text of another: {self.repeated:,}" if self.repeated else ""
         told = f"; embedding: {self.embedding}" if self.embedding else ""
+        if "bm25" in self.signals and self.language:
+            bare = "+".join(code for code in self.language.split("+") if code not in self.stemmed.split("+") and has_stems(code))
+            told += f"; language: {self.language}{f', without stems of {bare}' if bare else ''}"
         told += "" if self.recall is None else f"; vector search finds {self.recall:.3f} of the ten nearest"
         lines = [
             f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}{repeated}",
@@ -130,6 +138,7 @@ def describe(
     embedding: str = "",
     tried: Collection[str] = (),
     recall: float | None = None,
+    language: tuple[str, str] = ("", ""),
 ) -> GraphDescription:
     """Return the description of a graph with at least one node.
 
@@ -143,7 +152,8 @@ def describe(
     tried : collection of str, default ()
         Classes of the sources of edges that were tried, which the advice leaves out.
     recall : float, optional
-        See :class:`GraphDescription`.
+    language : tuple of two str
+        See :class:`GraphDescription`: `language` and `stemmed`.
 
     Examples
     --------
@@ -179,6 +189,8 @@ def describe(
         repeated=sum(count for count in texts.values() if count > 1),
         signals=signals,
         embedding=embedding,
+        language=language[0],
+        stemmed=language[1],
         recall=recall,
     )
     return replace(found, advice=tuple(_advice(found, tried)))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.page_order import named_rows
-from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks
+from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks, normal
 
 __all__ = [
     "NAMED_BY_TEXTS",
     "NAME_TITLES",
     "NameTable",
     "capitalized_names",
-    "composed",
     "is_proper_name",
     "name_keys",
     "name_runs",
@@ -31,9 +29,6 @@ __all__ = [
 _TOKEN, _PLAIN_TOKEN = re.compile(rf"{WORD}|[^\w\s]"), re.compile(r"\w+|[^\w\s]")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 
-
-# The normal form takes quadratic time for a run of marks; Unicode's stream-safe text has at most 30 in a row (UAX 15, section 13).
-_MARKS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
 _LONGEST = 64
 # Initials and words with inner marks, and what ends a sentence or interrupts a name.
 _LETTER = rf"[^\W_][{MARKS}]*"
@@ -49,18 +44,14 @@ NAMED_BY_TEXTS = "named_by_texts"
 """Metadata field that is true for nodes that represent a name in the texts of others."""
 
 
-def composed(text: str) -> str:
-    """Return a text with accents joined to their letters (normal form C); more than 30 marks in a row are read 30 at a time."""
-    return text if text.isascii() else "".join(unicodedata.normalize("NFC", part) for part in _MARKS.split(text))
-
-
 def name_words(text: str, *, fold: bool = False) -> list[str]:
     """Return the words and punctuation marks by which names are compared; `fold` folds case."""
+    text = normal(text)
     if text.isascii():
         # Most names are plain words.
         words = text.split() if text.replace(" ", "").isalnum() else _PLAIN_TOKEN.findall(text)
     else:
-        text = composed(text).translate(_PLAIN)
+        text = text.translate(_PLAIN)
         words = (_TOKEN if needs_marks(text) else _PLAIN_TOKEN).findall(text)
     return [word.casefold() for word in words] if fold else words
 
@@ -78,7 +69,7 @@ def capitalized_names(text: str) -> list[str]:
     >>> capitalized_names("He met J. R. Tolkien. The Tower of London is near the Thames.")
     ['J. R. Tolkien', 'The Tower of London', 'Thames']
     """
-    found, words = dict[str, None](), _SPAN.findall(composed(text[:_READ]))
+    found, words = dict[str, None](), _SPAN.findall(normal(text[:_READ]))
     stop = 0
     while stop < len(words):
         start, stop = stop, stop + 1

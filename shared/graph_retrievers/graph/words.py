@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Literal
 
 __all__ = [
     "MARKS",
     "WORD",
+    "composed",
     "ends_word",
     "is_unspaced",
     "korean_stems",
     "needs_marks",
+    "normal",
     "pairs",
     "unpointed",
     "word_count",
@@ -45,8 +48,10 @@ WORD = rf"[{_UNSPACED}][{MARKS}]*|[^\W{_UNSPACED}]+(?:[{MARKS}]+[^\W{_UNSPACED}]
 _PLAIN, _WORD = re.compile(r"\w+"), re.compile(WORD)
 # A class of one plane and one range beyond it is far faster than one of all ranges.
 _SPECIAL = re.compile("[{}\U00010000-\U0010ffff]".format(re.sub(r"[^\x00-\uffff]-[^\x00-\uffff]", "", MARKS + _UNSPACED)))
-_PART = re.compile(rf"(?:[{_UNSPACED}][{MARKS}]*)+|[^{_UNSPACED}]+")
-_LETTER = re.compile(rf"[{_UNSPACED}][{MARKS}]*")
+_SYLLABLES = "\uac00-\ud7a3"
+_PAIRED = re.compile(f"[{_UNSPACED}{_SYLLABLES}]")
+_PART = re.compile(rf"(?:[{_UNSPACED}{_SYLLABLES}][{MARKS}]*)+|[^{_UNSPACED}{_SYLLABLES}]+")
+_LETTER, _PAIR_LETTER = re.compile(rf"[{_UNSPACED}][{MARKS}]*"), re.compile(rf"[{_UNSPACED}{_SYLLABLES}][{MARKS}]*")
 # Points of Hebrew, vowel signs of Arabic and what stretches its words: most texts, and most questions, leave them out.
 _POINTS = re.compile("[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 _LAST_LETTER, _MARK = re.compile(rf"[{_UNSPACED}][{MARKS}]*\Z"), re.compile(f"[{MARKS}]")
@@ -58,6 +63,45 @@ _PARTICLE = (
 )
 _PARTICLES = re.compile(rf"(?:{_PARTICLE}){{1,3}}(?![\uac00-\ud7a3])")
 _LONGEST_PARTICLES = 6
+# The normal form takes quadratic time for a run of marks; Unicode's stream-safe text has at most 30 in a row (UAX 15, section 13).
+_MARK_RUNS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
+# A word that a line break cut, as in the text of PDF files. The hyphen comes first, so that a text without one is read fast.
+_CUT = re.compile(r"-(?<=[^\W\d_]-)[ \t]*\r?\n[ \t]*(?=[^\W\d_])")
+# Soft hyphens, also those at the end of a line, and characters without width, except the joiner inside conjuncts.
+_HIDDEN = re.compile(r"\u00ad(?:[ \t]*\r?\n[ \t]*)?|[\u200b\u200c\u2060\ufeff]")
+# Exponents and marks of footnotes do not belong to the number or word before them.
+_RAISED = re.compile("(?<![\u00b9\u00b2\u00b3\u2070\u2074-\u2079\\s])(?=[\u00b9\u00b2\u00b3\u2070\u2074-\u2079])(?!^)")
+
+
+def normal(text: str) -> str:
+    r"""Return a text as it is read to cut it into words, without a change of case.
+
+    It is in Unicode's normal form KC (accents joined to their letters, no ligatures, letters and digits of one width), without
+    soft hyphens and characters of no width, and words that the end of a line cut are whole again. A raised number is separated
+    from what it follows. More than 30 combining marks in a row are read 30 at a time. Everything that cuts texts or names into
+    words reads them in this form.
+
+    >>> normal("The o\ufb03ce of retrie-\nval"), normal("10\u00b2\u2075 Zucker\u00adrübe")
+    ('The office of retrieval', '10^25 Zuckerrübe')
+    """
+    if not text.isascii():
+        text = _in_form("NFKC", _RAISED.sub("^", _HIDDEN.sub("", text)))
+    return _CUT.sub(_joined, text) if "\n" in text and "-" in text else text
+
+
+def composed(text: str) -> str:
+    """Return a text with accents joined to their letters and otherwise unchanged (normal form C), as addresses are compared."""
+    return text if text.isascii() else _in_form("NFC", text)
+
+
+def _in_form(form: Literal["NFC", "NFKC"], text: str) -> str:
+    return "".join(unicodedata.normalize(form, part) for part in _MARK_RUNS.split(text))
+
+
+def _joined(cut: re.Match[str]) -> str:
+    after = cut.string[cut.end()]
+    # A capital begins a word of its own ("Jean-\nPaul"), whose hyphen stays.
+    return "" if after == after.lower() else "-"
 
 
 def needs_marks(text: str) -> bool:
@@ -92,20 +136,30 @@ def is_unspaced(character: str) -> bool:
 
 
 def pairs(word: str) -> list[str]:
-    r"""Return a word, or in scripts without spaces between words its pairs of neighbouring letters.
+    r"""Return the terms of a word by which texts of its script are searched: for most scripts the word itself.
 
-    Full-text search of these scripts without a dictionary uses such pairs (the CJKBigramFilter of Lucene). A single letter is
-    left out, like short words.
+    Scripts without spaces between words, and Korean, whose words end in particles, are searched by pairs of neighbouring letters,
+    as full-text search without a dictionary does (the CJKBigramFilter of Lucene). Parts of other scripts are words of their own,
+    and so is a single letter before Korean particles.
 
-    >>> pairs("loom"), pairs("\u7535\u5f71\u7531")
-    (['loom'], ['\u7535\u5f71', '\u5f71\u7531'])
+    >>> pairs("loom"), pairs("\u7535\u5f71\u7531"), pairs("\uc11c\uc6b8\uc740"), pairs("\ubb3c\uc740")
+    (['loom'], ['\u7535\u5f71', '\u5f71\u7531'], ['\uc11c\uc6b8', '\uc6b8\uc740'], ['\ubb3c\uc740', '\ubb3c'])
     """
-    if word.isascii() or not _LETTER.search(word):
+    if word.isascii() or not _PAIRED.search(word):
         return [word]
     found: list[str] = []
     for part in _PART.findall(word):
-        letters = _LETTER.findall(part)
-        found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)] or ([part] if len(part) > 1 else [])
+        if not _PAIRED.match(part):
+            found.append(part)
+            continue
+        letters = _PAIR_LETTER.findall(part)
+        if len(letters) == 1:
+            # Particles behind a word of another script are no word.
+            found += [part] if not (found and _PARTICLES.fullmatch(part)) else []
+            continue
+        found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]
+        if _PARTICLES.match(part, 1) and _HANGUL[0] <= part[0] <= _HANGUL[1]:
+            found.append(part[0])
     return found
 
 

@@ -11,9 +11,10 @@ from torch import Tensor
 from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import Corpus, EdgeSource
-from graph_retrievers.errors import EmptyGraphError, MissingSignalError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.graph.languages import language_code
+from graph_retrievers.signals.bm25 import BM25, SETTINGS
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors
 from graph_retrievers.signals.signal import Signal
@@ -48,7 +49,7 @@ def build(
     lenient: bool = False,
     embedding: Any = None,
     vectors: Any = None,
-    bm25: bool = True,
+    bm25: bool | str | Signal = True,
     edge_signals: bool = False,
     dense_backend: str = "exact",
     dense_precision: str = "float32",
@@ -72,6 +73,8 @@ def build(
         See :class:`graph_retrievers.index.GraphIndex`.
     """
     check_not_empty(graph)
+    # A wrong one is refused before texts are embedded.
+    words = _words(bm25)
     model = None if embedding is None else with_cache(as_embedding(embedding), cache)
     metric = metric or getattr(model, "default_metric", None)
 
@@ -102,16 +105,34 @@ def build(
         signals["dense"] = dense = DenseIndex(vectors, device=graph.device, **kinds)
         if metric is None:
             _tell_lengths(dense.norms)
-    if bm25:
-        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress)
+    if bm25 is True and vectors is None:
+        # Vectors know the forms of words; without them, stems are all there is.
+        words = {"stem": True}
+    if isinstance(bm25, Signal):
+        signals["bm25"] = bm25.to(graph.device)
+    elif bm25 is not False:
+        signals["bm25"] = BM25(graph.contents(), device=graph.device, show_progress=show_progress, **words)
     if edge_signals:
         # Without edges too, so that a change that adds some knows that they are to have signals.
         contents = graph.edge_contents()
-        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress)
+        signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **words)
         if model is not None:
             found = embed(contents) if contents else vectors.new_zeros(0, vectors.shape[1])
             signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
     return Built(graph, signals, model, sources)
+
+
+def _words(bm25: Any) -> dict[str, Any]:
+    """Return the settings of BM25 that an argument names; InvalidArgumentError if it is none."""
+    if isinstance(bm25, BM25):
+        return {name: getattr(bm25, name) for name in SETTINGS}
+    if isinstance(bm25, str):
+        return {"language": language_code(bm25, argument="bm25")}
+    if not isinstance(bm25, (bool, Signal)):
+        raise InvalidArgumentError(
+            f"bm25 is {shown(bm25)}; expected True, False, a language such as 'de', or a BM25 of the contents of the nodes."
+        )
+    return {}
 
 
 def _brought(graph: CorpusGraph, documents: Sequence[Any], embed: Callable[[list[str]], Tensor] | None) -> Tensor | None:

@@ -128,7 +128,7 @@ class GraphIndex:
         *,
         embedding: Any = None,
         vectors: Any = None,
-        bm25: bool = True,
+        bm25: bool | str | Signal = True,
         edge_signals: bool = False,
         relevance: Any = None,
         dense_backend: str = "exact",
@@ -146,8 +146,10 @@ class GraphIndex:
             Embedding model of the queries, and of the nodes unless `vectors` are given.
         vectors : array-like, shape [N, d], optional
             Node vectors computed elsewhere.
-        bm25 : bool, default True
-            Whether to build BM25.
+        bm25 : bool, str or Signal, default True
+            Whether to build BM25, and in which language (``"de"``); by default it is found from the texts, and English words are
+            stemmed only if there are no vectors. A :class:`~graph_retrievers.signals.bm25.BM25` of the contents of the nodes
+            (``CorpusGraph.contents()``: text with title), in their order, is used as it is, and its settings for the edges.
         edge_signals : bool, default False
             Whether to build ``"edge_bm25"`` and, with an embedding model, ``"edge_dense"`` from the texts of the edges. An edge
             without a text is read as "source relation target". They are also built for a graph without edges, for later
@@ -396,7 +398,7 @@ class GraphIndex:
     ) -> GraphIndex:
         """Return the index of a graph and a :meth:`state`; `folder` is for messages, the rest is as for :meth:`load`."""
         check_not_empty(graph)
-        found = restored_signals(tensors, settings, signals or {}, graph.device, folder)
+        found = restored_signals(tensors, settings, signals or {}, graph, folder)
         sources = restored_sources(settings, edges, graph.num_edges, folder)
         built, _ = saved_embedding(settings, folder)
         try:
@@ -452,7 +454,9 @@ class GraphIndex:
         precision = getattr(model, "precision", "")
         named = f"{self.embedding_name} in {precision}" if isinstance(precision, str) and precision else self.embedding_name
         recall = getattr(self.signals.get("dense"), "recall", None)
-        return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall)
+        words = self.signals.get("bm25")
+        language = getattr(words, "language", ""), getattr(words, "stem", "")
+        return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall, language)
 
     def _tried(self) -> list[str]:
         """Return the class names of the specifications that were applied."""

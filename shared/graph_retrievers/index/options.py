@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, TypedDict
 
+from graph_retrievers.signals.signal import Signal
+
 __all__ = [
     "SignalOptions",
     "StoreOptions",
@@ -14,7 +16,7 @@ class SignalOptions(TypedDict, total=False):
 
     embedding: Any
     vectors: Any
-    bm25: bool
+    bm25: bool | str | Signal
     edge_signals: bool
     relevance: Any
     dense_backend: str
@@ -30,7 +32,7 @@ class StoreOptions(TypedDict, total=False):
     title_key: str | None
     type_key: str
     include_titles: bool
-    bm25: bool
+    bm25: bool | str | Signal
     edge_signals: bool
     dense_backend: str
     dense_precision: str

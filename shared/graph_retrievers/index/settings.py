@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from graph_retrievers.construction.contextual import ContextualCitations
@@ -18,13 +18,16 @@ from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import Corpus, EdgeSource, EdgeSpec, Found
 from graph_retrievers.construction.structure import DocumentStructure
-from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError, MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.sparse import SparseIndex
 
 __all__ = ["picklable_sources", "restored_signals", "restored_sources", "saved_embedding", "saved_signals", "saved_sources"]
+
+logger = logging.getLogger(__name__)
 
 # What saved indexes can name; others are given to `load` as objects.
 _SIGNALS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
@@ -46,9 +49,12 @@ def saved_signals(signals: Mapping[str, Signal]) -> tuple[dict[str, Tensor], lis
 
 
 def restored_signals(
-    tensors: Mapping[str, Tensor], settings: Mapping[str, Any], given: Mapping[str, Signal], device: torch.device, folder: Any
+    tensors: Mapping[str, Tensor], settings: Mapping[str, Any], given: Mapping[str, Signal], graph: CorpusGraph, folder: Any
 ) -> dict[str, Signal]:
-    """Return the signals that :func:`saved_signals` wrote, replaced by those `given`; `folder` is for messages."""
+    """Return the signals that :func:`saved_signals` wrote, replaced by those `given`; `folder` is for messages.
+
+    BM25 that an earlier version cut into words is built again from the texts of the graph.
+    """
     found: dict[str, Signal] = {}
     try:
         listed = [(str(saved["name"]), str(saved["kind"]), saved["settings"]) for saved in settings["signals"]]
@@ -59,13 +65,34 @@ def restored_signals(
             continue
         if kind not in _SIGNALS:
             raise MissingSignalError(f"Signal {name!r} of {folder} is a {kind!r}; pass it as signals={{{name!r}: ...}}.")
+        if kind == BM25.kind and BM25.is_older(options):
+            found[name] = _built_again(name, options, graph, "dense" in found, folder)
+            continue
         prefix = f"{number}."
         arrays = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         try:
-            found[name] = _SIGNALS[kind].restore(arrays, options, device)
+            found[name] = _SIGNALS[kind].restore(arrays, options, graph.device)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
     return found | dict(given)
+
+
+def _built_again(name: str, options: Mapping[str, Any], graph: CorpusGraph, dense: bool, folder: Any) -> BM25:
+    """Return BM25 of a graph's texts with the settings of an earlier version, whose words were others."""
+    if name not in ("bm25", "edge_bm25"):
+        raise IndexVersionError(
+            f"Signal {name!r} of {folder} was made by an earlier version, which cut texts into other words; pass a new one as "
+            f"signals={{{name!r}: BM25(texts)}}."
+        )
+    logger.warning(
+        "BM25 of %s was made by an earlier version, which cut texts into other words. It is built again from the texts each time "
+        "that the index is loaded; save the index to keep it.",
+        folder,
+    )
+    contents = graph.contents() if name == "bm25" else graph.edge_contents()
+    kept = {key: options[key] for key in ("k1", "b", "covers") if key in options}
+    stopwords = "auto" if options.get("stopwords") == "en" else options.get("stopwords")
+    return BM25(contents, stopwords=stopwords, stem=None if dense else True, device=graph.device, **kept)
 
 
 def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from itertools import accumulate, count
 from typing import Any, Literal
@@ -16,36 +15,37 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, strings
-from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.names import composed
-from graph_retrievers.graph.words import MARKS, needs_marks, pairs, unpointed
+from graph_retrievers.errors import IndexVersionError, InvalidArgumentError, shown
+from graph_retrievers.graph.languages import found_language, language_code, stop_words
+from graph_retrievers.graph.words import normal
 from graph_retrievers.progress import progress_bar
+from graph_retrievers.signals.analyser import Analyser, analyser
 from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
 
-__all__ = ["BM25"]
+__all__ = ["SETTINGS", "BM25"]
 
 _TEXTS_AT_A_TIME = 1000
 # Words of the vocabulary for each that a text has, beyond which the others are dropped.
 _STALE = 1.125
 _ENTRIES_AT_A_TIME = 1 << 16
 _LARGEST_K1 = 1e6
-_OPTIONS = ("k1", "b", "stopwords", "covers")
-# How texts are split, which a saved signal remembers: before 2, words ended at combining marks, and scripts without spaces had
-# words as long as their sentences.
-_SPLITTING = 2
-_WORD = rf"\w[\w{MARKS}]+"
-
-logger = logging.getLogger(__name__)
+SETTINGS = ("k1", "b", "language", "stem", "stopwords")
+"""Names of the settings by which texts are cut and scored."""
+_OPTIONS = (*SETTINGS, "covers")
+# How texts are cut into terms, which a saved signal remembers: before 3, words had two characters or more, and no stems.
+_SPLITTING = 3
 
 
 class BM25(TermSignal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
-    terms count repeatedly. Documents without a score above zero do not match. Words keep their accents and vowel signs, except
-    the points of Arabic and Hebrew, which most texts leave out; in scripts without spaces between words, such as Chinese, the
-    terms are pairs of neighbouring letters. Sources: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
-    Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form).
+    terms count repeatedly. Documents without a score above zero do not match. Terms are the stems of words, which keep their
+    accents and vowel signs, except the points of Arabic and Hebrew, which most texts leave out; in scripts without spaces between
+    words, such as Chinese, and in Korean, the terms are pairs of neighbouring letters. See
+    :class:`~graph_retrievers.signals.analyser.Analyser`. Sources: Robertson and Zaragoza, "The Probabilistic Relevance Framework:
+    BM25 and Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form); Porter, "Snowball: A language
+    for stemming algorithms", 2001.
 
     Parameters
     ----------
@@ -54,8 +54,17 @@ class BM25(TermSignal):
         Term frequency saturation.
     b : float, default 0.75
         Length normalisation.
-    stopwords : str or list of str, default "en"
-        As in bm25s; None keeps every word.
+    language : str, optional
+        Code or English name of the language whose stop words and stemmer are used, such as "de", or those of several scripts,
+        such as "en+ru"; "" for words as they are. The default is found from the texts, see
+        :func:`~graph_retrievers.graph.languages.found_language`; the attribute says which.
+    stem : bool or str, optional
+        Whether words are stemmed, or of which of the languages. By default those of a language that is named are; of languages
+        that are found, those of all but English: beside vectors, which know the forms of English words, stems of English gained
+        nothing. The attribute has the codes of the languages that are stemmed.
+    stopwords : str or list of str, default "auto"
+        Words that are left out: those of the language, of another one ("en_plus" is a longer list of English), or a list; None
+        keeps every word.
     device : torch.device, optional
         The CPU by default.
     covers : {"nodes", "edges"}, default "nodes"
@@ -77,26 +86,38 @@ class BM25(TermSignal):
         *,
         k1: float = 1.5,
         b: float = 0.75,
-        stopwords: str | list[str] | None = "en",
+        language: str | None = None,
+        stem: bool | str | None = None,
+        stopwords: str | list[str] | None = "auto",
         device: torch.device | None = None,
         covers: Literal["nodes", "edges"] = "nodes",
         show_progress: bool = False,
     ) -> None:
-        self._set(k1, b, stopwords, covers)
-        self._splitting = _SPLITTING
+        found = found_language(texts) if language is None else language_code(language)
+        if stem is None:
+            stem = "+".join(code for code in found.split("+") if language is not None or code != "en")
+        elif isinstance(stem, bool):
+            stem = found if stem else ""
+        self._set(k1, b, found, stem, stopwords, covers)
+        self._build(texts, device, show_progress)
+
+    def _set(self, k1: float, b: float, language: str, stem: str, stopwords: str | list[str] | None, covers: Any) -> None:
+        """Check and set the options."""
+        if not is_number(k1) or not 0 <= k1 <= _LARGEST_K1:
+            raise InvalidArgumentError(f"k1 must be a number from 0 to {_LARGEST_K1}, got {shown(k1)}.")
+        self.k1, self.b, self.covers = float(k1), fraction("b", b), choice("covers", covers, ("nodes", "edges"))
+        self.language, self.stem = language_code(language), language_code(stem, argument="stem")
+        if isinstance(stopwords, str) and stopwords not in ("auto", "en_plus"):
+            stopwords = language_code(stopwords, argument="stopwords")
+        self.stopwords = stopwords if stopwords is None or isinstance(stopwords, str) else list(strings("stopwords", stopwords))
+
+    def _build(self, texts: Sequence[str], device: torch.device | None, show_progress: bool = False) -> None:
         words = self.tokenize(texts, show_progress=show_progress)
         self.vocabulary: dict[str, int] = {}
         found = _occurrences(words, range(len(texts)), self.vocabulary)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
         entries = followed(nothing, np.full(len(texts), -1), found, len(self.vocabulary))
         self._weigh(entries, np.fromiter(map(len, words), np.int32, len(words)), device)
-
-    def _set(self, k1: float, b: float, stopwords: str | list[str] | None, covers: Any) -> None:
-        """Check and set the options."""
-        if not is_number(k1) or not 0 <= k1 <= _LARGEST_K1:
-            raise InvalidArgumentError(f"k1 must be a number from 0 to {_LARGEST_K1}, got {shown(k1)}.")
-        self.k1, self.b, self.covers = float(k1), fraction("b", b), choice("covers", covers, ("nodes", "edges"))
-        self.stopwords = stopwords if stopwords is None or isinstance(stopwords, str) else list(strings("stopwords", stopwords))
 
     def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
         """Compute the scores of all occurrences from their counts and the numbers of words of the texts."""
@@ -137,7 +158,7 @@ class BM25(TermSignal):
     def __repr__(self) -> str:
         """Return the sizes."""
         words = int((self.indptr.diff() > 0).sum())
-        return f"BM25({len(self)} {self.covers}, words={words}, k1={self.k1}, b={self.b})"
+        return f"BM25({len(self)} {self.covers}, words={words}, k1={self.k1}, b={self.b}, language={self.language!r})"
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the CSC arrays, the other arrays for :meth:`updated`, and the vocabulary with the settings.
@@ -146,21 +167,23 @@ class BM25(TermSignal):
         and ``lengths`` [N], words of each text.
         """
         settings = {name: getattr(self, name) for name in (*_OPTIONS, "vocabulary")} | {"num_documents": len(self)}
-        settings["splitting"] = self._splitting
+        settings["splitting"] = _SPLITTING
         kept = {"counts": torch.from_numpy(self._counts), "lengths": torch.from_numpy(self._lengths)}
         return {"indptr": self.indptr, "rows": self.rows, "data": self.data, **kept}, settings
 
+    @staticmethod
+    def is_older(settings: Mapping[str, Any]) -> bool:
+        """Return whether the settings of a :meth:`state` are of a version that cut texts into other terms."""
+        return settings.get("splitting") != _SPLITTING
+
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> BM25:
-        """Return the signal of a :meth:`state`."""
+        """Return the signal of a :meth:`state`; IndexVersionError for one of a version that cut texts into other terms."""
+        if cls.is_older(settings):
+            raise IndexVersionError("This BM25 was made by another version, which cuts texts into other words; build it again.")
         made = object.__new__(cls)
         made._set(*(settings[name] for name in _OPTIONS))
-        made.vocabulary, made._splitting = settings["vocabulary"], int(settings.get("splitting", 1))
-        if made._splitting < _SPLITTING and needs_marks("".join(made.vocabulary)):
-            logger.warning(
-                "BM25 of this index was built by an earlier version, which split words at vowel signs and did not split Chinese, "
-                "Japanese or Thai at all; questions are split in the same way. Build the index again to find such words."
-            )
+        made.vocabulary = settings["vocabulary"]
         made._counts, made._lengths = (tensors[name].cpu().numpy() for name in ("counts", "lengths"))
         made._restore(tensors, settings["num_documents"], device)
         terms = made.vocabulary.values()
@@ -205,9 +228,8 @@ class BM25(TermSignal):
         """
         if contents is None:
             return self.updated([""] * rows.numel(), rows, lambda texts: torch.zeros(0))
-        made = BM25(contents, device=self.device, **{name: getattr(self, name) for name in _OPTIONS})
-        if self._splitting != _SPLITTING:
-            return made
+        made = copy(self)
+        made._build(contents, self.device)
         # Each distinct word of a text has an entry.
         words = [torch.bincount(signal.rows.long(), minlength=len(signal)) for signal in (self, made)]
         if not torch.equal(words[0][rows], words[1]):
@@ -218,31 +240,26 @@ class BM25(TermSignal):
         return made
 
     def tokenize(self, texts: Sequence[str], show_progress: bool = False) -> list[list[str]]:
-        """Return the words of each text in normal form C: lower case, at least two characters, without stop words.
-
-        In scripts without spaces between words, the terms are pairs of neighbouring letters.
-        """
-        options = {"stopwords": self.stopwords or [], "return_ids": False, "show_progress": False}
-        words: list[list[str]] = []
+        """Return the terms of each text, in any order; see :class:`~graph_retrievers.signals.analyser.Analyser`."""
+        read, terms = self._analyser(), list[list[str]]()
         bar = progress_bar(total=len(texts), desc="BM25", unit="text") if show_progress else None
         for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-            part = [composed(text) for text in texts[start : start + _TEXTS_AT_A_TIME]]
-            marked = self._splitting == _SPLITTING and any(map(needs_marks, part))
-            if marked:
-                part = [unpointed(text) for text in part]
-            try:
-                split = _import_bm25s().tokenize(part, **options, **({"token_pattern": _WORD} if marked else {}))
-            except ValueError as error:
-                raise InvalidArgumentError(f"stopwords is {shown(self.stopwords)}: {error}.") from error
-            words += ([term for word in text for term in pairs(word)] if marked else list(text) for text in split)
+            part = texts[start : start + _TEXTS_AT_A_TIME]
+            terms += read(part)
             if bar is not None:
                 bar.update(len(part))
         if bar is not None:
             bar.close()
-        return words
+        return terms
+
+    def _analyser(self) -> Analyser:
+        if isinstance(self.stopwords, list):
+            return analyser(self.stem, frozenset(normal(word).casefold() for word in self.stopwords))
+        named = self.language if self.stopwords == "auto" else self.stopwords or ""
+        return analyser(self.stem, stop_words(named))
 
     def prepare(self) -> None:
-        """Sort the entries by term and row, and import the tokenizer."""
+        """Sort the entries by term and row, and load the stemmer."""
         self.tokenize(["a"])
         super().prepare()
 
@@ -252,16 +269,6 @@ class BM25(TermSignal):
         flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
         pointers = torch.tensor([0, *accumulate(map(len, terms))], dtype=torch.int64, device=self.device)
         return pointers, flat, torch.ones(flat.numel(), device=self.device)
-
-
-def _import_bm25s() -> Any:
-    import bm25s
-
-    # bm25s sets its logger to DEBUG when it is imported. To set a level takes longer than to read a question.
-    logger = logging.getLogger("bm25s")
-    if logger.level != logging.WARNING:
-        logger.setLevel(logging.WARNING)
-    return bm25s
 
 
 def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[str, int]) -> tuple[np.ndarray, ...]:
