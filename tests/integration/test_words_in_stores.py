@@ -31,7 +31,7 @@ QUESTIONS = [
     "Where was the star of Kismet 3 born?",
     "Which film did Ada Holm and Cleo Marsh make?",
     "night ferry 4 in turku",
-    "Who wrote of looms and ferries?",
+    "Who wrote of looms, word7 and ferries?",
     # In lower case, a name counts only where nothing else is named.
     "Does night ferry 5 sail near Kismet 2?",
 ]

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import IndexVersionError, InvalidArgumentError
+from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search
 from graph_retrievers.retrievers.retriever import Retriever
@@ -90,16 +91,143 @@ def test_words_with_marks_are_not_cut_into_letters():
     ]
 
 
-def test_a_signal_of_an_earlier_version_splits_questions_as_it_split_texts(caplog):
-    sentence = "\u7535\u5f71\u7531\u674e\u5a1c"
-    tensors, settings = BM25(["aaa bbb"]).state()
-    del settings["splitting"]
-    BM25.restore(tensors, settings)
-    assert not caplog.records
-    old = BM25.restore(tensors, settings | {"vocabulary": {sentence: 0, "bbb": 1}})
-    assert [(record.levelname, "Build the index again" in record.getMessage()) for record in caplog.records] == [("WARNING", True)]
-    for signal in (old, BM25.restore(*old.state()), old.updated(["x", "y"], torch.tensor([0, -1]), None)):
-        assert signal.tokenize([sentence]) == [[sentence]]
-        assert signal.search([sentence], 1)[1].tolist() == [[0]]
-    again = BM25(["aaa bbb", sentence])
-    assert BM25.restore(*again.state()).tokenize([sentence]) == [["\u7535\u5f71", "\u5f71\u7531", "\u7531\u674e", "\u674e\u5a1c"]]
+def first(texts, question, **options):
+    """The rows of the texts that search by words finds, best first."""
+    rows = BM25(texts, **options).search([question], len(texts))[1][0].tolist()
+    return [row for row in rows if row >= 0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "question", "row"),
+    [
+        *((["Vitamin A.", "Vitamin B.", "Vitamin C.", "Vitamin D."], f"vitamin {letter}", row) for row, letter in enumerate("aBcD")),
+        *(([f"Step {n}" for n in range(1, 10)], f"step {n}", n - 1) for n in (1, 3, 9)),
+        (["Version 1.2.4", "Version 1.2.3", "Version 3.2.1"], "what is new in 1.2.3", 1),
+        (["Since v2.0.1rc1.", "Since 2.0.1.", "Since 2.1"], "2.0.1", 1),
+        (["Eight is even", "Nine is odd", "Python 3.11 is fast"], "python 11", 2),
+        (["Vitamin A deficiency is common in a city.", "A vitamin is a deficiency"], "deficiency of Vitamin A in summer", 0),
+        (["point (a) of Article 6", "a point of an Article 6", "point (b)"], "Article 6 point (a)", 0),
+    ],
+)
+def test_numbers_versions_and_single_letters_are_words(texts, question, row):
+    assert first(texts, question)[0] == row
+
+
+def test_a_letter_that_is_a_stop_word_is_one_where_a_word_follows():
+    read = BM25([], language="en").tokenize
+    assert read(["A loom", "he built a loom", "It is a, b or c", "the grade he got: a", "Vitamin A and a loom", "plan a."]) == [
+        *(["loom"], ["he", "built", "loom"], ["b", "c", "a"], ["grade", "he", "got", "a"]),
+        *(["vitamin", "loom", "a"], ["plan", "a"]),
+    ]
+    assert read(["Holm's loom isn't l'eau"]) == [["holm", "loom", "isn", "eau"]], "the rest of a word is no letter"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question"),
+    [
+        ("en", "The contracts were signed.", "contract"),
+        ("de", "Die Kündigungen sind schriftlich und mit Gründen zu versehen.", "Kündigung"),
+        ("ru", "В городе есть старые библиотеки и музей.", "библиотека"),
+        ("fi", "Tehtaassa on monta konetta, ja se on vanha.", "tehtaan koneet"),
+        ("fr", "Les chevaux sont dans les écuries de la ville.", "écurie"),
+        ("tr", "Bu kitaplar bir evde ve çok eskidir.", "kitap"),
+        ("hu", "A könyvek és a házak nem voltak itt, hogy el.", "könyv"),
+        ("es", "Las bibliotecas de la ciudad no son para el niño.", "biblioteca"),
+    ],
+)
+def test_words_are_found_in_other_forms_in_the_language_that_is_found(language, text, question):
+    assert BM25([text]).language == language
+    assert first(["", text], question, stem=True) == [1]
+    assert first(["", text], question, language="") == [], "without stems it is not found"
+
+
+def test_english_is_stemmed_without_vectors_or_where_it_is_named():
+    texts, vectors = ["The contracts were signed.", "It is a loom."], [[1.0, 0.0], [0.0, 1.0]]
+    for stem, options in (
+        *(("en", {}), ("", {"vectors": vectors}), ("en", {"vectors": vectors, "bm25": "en"})),
+        ("en", {"vectors": vectors, "bm25": BM25(texts, stem=True)}),
+    ):
+        index = GraphIndex.from_texts(texts, **options)
+        assert (index.bm25.language, index.bm25.stem) == ("en", stem)
+        assert (index.bm25.search(["contract"], 1)[1].tolist() == [[0]]) == (stem == "en")
+        told = str(index.describe())
+        assert ("language: en" in told) and ("without stems of en" in told) == (not stem)
+
+
+def test_each_script_of_a_corpus_has_its_language():
+    russian, german = "Станки и машины стоят на фабрике.", "Die Maschinen sind in den Fabriken und nicht bei mir."
+    mixed = BM25([russian, german, german])
+    assert mixed.language == "de+ru" and mixed.stem == "de+ru"
+    assert mixed.search(["станок на фабриках", "Maschine"], 1)[1].tolist() == [[0], [1]]
+    half = BM25([german, "The machines of the factory are not in it."] * 3)
+    assert half.language == "" and half.search(["Maschine"], 1)[1].tolist() == [[-1]], "no language has most texts"
+
+
+KOREAN = {
+    "서울은 대한민국의 수도이다.": "대한민국 수도는 어디인가?",
+    "한글은 세종대왕이 만들었다.": "누가 한글을 만들었나?",
+    "물은 백 도에서 끓는다.": "물이 끓는 온도",
+    "부산에는 큰 항구가 있다.": "항구 도시 부산",
+    "김치는 배추로 담근다.": "배추김치",
+    "제주도에서 귤을 재배한다.": "귤 재배",
+    "사과나무는 봄에 꽃이 핀다.": "사과 꽃",
+    "기차가 대전역에 도착했다.": "대전역 기차는",
+    "도서관에서는 책을 빌려 준다.": "책 빌리는 곳",
+    "의사가 병원에서 환자를 본다.": "병원의 환자",
+}
+
+
+def test_ten_korean_questions_find_their_texts():
+    assert [first(list(KOREAN), question)[0] for question in KOREAN.values()] == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("written", "question"),
+    [
+        ("the retrie-\nval of words", "retrieval"),
+        ("the re\u00adtrie\u00ad\nval", "retrieval"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("an o\ufb03ce", "office"),
+        ("\uff30\uff39\uff34\uff28\uff2f\uff2e \uff13", "python 3"),
+        ("Stra\u00dfe", "STRASSE"),
+        ("10\u00b2\u2075 operations", "25"),
+        ("Jean-\nPaul Holm", "paul"),
+    ],
+)
+def test_forms_of_writing_are_undone(written, question):
+    assert first(["nothing", written], question) == [1]
+
+
+def test_documents_and_questions_are_cut_alike_after_saving_and_changes(tmp_path):
+    texts = ["Die Kündigungen sind schriftlich.", "Der Webstuhl ist eine Maschine."]
+    index = GraphIndex.from_texts(texts, bm25=BM25(texts, stopwords=["schriftlich"], k1=1.2))
+    index.save(tmp_path / "index")
+    loaded = GraphIndex.load(tmp_path / "index")
+    changed = loaded.with_changes(add=[Node("new", "All the contracts of the city.")])
+    for words in (loaded.bm25, changed.bm25):
+        assert (words.language, words.stem, words.stopwords, words.k1) == ("de", "de", ["schriftlich"], 1.2)
+        assert words.tokenize(["Die Kündigung schriftlich"]) == [["die", "kundig"]]
+        assert words.search(["Kündigung"], 1)[1].tolist() == [[0]]
+
+
+@pytest.mark.parametrize("given", ["klingon", 5, None, {"k1": 1}, "en+de"])
+def test_what_is_no_setting_of_bm25_is_refused(given):
+    with pytest.raises(InvalidArgumentError, match="bm25 is"):
+        GraphIndex.from_texts(["a loom"], bm25=given)
+
+
+def test_bm25_of_an_earlier_version_is_built_again_from_the_texts(tmp_path, caplog):
+    index = GraphIndex.from_texts(["Vitamin A", "Vitamin D"])
+    tensors, settings = index.bm25.state()
+    for each in ("splitting", "language", "stem"):
+        del settings[each]
+    with pytest.raises(IndexVersionError, match="build it again"):
+        BM25.restore(tensors, settings)
+    tensors, state = index.state()
+    state["signals"][0]["settings"] = settings | {"stopwords": "en", "k1": 1.2}
+    loaded = GraphIndex.from_state("folder", index.graph, tensors, state)
+    assert loaded.bm25.search(["vitamin d"], 1)[1].tolist() == [[1]] and loaded.bm25.k1 == 1.2
+    assert "earlier version" in caplog.text and "save the index" in caplog.text
+    state["signals"][0]["name"] = "mine"
+    with pytest.raises(IndexVersionError, match="signals={'mine'"):
+        GraphIndex.from_state("folder", index.graph, tensors, state)

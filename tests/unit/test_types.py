@@ -76,7 +76,7 @@ WRONG = [
     ("backfill=False)", "backfil=False)"),
     ('"tuned", filters', '"tuned", filter'),
     ('metric="dot"', 'metrics="dot"'),
-    ("bm25=False", 'bm25="no"'),
+    ("bm25=False", "bm25=5"),
     ("[], show_progress", "[], show_progres"),
     ('"folder", title_key', '"folder", title_keys'),
     ("BM25(index, k=3)", "BM25(index, kk=3)"),

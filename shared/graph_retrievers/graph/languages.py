@@ -123,8 +123,8 @@ def found_language(texts: Iterable[str]) -> str:
 
     Common words of the languages are counted in the first 1,000 characters of 1,000 texts that are spread over the corpus. A text
     has the language of which it has most. A language counts if more than half of the texts of its script have it; without such a
-    majority the script has none, and its words are used as they are. Texts without any common word, such as lists of names, count
-    as English. A script with less than 2 % of the words does not count.
+    majority the script has none, and its words are used as they are. If no text is decided, as in lists of names, the script has the
+    first of its languages here: English, Russian, Arabic, Hindi, Hebrew. A script with less than 2 % of the words does not count.
 
     >>> found_language(["Der Webstuhl ist eine Maschine.", "Die Karten sind aus Pappe."]), found_language(["Ada", "Babbage"])
     ('de', 'en')
@@ -154,7 +154,8 @@ def found_language(texts: Iterable[str]) -> str:
             continue
         known = sum(decided[code] for code in codes)
         if not known:
-            found += ["en"] if script == "latin" else []
+            # The first of a script is the one that most people write.
+            found.append(codes[0])
         else:
             found += [code for code in codes if decided[code] > _MAJORITY * known]
     return "+".join(found) if total else "en"

@@ -64,7 +64,9 @@ _PARTICLE = (
 _PARTICLES = re.compile(rf"(?:{_PARTICLE}){{1,3}}(?![\uac00-\ud7a3])")
 _LONGEST_PARTICLES = 6
 # The normal form takes quadratic time for a run of marks; Unicode's stream-safe text has at most 30 in a row (UAX 15, section 13).
-_MARK_RUNS = re.compile(r"([^\w\s\x00-\u02ff]{30})")
+# Fractions stay one letter, because "2\u00bd" is not 21/2.
+_FRACTIONS = "\u00bc-\u00be\u2150-\u215f\u2189"
+_MARK_RUNS = re.compile(rf"([^\w\s\x00-\u02ff]{{30}}|[{_FRACTIONS}])")
 # A word that a line break cut, as in the text of PDF files. The hyphen comes first, so that a text without one is read fast.
 _CUT = re.compile(r"-(?<=[^\W\d_]-)[ \t]*\r?\n[ \t]*(?=[^\W\d_])")
 # Soft hyphens, also those at the end of a line, and characters without width, except the joiner inside conjuncts.
@@ -95,7 +97,9 @@ def composed(text: str) -> str:
 
 
 def _in_form(form: Literal["NFC", "NFKC"], text: str) -> str:
-    return "".join(unicodedata.normalize(form, part) for part in _MARK_RUNS.split(text))
+    # The parts in between are what the pattern found.
+    parts = _MARK_RUNS.split(text)
+    return "".join(part if len(part) == 1 and place % 2 else unicodedata.normalize(form, part) for place, part in enumerate(parts))
 
 
 def _joined(cut: re.Match[str]) -> str:

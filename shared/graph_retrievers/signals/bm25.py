@@ -139,6 +139,11 @@ class BM25(TermSignal):
         self._assign(torch.from_numpy(entries.indptr), torch.from_numpy(entries.rows), torch.from_numpy(data), size, device)
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """How texts are cut into terms and scored, for JSON: the keywords of :data:`SETTINGS`, and the version of the cutting."""
+        return {name: getattr(self, name) for name in SETTINGS} | {"splitting": _SPLITTING}
+
+    @property
     def mean_length(self) -> float:
         """Mean number of words of a text, at least 1e-9."""
         return max(float(self._lengths.mean()) if len(self._lengths) else 0.0, 1e-9)
@@ -166,8 +171,7 @@ class BM25(TermSignal):
         The arrays are ``indptr`` [V + 1], ``rows`` [nnz] and ``data`` [nnz]; ``counts`` [nnz], how often a word occurs in a text,
         and ``lengths`` [N], words of each text.
         """
-        settings = {name: getattr(self, name) for name in (*_OPTIONS, "vocabulary")} | {"num_documents": len(self)}
-        settings["splitting"] = _SPLITTING
+        settings = self.settings | {"covers": self.covers, "vocabulary": self.vocabulary, "num_documents": len(self)}
         kept = {"counts": torch.from_numpy(self._counts), "lengths": torch.from_numpy(self._lengths)}
         return {"indptr": self.indptr, "rows": self.rows, "data": self.data, **kept}, settings
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.bm25 import BM25, SETTINGS
 from graph_retrievers.stores.qdrant_points import (
-    BM25_SETTINGS,
     NODE,
     QdrantPoints,
     added_weights,
@@ -173,7 +172,12 @@ class QdrantWords:
                 f"The collection {self.collection!r} is being filled, or that was interrupted: wait, or fill it again, which goes "
                 "on where it stopped."
             )
-        self._analyser = BM25([], **{name: found[name] for name in BM25_SETTINGS})
+        if BM25.is_older(found):
+            raise InvalidArgumentError(
+                f"The words of the collection {self.collection!r} were cut in another way by an earlier version; fill it "
+                f"again with {fill}, which writes only what differs."
+            )
+        self._analyser = BM25([], **{name: found[name] for name in SETTINGS})
         return found
 
     def traits(self) -> Mapping[str, Any]:

@@ -31,7 +31,6 @@ from graph_retrievers.systems.traits import traits_of
 
 __all__ = [
     "NODE",
-    "BM25_SETTINGS",
     "QdrantPoints",
     "added_weights",
     "among_nodes",
@@ -47,8 +46,6 @@ logger = logging.getLogger(__name__)
 _KEY = "graph_retrievers"
 # Payload of a point: the id of the node, and by what the next write knows what is there already.
 NODE, _DIGEST = "node_id", "digest"
-# Of BM25, which questions are split by.
-BM25_SETTINGS = ("k1", "b", "stopwords")
 _SPACE = UUID("6f1c5b0e-58a5-4f0c-9d3b-0a8a4c1f7d52")
 _SCANNED = 1000
 # By which the length of a vector may differ from 1.
@@ -206,7 +203,7 @@ class QdrantPoints:
         # By which two writes at once are noticed.
         told: dict[str, Any] = {"own": self.own or self.fresh, "embedding": self.named, "write": str(uuid4())}
         if isinstance(self.bm25, BM25):
-            told |= {**{name: getattr(self.bm25, name) for name in BM25_SETTINGS}, "mean length": self.mean}
+            told |= self.bm25.settings | {"mean length": self.mean}
         self.told = told
         if self.dense is not None and told["own"] and (bare := (self.dense.norms == 0).nonzero().flatten().tolist()):
             logger.warning(

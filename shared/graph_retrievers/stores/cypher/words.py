@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import Any, Self
@@ -17,6 +18,7 @@ from graph_retrievers.systems.traits import traits_of
 __all__ = ["CypherWords"]
 
 _LABEL = "graph_retrievers"
+_KOREAN = re.compile("[\uac00-\ud7a3]+")
 _SEARCH = """\
 UNWIND $asked AS one
 CALL db.index.fulltext.queryNodes($index, one.text{limit}) YIELD node, score
@@ -53,7 +55,8 @@ class CypherWords:
         self.database = database
         self.index = f"{database.schema.label} words" if index is None else index
         self._among: list[str] | None = None
-        self._analyser = BM25([])
+        # The database's analyser cuts texts into whole words.
+        self._analyser = BM25([], language="", stopwords="en")
 
     def __repr__(self) -> str:
         """Return the database and the index."""
@@ -131,7 +134,9 @@ class CypherWords:
 
     def _asked(self, asked: Sequence[tuple[str, list[str] | None]], k: int | None) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of searches, each among ids (of all by default), in one query."""
-        words = self._analyser.tokenize([text for text, _ in asked])
+        texts = [text for text, _ in asked]
+        # Korean in pairs of letters, of which a word of two is one, and as the database's analyser cuts it.
+        words = [[*own, *_KOREAN.findall(text)] for own, text in zip(self._analyser.tokenize(texts), texts, strict=True)]
         rows = [
             {"place": place, "text": _query(own), "ids": ids}
             for place, (own, (_, ids)) in enumerate(zip(words, asked, strict=True))
