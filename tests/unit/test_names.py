@@ -5,6 +5,7 @@ import random
 import pytest
 
 from graph_retrievers import GraphIndex
+from graph_retrievers.construction import TitleMentions, build_edges
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.graph.names import NameTable, name_runs, name_table, name_words, nodes_titled
@@ -189,3 +190,88 @@ def test_the_runs_of_words_of_a_text_hold_every_name_that_a_table_finds(fold):
         part.capitals = table.capitals
         assert [(name, [held[place] for place in places]) for name, places in part.find(text)] == table.find(text)
     assert table.longest == 3 and all(run.count(" ") < table.longest for run in runs)
+
+
+# A text of each language, and names with sentences that have them in another form.
+INFLECTED = {
+    "Das ist ein Text und nicht mehr als das, was in der Stadt für die Leute ist.": [
+        ("Berlin", "Die Geschichte Berlins ist lang."),
+        ("Arbeitgeber", "Pflichten des Arbeitgebers sind im Gesetz."),
+        ("Kündigung", "Alle Kündigungen sind schriftlich."),
+        ("Karl Schmidt", "Das Werk Karl Schmidts ist groß."),
+        ("Webstuhl", "Teile des Webstuhls sind aus Holz."),
+        ("Maschine", "Die Maschinen sind laut."),
+    ],
+    "Это был город на реке, и он стоит там для всех, кто его видел.": [
+        ("Москва", "Он родился в Москве."),
+        ("Красная площадь", "Парад был на Красной площади."),
+        ("Пушкин", "Стихи Пушкина знают все."),
+        ("Волга", "Город стоит на Волге."),
+        ("Новгород", "Он жил под Новгородом."),
+        ("Библиотека", "В Библиотеке много книг."),
+    ],
+    "Se on vanha kaupunki, ja hän oli siellä, mutta ei kun se paloi.": [
+        ("Tampere", "Hän asui Tampereella."),
+        ("Espoo", "Tehdas on Espoossa."),
+        # Not found: the stemmer does not know the change of k to g, of k to nothing, and of i to e.
+        ("Helsinki", "Hän syntyi Helsingissä."),
+        ("Turku", "Kirkko on Turussa."),
+        ("Kangas", "Kone kutoo Kankaan."),
+        ("Suomi", "Hän tuli Suomesta."),
+    ],
+    "그는 책을 읽고 있다.": [
+        ("서울", "그는 서울에서 태어났다."),
+        ("이순신", "이순신은 장군이다."),
+        ("부산", "부산까지 간다."),
+        ("세종대왕", "한글은 세종대왕이 만들었다."),
+    ],
+    "Bu şehir çok eski ve büyük bir şehir olarak bilinir, ne var ki her yer gibi.": [
+        ("Ankara", "O Ankara'da doğdu."),
+        ("İstanbul", "Köprü İstanbul'un üzerinde."),
+        ("İzmir", "Tren İzmir'den geldi."),
+        # Not found: the stemmer takes an e from the name alone.
+        ("Kütüphane", "Bu Kütüphaneler çok eski."),
+    ],
+    "It was in the city that it is and it has not been there.": [
+        ("Ada Holm", "Ada Holm's loom is old."),
+        ("Kismet", "Kismet\u2019s star was Ada."),
+        ("Lund", "The road from Lund-based firms."),
+    ],
+    "To jest stare miasto i nie ma się czego bać, ale był to po prostu dom.": [("Kowalski", "Dom Kowalskiego jest duży.")],
+}
+
+
+def test_names_are_found_in_other_forms():
+    mentioned, asked = 0, 0
+    for prose, cases in INFLECTED.items():
+        nodes = [*(Node(f"prose {n}", prose) for n in range(3)), *(Node(name, "", name) for name, _ in cases)]
+        nodes += [Node(f"text {place}", text) for place, (_, text) in enumerate(cases)]
+        edges = {edge[:2] for edge in build_edges(nodes, TitleMentions())}
+        assert edges <= {(f"text {place}", name) for place, (name, _) in enumerate(cases)}, "nothing else is joined"
+        mentioned += len(edges)
+        table = name_table(CorpusGraph.from_nodes(nodes), fold=True)
+        found = [([rows for _, rows in table.find(text)], [3 + place]) for place, (_, text) in enumerate(cases)]
+        assert all(rows in ([], [wanted]) for rows, wanted in found)
+        asked += sum(rows == [wanted] for rows, wanted in found)
+    assert (mentioned, asked, sum(map(len, INFLECTED.values()))) == (25, 25, 30)
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "found"),
+    [
+        # As it is, before another form; of the longest.
+        (["Peter", "Peters"], "Sie las Peters Buch.", ["Peters"]),
+        (["Bank", "Banken", "Bank Berlin"], "Sie ging zur Bank Berlins.", ["Bank"]),
+        # Short stems, forms of two names, and other capitals.
+        (["Rom", "Ulm"], "Roms Mauern und Ulms Türme.", []),
+        (["Kanal", "Kanals"], "Die Kanale sind alt.", []),
+        (["Berlin"], "Er mag berlins nicht.", []),
+    ],
+)
+def test_other_forms_of_names_are_not_guessed(names, text, found):
+    assert [name for name, _ in NameTable(names, language="de").find(text)] == found
+
+
+def test_english_names_have_one_form():
+    graph = CorpusGraph(["a", "b"], ["It is the city of a loom.", "The Windows are not in it."], titles=["Window", ""])
+    assert name_table(graph).find("The Windows of it") == [] and name_table(graph).find("the Window") == [("Window", [0])]

@@ -16,6 +16,8 @@ from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.languages import found_language, inflected
+from graph_retrievers.graph.names import InflectedNames, word_spans
 from graph_retrievers.graph.page_order import named_rows
 from graph_retrievers.graph.words import ends_word, is_unspaced, korean_stems, normal, word_pattern
 
@@ -60,7 +62,9 @@ class TitleMentions(EdgeSpec):
 
     Each text is read once. Raises InvalidArgumentError if no node has a title. The rules about lower case and the calendar are made
     for English. In scripts without spaces between words (Chinese, Japanese, Thai, Lao, Burmese, Khmer) a title may begin and end
-    between any two letters, and in Korean it may end before a particle.
+    between any two letters, and in Korean it may end before a particle. If most texts have another language than English with a
+    stemmer (:func:`~graph_retrievers.graph.languages.found_language`), a title is also found in another form, such as "Berlins",
+    where no title stands as it is; see :class:`~graph_retrievers.graph.names.InflectedNames`.
 
     Parameters
     ----------
@@ -87,12 +91,14 @@ class TitleMentions(EdgeSpec):
         nodes = [_normal(node) for node in corpus.nodes]
         names = self._names(nodes)
         starts = _Starts(name for name, rows in names.items() if rows)
+        language = inflected(found_language([node.text for node in nodes]))
+        forms = InflectedNames((name for name, rows in names.items() if rows), language) if language else None
         pages = [page_address(node.metadata) for node in nodes]
         mentions: list[tuple[int, str]] = []
         for row, node in enumerate(nodes):
             own = {node.title, _base_and_qualifier(node.title)[0]}
             hidden = _Starts(name for name in own if not names.get(name) and len(name) <= _LONGEST)
-            mentions += [(row, name) for name in _matches(node.text, (starts, hidden), own)]
+            mentions += [(row, name) for name in _matches(node.text, (starts, hidden), own, forms)]
         texts = Counter(name for _, name in set(mentions))
         ordinary = {name for name, count in texts.items() if names[name] and count > _most(name, len(nodes))}
         if ordinary:
@@ -215,9 +221,15 @@ def _shorter(names: Sequence[str]) -> list[int]:
     return shorter
 
 
-def _matches(text: str, tables: Sequence[_Starts], own: Set[str]) -> Iterator[str]:
-    """Yield the names of tables in a text from left to right, without overlaps and without the text's own names."""
+def _matches(text: str, tables: Sequence[_Starts], own: Set[str], forms: InflectedNames | None) -> Iterator[str]:
+    """Yield the names of tables in a text from left to right, without overlaps and without the text's own names.
+
+    Where none of them stands as it is, one in another form is yielded.
+    """
     tables = [table for table in tables if table.offsets]
+    spans = [] if forms is None else word_spans(text)
+    places = {start: place for place, (_, start, _) in enumerate(spans)}
+    words = [word for word, *_ in spans]
     done = free = 0
     for word in word_pattern(text).finditer(text):
         # A name begins behind the last match, and not right behind a word, unless that is of a script without spaces.
@@ -232,6 +244,9 @@ def _matches(text: str, tables: Sequence[_Starts], own: Set[str]) -> Iterator[st
                 name = next((name for name in found if ends_word(text, begin + len(name))), "")
                 if len(name) > len(longest):
                     longest, end = name, begin + len(name)
+        if not longest and forms is not None and word.start() >= first and word.start() in places:
+            longest, length = forms.find(words, place := places[word.start()])
+            end = spans[place + length - 1][2]
         if longest:
             done = end
             if longest not in own:

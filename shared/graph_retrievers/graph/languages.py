@@ -12,7 +12,7 @@ from types import ModuleType
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.words import normal, word_pattern
 
-__all__ = ["LANGUAGES", "found_language", "has_stems", "language_code", "script_of", "stem_of", "stop_words"]
+__all__ = ["LANGUAGES", "found_language", "has_stems", "inflected", "language_code", "script_of", "stem_of", "stop_words"]
 
 _TEXTS, _CHARACTERS = 1000, 1000
 # Of words; of texts that are decided.
@@ -118,13 +118,19 @@ def has_stems(code: str) -> bool:
     return _LANGUAGES[code].stemmer
 
 
+def inflected(language: str) -> str:
+    """Return in which of some languages names have several forms: all with a stemmer but English ("Windows" is no "Window")."""
+    return "+".join(code for code in filter(None, language.split("+")) if code != "en" and has_stems(code))
+
+
 def found_language(texts: Iterable[str]) -> str:
     """Return the languages that most texts are written in, one for each script, as codes joined by "+".
 
     Common words of the languages are counted in the first 1,000 characters of 1,000 texts that are spread over the corpus. A text
     has the language of which it has most. A language counts if more than half of the texts of its script have it; without such a
-    majority the script has none, and its words are used as they are. If no text is decided, as in lists of names, the script has the
-    first of its languages here: English, Russian, Arabic, Hindi, Hebrew. A script with less than 2 % of the words does not count.
+    majority the script has none, and its words are used as they are. If no text is decided, as in lists of names, the script has
+    the first of its languages here: English, Russian, Arabic, Hindi, Hebrew. A script with less than 2 % of the words does not
+    count.
 
     >>> found_language(["Der Webstuhl ist eine Maschine.", "Die Karten sind aus Pappe."]), found_language(["Ada", "Babbage"])
     ('de', 'en')
@@ -181,6 +187,8 @@ def stop_words(language: str) -> frozenset[str]:
         name = code if held.name == "english" else held.name
         listed = getattr(_lists(), f"STOPWORDS_{name.upper()}", held.words) if held.words else ()
         found.update(word.casefold() for word in map(normal, listed))
+        # The lists of English are made for words of two letters and more.
+        found |= {"i"} if held.name == "english" else set()
     return frozenset(found)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.languages import found_language, inflected, stem_of
 from graph_retrievers.graph.page_order import named_rows
 from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks, normal
 
 __all__ = [
     "NAMED_BY_TEXTS",
     "NAME_TITLES",
+    "InflectedNames",
     "NameTable",
     "capitalized_names",
     "is_proper_name",
@@ -23,13 +25,14 @@ __all__ = [
     "named_step",
     "nodes_titled",
     "opening_name",
+    "word_spans",
 ]
 
 # Words, single letters of scripts without spaces between words, and single punctuation marks.
 _TOKEN, _PLAIN_TOKEN = re.compile(rf"{WORD}|[^\w\s]"), re.compile(r"\w+|[^\w\s]")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 
-_LONGEST = 64
+_LONGEST, _SHORTEST_STEM = 64, 4
 # Initials and words with inner marks, and what ends a sentence or interrupts a name.
 _LETTER = rf"[^\W_][{MARKS}]*"
 _SPAN = re.compile(rf"(?:[^\W\d_]\.)+|(?:{_LETTER})+(?:['\u2019.-](?:{_LETTER})+)*|[^\w\s]|\n")
@@ -54,6 +57,16 @@ def name_words(text: str, *, fold: bool = False) -> list[str]:
         text = text.translate(_PLAIN)
         words = (_TOKEN if needs_marks(text) else _PLAIN_TOKEN).findall(text)
     return [word.casefold() for word in words] if fold else words
+
+
+def word_spans(text: str) -> list[tuple[str, int, int]]:
+    """Return the words and marks of a text in normal form, as :func:`name_words` compares them, each with its start and its end.
+
+    >>> word_spans("a loom")
+    [('a', 0, 1), ('loom', 2, 6)]
+    """
+    text = text.translate(_PLAIN)
+    return [(word[0], word.start(), word.end()) for word in (_TOKEN if needs_marks(text) else _PLAIN_TOKEN).finditer(text)]
 
 
 def capitalized_names(text: str) -> list[str]:
@@ -163,6 +176,59 @@ def _begins(words: list[str], place: int) -> bool:
     return place == 0 or words[place - 1] in _ENDS
 
 
+class InflectedNames:
+    """Names by the stems of their words, so that texts also contain them in other forms.
+
+    Of a word whose stem has fewer than four letters, the form itself counts. A form of several names means none of them, and
+    neither does one with a capital or a small letter where the name has the other, unless `fold` ignores case.
+
+    Parameters
+    ----------
+    names : iterable of str
+    language : str
+        Codes joined by "+", see :mod:`graph_retrievers.graph.languages`.
+    fold : bool, default False
+
+    Examples
+    --------
+    >>> names = InflectedNames(["Berlin", "Rom"], "de")
+    >>> [names.find(["Die", place, "von", "1900"], 1) for place in ("Berlins", "Roms", "berlins")]
+    [('Berlin', 1), ('', 0), ('', 0)]
+    """
+
+    def __init__(self, names: Iterable[str], language: str, *, fold: bool = False) -> None:
+        self._stem, self._fold, self._stems = stem_of(language), fold, dict[str, str]()
+        self._names: dict[tuple[str, ...], str] = {}
+        self._lengths: dict[str, set[int]] = {}
+        for name in names:
+            words = name_words(name)
+            if words and len(words) <= _LONGEST:
+                key = self._key(words)
+                same = self._names.setdefault(key, name) in (name, "")
+                self._names[key] = name if same and self._names[key] else ""
+                self._lengths.setdefault(key[0], set()).add(len(key))
+
+    def find(self, words: Sequence[str], start: int) -> tuple[str, int]:
+        """Return the longest name that begins at a word, and its number of words; "" and 0 if there is none."""
+        for length in sorted(self._lengths.get(self._stemmed(words[start]), ()), reverse=True):
+            written = words[start : start + length]
+            name = self._names.get(self._key(written), "")
+            if name and (self._fold or list(map(_capital, written)) == list(map(_capital, name_words(name)))):
+                return name, length
+        return "", 0
+
+    def _key(self, words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(self._stemmed, words))
+
+    def _stemmed(self, word: str) -> str:
+        found = self._stems.get(word)
+        if found is None:
+            folded = word.casefold()
+            stem = self._stem(folded)
+            found = self._stems[word] = stem if len(stem) >= _SHORTEST_STEM else folded
+        return found
+
+
 class NameTable:
     """Names of nodes, and names found in texts.
 
@@ -172,6 +238,9 @@ class NameTable:
         Name of each node; several nodes may share one, and an empty name is never found.
     fold : bool, default False
         Whether case is ignored. Of names that differ only in case, the one spelled as in the text is preferred.
+    language : str, default ""
+        Codes of the languages in which inflected forms of names are found too, where no name stands as it is; see
+        :class:`InflectedNames`.
 
     Attributes
     ----------
@@ -184,7 +253,8 @@ class NameTable:
     -----
     A name is a run of words and punctuation marks: matches begin and end at word boundaries, white space does not count, and
     typographic quotes and dashes equal plain ones. In scripts without spaces between words each letter is a word, and Korean
-    names are also found before particles. The cost for a text of n words is at most n times the number of distinct lengths of
+    names are also found before particles. A name that stands in the text as it is comes before an inflected one at the same place.
+    The cost for a text of n words is at most n times the number of distinct lengths of
     names that begin with the same word. To keep this linear in the text, names of more than 64 words are not found in texts.
 
     Examples
@@ -193,7 +263,7 @@ class NameTable:
     [('Ada Lovelace', [0]), ('Charles Babbage', [2])]
     """
 
-    def __init__(self, names: Sequence[str], *, fold: bool = False) -> None:
+    def __init__(self, names: Sequence[str], *, fold: bool = False, language: str = "") -> None:
         self.fold = fold
         self._rows: dict[str, list[int]] = {}
         self._spelled: dict[str, list[int]] = {}
@@ -217,6 +287,7 @@ class NameTable:
         self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
         self.longest = max((found[0] for found in self._lengths.values()), default=0)
         self.capitals = 2 * lower < len(names)
+        self._inflected = InflectedNames(self._rows, language, fold=fold) if language else None
         self._korean = any("\uac00" <= key[-1] <= "\ud7a3" for key in self._rows)
 
     def rows(self, name: str) -> list[int]:
@@ -252,6 +323,12 @@ class NameTable:
                     found.append((" ".join(spelled), self._meant(spelled)))
                     step = length
                     break
+            else:
+                if self._inflected is not None:
+                    name, length = self._inflected.find(written, start)
+                    if name:
+                        found.append((" ".join(written[start : start + length]), self._rows[name]))
+                        step = length
             start += step
         proper = [match for match in found if not match[0].islower()]
         return proper if self.capitals and proper else found
@@ -284,7 +361,7 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
     def make() -> NameTable:
         named = named_rows(graph.titles, graph.metadata, graph.origins)
         names = [(title if row in named else "") if title else graph.ids[row] for row, title in enumerate(graph.titles)]
-        return NameTable(names, fold=fold)
+        return NameTable(names, fold=fold, language=inflected(found_language(graph.texts)))
 
     return graph.cache.get(("names", fold), make)
 

@@ -26,8 +26,9 @@ class Analyser:
     """A function from texts to terms: words without stop words, stemmed, in the form of :func:`normal` and folded case.
 
     Numbers and single letters are words. A number with points in it, such as "1.2.3", is one as a whole and by its parts. A
-    letter that is a stop word, such as "a" in English, is a word where it is meant as a letter: if it is a capital behind another
-    word of its sentence ("Vitamin A deficiency"), or if nothing of its phrase follows ("what is vitamin a?", "point (a)").
+    letter that is a stop word, such as "a" in English, is a word where it is meant as a letter: if it is a capital, but "I", behind
+    another word of its sentence ("Vitamin A deficiency"), or if nothing of its phrase follows ("what is vitamin a?", "point (a)",
+    "Elizabeth I.").
 
     Parameters
     ----------
@@ -45,7 +46,8 @@ class Analyser:
     def __init__(self, language: str, stopwords: frozenset[str] = frozenset()) -> None:
         self._terms = _Terms(language, stopwords)
         letters = "".join(sorted({form for word in stopwords if len(word) == 1 for form in (word, word.upper()) if len(form) == 1}))
-        capitals = "".join(letter for letter in letters if letter.isupper())
+        # The pronoun of English is a capital everywhere.
+        capitals = "".join(letter for letter in letters if letter.isupper() and letter != "I")
         # The letter comes first, so that the others are passed over fast.
         last = rf"[{letters}](?<![\w'\u2019][{letters}])(?=\s*(?:[.,;:!?)\]}}]|\Z))"
         behind = rf"[{capitals}](?<=[^\W_][ /(-][{capitals}])(?!\w)"
