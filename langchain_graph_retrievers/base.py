@@ -289,7 +289,8 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         """Return the documents of each query; all queries run together. See :meth:`Runnable.batch` for the arguments.
 
         A model that embeds one query a call is called in threads, at most ``max_concurrency`` of the configuration, or 32, at the
-        same time. An empty query does not affect the others: they get their documents, and the error names its place in the batch.
+        same time. A query that is not a string does not affect the others: they get their documents, and the error names its place
+        in the batch.
         """
         if not self._in_lockstep(kwargs):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
@@ -394,7 +395,7 @@ def _max_concurrency(config: RunnableConfig | list[RunnableConfig] | None) -> in
 
 
 def _checked(inputs: Sequence[Any]) -> tuple[dict[int, Any], list[int]]:
-    """Return the error of each query that is empty or not a string, by its place, and the places of the others."""
+    """Return the error of each query that is not a string, by its place, and the places of the others."""
     errors: dict[int, Any] = {}
     for place, query in enumerate(inputs):
         try:

@@ -117,4 +117,4 @@ class GRankerCompressor(CheckedFields, BaseDocumentCompressor):
             relevance=self.relevance,
             embedding=self.embedding,
         )
-        return [with_relevance(documents[place], score) for place, score in ranked]
+        return [with_relevance(documents[place], score) for place, score in ranked[: self.top_n]]

@@ -148,7 +148,11 @@ class GraphVectorStore(VectorStore):
 
         `lambda_mult` weights the similarity to the query, and 1 - `lambda_mult` the similarity to documents already chosen.
         """
-        vector = embed_queries(self._model("search_type='mmr'"), [query])[0].tolist()
+        model = self._model("search_type='mmr'")
+        if isinstance(query, str) and not query.strip():
+            # There is nothing to be similar to: the documents that pass the filter.
+            return self.similarity_search(query, k, **kwargs)
+        vector = embed_queries(model, [query])[0].tolist()
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
 
     async def amax_marginal_relevance_search(

@@ -225,10 +225,12 @@ class GraphRetriever(BaseRetriever):
         return f"{type(self).__name__}({', '.join([*engine, *sizes, f'similarity_top_k={self.similarity_top_k}'])})"
 
     def _read(self, filters: MetadataFilters | Filter) -> Filter:
-        if self.index is None:
-            return engine_filter(filters)
+        condition = engine_filter(filters) if self.index is None else engine_filter(filters, self.index.graph)
+        if self.index is None or (isinstance(condition, Mapping) and not condition):
+            # An empty filter selects nothing, as that of an auto-retriever without conditions.
+            return condition
         # Computed once: the index never changes, and every query would pay for it.
-        return filter_mask(self.index.graph, engine_filter(filters, self.index.graph))
+        return filter_mask(self.index.graph, condition)
 
     @property
     def similarity_top_k(self) -> int:

@@ -164,7 +164,9 @@ class GraphVectorStore(BasePydanticVectorStore):
 
         If the ids of nodes and documents are None or empty, only the filters apply, because an index of LlamaIndex passes an
         empty list to a store that keeps texts. In a hybrid search, ``alpha`` weights the vectors and 1 - ``alpha`` the words;
-        ``hybrid_top_k`` takes precedence over ``similarity_top_k``. If nothing is found, a warning says why.
+        ``hybrid_top_k`` takes precedence over ``similarity_top_k``. A query without words and without a vector, as an
+        auto-retriever sends for a question that is only a filter, returns the first nodes that pass the filters. If nothing is
+        found, a warning says why.
         """
         if query.mode not in _SYSTEMS:
             raise InvalidArgumentError(f"Mode {query.mode!r} is not one of {', '.join(mode.value for mode in _SYSTEMS)}.")
@@ -172,7 +174,8 @@ class GraphVectorStore(BasePydanticVectorStore):
             tell_nothing_found([EMPTY_STORE])
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         index, k, options = self._store.index, query.similarity_top_k, {}
-        if query.mode != VectorStoreQueryMode.DEFAULT and not (query.query_str or "").strip():
+        words = query.query_str or ""
+        if query.mode != VectorStoreQueryMode.DEFAULT and query.query_str is None:
             raise InvalidArgumentError(f"A query of mode {query.mode.value!r} searches words; pass them as query_str.")
         if query.mode == VectorStoreQueryMode.HYBRID:
             k = query.hybrid_top_k or k
@@ -180,8 +183,10 @@ class GraphVectorStore(BasePydanticVectorStore):
                 options["weights"] = (fraction("alpha", query.alpha), 1 - query.alpha)
         vector = None if query.query_embedding is None else unit_vectors(check_vectors([query.query_embedding]))[0]
         retriever = build_retriever(_SYSTEMS[query.mode], index, backfill=False, **options)
-        # A search only by vectors does not read the words.
-        hits = retriever.retrieve(query.query_str or "a vector", k, vector=vector, filter=_asked(index.graph, query))
+        # A search only by vectors does not read the words. Of a question of spaces, an index of LlamaIndex sends a vector too.
+        only_vector = query.mode == VectorStoreQueryMode.DEFAULT and vector is not None and not words
+        text = "a vector" if only_vector else words
+        hits = retriever.retrieve(text, k, vector=vector, filter=_asked(index.graph, query))
         if not hits:
             tell_nothing_found(hits.notes)
         nodes = [node_of(hit) for hit in hits]

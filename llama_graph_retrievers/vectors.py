@@ -47,7 +47,9 @@ class QueryVectors:
         return len(self._bundles)
 
     def __getitem__(self, part: Any) -> Any:
-        """Return the vectors of some of the queries, or the vector of one."""
+        """Return the vectors of the queries of a slice or at a list of places, or the vector of one."""
+        if isinstance(part, list):
+            return QueryVectors([self._bundles[place] for place in part], *self._models, unit=self._unit)
         if isinstance(part, slice):
             return QueryVectors(self._bundles[part], *self._models, unit=self._unit)
         return QueryVectors([self._bundles[part]], *self._models, unit=self._unit)._vectors()[0]

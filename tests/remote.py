@@ -37,8 +37,8 @@ class MemoryGraph:
 
     def positions(self, limit):
         self.asked.append({"scope": [limit]})
-        # In no order of the graph.
-        return dict(list(zip(self.graph.ids, self.places, strict=True))[: -limit - 2 : -1])
+        # The first, in no order of the graph.
+        return dict(list(zip(self.graph.ids, self.places, strict=True))[: limit + 1][::-1])
 
     def node(self, row, text=False):
         g = self.graph

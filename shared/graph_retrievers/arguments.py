@@ -117,10 +117,10 @@ def check_pickle(owner: str, parts: Mapping[str, Any]) -> None:
 
 
 def check_query(text: Any, position: int) -> None:
-    """Raise InvalidArgumentError unless `text`, the query at a position of a batch, is a string with more than spaces."""
-    if not isinstance(text, str) or not text.strip():
+    """Raise InvalidArgumentError unless `text`, the query at a position of a batch, is a string; it may be empty."""
+    if not isinstance(text, str):
         hint = " Many queries go to retrieve_batch." if isinstance(text, (list, tuple)) else ""
-        raise InvalidArgumentError(f"Query {position} is {shown(text)}; a query is a non-empty string.{hint}")
+        raise InvalidArgumentError(f"Query {position} is {shown(text)}; a query is a string.{hint}")
 
 
 def fraction(name: str, value: float) -> float:

@@ -144,7 +144,8 @@ class Queries:
         ----------
         index : GraphIndex
         texts : str or sequence of str, length B
-            The questions; none may be empty.
+            The questions; none may be empty, because operators have nothing to search for. A retriever lists the nodes that pass
+            its filter instead.
         k : int, default 10
         vectors : array-like of shape [B, d] or callable, optional
             Query vectors, or a function from the B texts to their vectors that is called when they are needed; by default the
@@ -172,6 +173,8 @@ class Queries:
         texts = (texts,) if isinstance(texts, str) else tuple(texts)
         for position, text in enumerate(texts):
             check_query(text, position)
+            if not text.strip():
+                raise InvalidArgumentError(f"Query {position} is {shown(text)}; operators search for a non-empty string.")
         if vectors is not None and not callable(vectors):
             checked = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors")
             # Copied, as filters are: an operator that writes into them does not write into what the caller has.

@@ -13,6 +13,7 @@ from graph_retrievers.cli import main
 from graph_retrievers.errors import MissingDependencyError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import EMPTY_QUESTION
 from graph_retrievers.signals import concept_parser
 from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
@@ -273,6 +274,8 @@ class TestSearch:
         found = json.loads(out)
         assert (status, found["retriever"], [hit["id"] for hit in found["hits"]]) == (0, "bm25", ["Port_Glasgow.txt"])
         assert "nothing found" in run(capsys, "search", tmp_path / "out", "zebra")[1]
+        status, out, _ = run(capsys, "search", tmp_path / "out", " ")
+        assert status == 0 and f"nothing found\nnote: {EMPTY_QUESTION}" in out
 
     def test_another_embedding_can_be_named(self, indexed, capsys):
         status, out, _ = run(capsys, "search", indexed, self.QUESTION, "--embedding", "minilm", "--retriever", "vector", "--json")
@@ -328,7 +331,6 @@ class TestErrors:
         ("arguments", "message"),
         [
             (["search", "nowhere", "question"], "There is no index at nowhere"),
-            (["search", "INDEX", " "], "a query is a non-empty string"),
             (["search", "INDEX", "question", "-k", "0"], "k must be an integer of at least 1, got 0"),
             (["search", "INDEX", "question", "--retriever", "foo"], "Unknown retriever 'foo'; choose from 'vector', 'bm25'"),
             (["search", "INDEX", "question", "--device", "cuda:99"], "Device 'cuda:99' is not there"),

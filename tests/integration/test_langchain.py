@@ -6,18 +6,20 @@ import threading
 
 import pytest
 from langchain.agents import create_agent
+from langchain_classic.retrievers.self_query.base import SelfQueryRetriever
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnablePassthrough
+from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.structured_query import Comparator, Comparison, StructuredQuery, Visitor
 from langchain_core.tools import create_retriever_tool
 from pydantic import ValidationError
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.hits import Hit, Hits, NodePath
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.operators import (
     ChainSearch,
     FactSearch,
@@ -33,6 +35,7 @@ from langchain_graph_retrievers import (
     BM25Retriever,
     FastInsightRetriever,
     GraphRetriever,
+    GraphVectorStore,
     HybridRetriever,
     IndexRetriever,
     Re2Retriever,
@@ -371,11 +374,11 @@ async def test_a_batch_is_one_call_of_the_engine(counting):
 
 async def test_one_bad_query_in_a_batch(counting):
     """It fails alone and is named; the others run in one call of the engine."""
-    bad = [QUESTIONS[0], QUESTIONS[1], "  ", QUESTIONS[2]]
+    bad = [QUESTIONS[0], QUESTIONS[1], 7, QUESTIONS[2]]
     alone = [ids(counting.invoke(question)) for question in QUESTIONS]
     for asynchronous in (False, True):
         events = RetrieverEvents()
-        with pytest.raises(InvalidArgumentError, match="Query 2 is '  '; a query is a non-empty string"):
+        with pytest.raises(InvalidArgumentError, match="Query 2 is 7; a query is a string"):
             await counting.abatch(bad, {"callbacks": [events]}) if asynchronous else counting.batch(bad, {"callbacks": [events]})
         assert len(events.ended) == 3 and len(events.failed) == 1, "the others do not fail with it"
     counting.retriever.batches.clear()
@@ -383,8 +386,65 @@ async def test_one_bad_query_in_a_batch(counting):
         assert isinstance(results[2], InvalidArgumentError) and "Query 2" in str(results[2])
         assert [ids(results[0]), ids(results[1]), ids(results[3])] == alone
     assert counting.retriever.batches == [3, 3]
-    for results in (counting.batch(["", None], return_exceptions=True), await counting.abatch(["", None], return_exceptions=True)):
+    for results in (
+        counting.batch([b"", None], return_exceptions=True),
+        await counting.abatch([b"", None], return_exceptions=True),
+    ):
         assert [str(result)[:7] for result in results] == ["Query 0", "Query 1"]
+
+
+async def test_an_empty_query_in_a_batch_lists_what_passes_the_filter(index):
+    """It does not end the batch, and the others get what they get alone."""
+    retriever = HybridRetriever(index=index, k=2, filter={"year": {"$gt": 1900}})
+    texts = [QUESTIONS[0], " ", QUESTIONS[1], ""]
+    listed = [name for name, held in zip(index.graph.ids, index.graph.metadata, strict=True) if held["year"] > 1900][:2]
+    for together in (retriever.batch(texts), await retriever.abatch(texts), [await retriever.ainvoke(text) for text in texts]):
+        assert [ids(documents) for documents in together] == [ids(retriever.invoke(text)) for text in texts]
+        assert ids(together[1]) == ids(together[3]) == listed
+    assert HybridRetriever(index=index).invoke("") == HybridRetriever(index=index, filter={}).invoke(" ") == []
+    assert ids(HybridRetriever(index=index).invoke("", scope={"year": {"$gt": 1900}}, k=2)) == listed
+
+
+def test_a_rewriter_that_gives_no_question_does_not_end_a_chain(index):
+    seen = []
+    retriever = VectorRetriever(index=index, k=2, filter={"$id": {"$in": ["ada", "loom"]}})
+    chain = RunnableLambda(lambda question: "") | retriever | (lambda documents: seen.extend(documents) or "answered")
+    assert chain.invoke("?") == "answered" and len(seen) == 2
+    tool = create_retriever_tool(VectorRetriever(index=index), "search", "Search.")
+    assert tool.invoke({"query": ""}) == ""
+
+
+def test_a_self_query_that_is_only_a_filter_gets_the_documents_that_pass(tmp_path):
+    store = GraphVectorStore(IndexStore(tmp_path / "index", embedding=HashEmbedding()))
+    years = {"loom": 1804, "engine": 1837, "colossus": 1943, "enigma": 1923}
+    store.add_documents([Document(f"The {name}.", id=name, metadata={"year": year}) for name, year in years.items()])
+
+    class Translator(Visitor):
+        allowed_operators, allowed_comparators = [], [Comparator.GT]
+
+        def visit_operation(self, operation):
+            raise AssertionError
+
+        def visit_comparison(self, comparison):
+            return {comparison.attribute: {f"${comparison.comparator.value}": comparison.value}}
+
+        def visit_structured_query(self, structured_query):
+            found = structured_query.filter
+            return structured_query.query, {} if found is None else {"filter": found.accept(self)}
+
+    for text in ("", " "):
+        for search in ("similarity", "mmr"):
+            query = StructuredQuery(
+                query=text, filter=Comparison(comparator=Comparator.GT, attribute="year", value=1900), limit=None
+            )
+            retriever = SelfQueryRetriever(
+                vectorstore=store,
+                query_constructor=RunnableLambda(lambda _, query=query: query),
+                structured_query_translator=Translator(),
+                search_type=search,
+            )
+            assert ids(retriever.invoke("after 1900")) == ["colossus", "enigma"]
+    assert store.similarity_search("") == [] == store.similarity_search(" ", filter={})
 
 
 async def test_a_question_that_the_engine_cannot_answer_fails_alone(index):
@@ -537,7 +597,7 @@ async def test_callbacks_fire_once_a_query_with_the_same_run_data_in_every_way_o
 
 
 async def test_failed_queries_are_reported_to_callbacks(counting):
-    bad = [QUESTIONS[0], " "]
+    bad = [QUESTIONS[0], 7]
     for asynchronous in (False, True):
         events = RetrieverEvents()
         call = counting.abatch if asynchronous else counting.batch

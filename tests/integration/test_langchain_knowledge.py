@@ -329,8 +329,8 @@ async def test_a_retriever_that_can_be_awaited_is_asked_over_the_event_loop(remo
 
 
 async def test_one_bad_query_of_an_awaited_batch(remote):
-    bad = [QUESTION, " ", "Colossus"]
-    with pytest.raises(InvalidArgumentError, match="non-empty"):
+    bad = [QUESTION, 7, "Colossus"]
+    with pytest.raises(InvalidArgumentError, match="Query 1 is 7"):
         await remote.abatch(bad)
     events = RetrieverEvents()
     found = await remote.abatch(bad, {"callbacks": [events]}, return_exceptions=True)

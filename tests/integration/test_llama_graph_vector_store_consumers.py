@@ -177,6 +177,22 @@ def test_an_auto_retriever_filters(store):
         assert len(mine.as_retriever(similarity_top_k=3).retrieve(bundle)) == 3
 
 
+@pytest.mark.parametrize("question", ["", " "])
+def test_an_auto_retriever_whose_question_is_only_a_filter_gets_the_nodes_that_pass(store, question):
+    class Empty(Planner):
+        def complete(self, prompt, **options):
+            answer = super().complete(prompt, **options)
+            answer.text = answer.text.replace(QUESTION, question)
+            return answer
+
+    info = VectorStoreInfo(content_info="Machines.", metadata_info=[MetadataInfo(name="year", type="int", description="Of it.")])
+    late = [node.node_id for node in llama_nodes() if node.metadata["year"] >= 1830][:3]
+    for mine in indexes(store):
+        made = VectorIndexAutoRetriever(mine, vector_store_info=info, llm=Empty(), similarity_top_k=3)
+        assert ids(made.retrieve("What is of 1830 or later?")) == late
+        assert mine.as_retriever(vector_store_query_mode="hybrid").retrieve(question) == []
+
+
 def test_inserting_updating_and_deleting_show_in_retrievers_that_are_there(store):
     theirs = simple([])
     mine = VectorStoreIndex.from_vector_store(store, embed_model=HashEmbed())
@@ -262,8 +278,7 @@ def test_modes(store):
     for mode in (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.HYBRID):
         with pytest.raises(InvalidArgumentError, match="query_str"):
             store.query(VectorStoreQuery(query_embedding=[1.0] * 8, mode=mode))
-        with pytest.raises(InvalidArgumentError, match="pass them as query_str"):
-            store.query(VectorStoreQuery(query_str="  ", query_embedding=[1.0] * 64, mode=mode))
+        assert store.query(VectorStoreQuery(query_str="  ", query_embedding=[1.0] * 64, mode=mode)).ids == []
 
 
 def test_nodes_are_listed_with_their_vectors(store):

@@ -26,6 +26,7 @@ from llama_index.core.schema import (
     TextNode,
 )
 from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
@@ -154,9 +155,15 @@ def test_no_nodes_is_a_value_error_that_says_so(retriever_class, source, no_sett
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])
-def test_an_empty_query_is_a_value_error(retriever_class, query):
-    with pytest.raises(ValueError, match="non-empty"):
-        retriever_class.from_index(linked_index()).retrieve(query)
+def test_an_empty_query_lists_what_passes_the_filters(retriever_class, query):
+    index = linked_index()
+    late = [name for name, held in zip(index.graph.ids, index.graph.metadata, strict=True) if held["year"] > 1900]
+    filters = MetadataFilters(filters=[MetadataFilter(key="year", value=1900, operator=">")])
+    found = retriever_class.from_index(index, filters=filters, similarity_top_k=2).retrieve(query)
+    assert [(hit.node.node_id, hit.score) for hit in found] == [(name, 0.0) for name in late[:2]]
+    # An auto-retriever sends empty filters where a question has no condition.
+    for filters in (None, MetadataFilters(filters=[])):
+        assert retriever_class.from_index(index, filters=filters).retrieve(query) == []
 
 
 def test_a_misspelt_keyword_is_refused_and_the_right_ones_are_named():

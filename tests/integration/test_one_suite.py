@@ -8,6 +8,7 @@ import pytest
 from graph_retrievers import Edge, GraphIndex, Node, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers import RetrieverProtocol
+from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
@@ -250,6 +251,39 @@ def test_what_cannot_be_meant_is_refused(way, options):
         way.one(QUESTION, **options)
 
 
-def test_an_empty_question_is_refused(way):
-    with pytest.raises(InvalidArgumentError, match="non-empty string"):
-        way.one("  ")
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_an_empty_question_lists_what_passes_the_filter(way, question):
+    """In the order of the corpus, up to k, alone and in a batch; without a filter there is nothing."""
+    passing = [name for name, _, _, year, _ in CORPUS if year > 1930]
+    late = {"year": {"$gt": 1930}}
+    assert way.one(question) == way.one(question, filter={}) == way.one(question, seed_filter=late) == []
+    hits = way.one(question, filter=late, k=2)
+    assert [(name, kind, path) for name, kind, path, *_ in hits] == [(name, "node", name) for name in passing[:2]]
+    assert hits[0][4] == [LISTED]
+    assert way.one(question, filter={"year": -1}) == []
+    assert nodes_of(way.one(question, filter=late, k=50)) == passing
+    assert nodes_of(asyncio.run(way.later(question, filter=late, k=50))) == passing
+    together = way.many([QUESTION, question, OTHER], filter=late)
+    assert together == [way.one(text, filter=late) for text in (QUESTION, question, OTHER)] and together[0] != together[1]
+
+
+@pytest.mark.parametrize("question", [None, 3, b"x"])
+def test_a_question_that_is_no_text_is_refused(retriever, question):
+    with pytest.raises(InvalidArgumentError, match="Query 0 is .*; a query is a string"):
+        retriever.retrieve(question, filter={"topic": "war"})
+    with pytest.raises(InvalidArgumentError, match="Query 1 is"):
+        retriever.retrieve_batch([QUESTION, question])
+
+
+def test_an_empty_question_in_a_scope_lists_its_nodes(retriever):
+    passing = [name for name, _, _, year, _ in CORPUS if year > 1930]
+    late, early = {"year": {"$gt": 1930}}, {"year": {"$lt": 1860}}
+    assert [hit.id for hit in retriever.retrieve("", 50, scope=late)] == passing
+    assert [hit.id for hit in retriever.retrieve("", 50, scope=late, filter={"$id": {"$ne": passing[0]}})] == passing[1:]
+    assert not retriever.retrieve("", scope=late, filter=early) and not retriever.retrieve("", scope={"year": -1})
+    both = retriever.retrieve_batch(["", "", QUESTION], 50, scope=[late, early, late])
+    assert [[hit.id for hit in hits] for hits in both[:2]] == [passing, [n for n, _, _, year, _ in CORPUS if year < 1860]]
+    assert [hit.id for hit in both[2]] == [hit.id for hit in retriever.retrieve(QUESTION, 50, scope=late)]
+    assert {(hit.score, hit.similarity, hit.operator, hit.plain_rank) for hit in both[0]} == {(0.0, None, LISTING, None)}
+    unfiltered = retriever.retrieve(" ")
+    assert not unfiltered and unfiltered.notes == (EMPTY_QUESTION,)

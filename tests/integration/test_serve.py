@@ -316,8 +316,7 @@ def test_long_texts_are_read_in_parts(monkeypatch):
 @pytest.mark.parametrize(
     ("path", "body", "status", "told"),
     [
-        ("search", {"question": " "}, 400, "a query is a non-empty string"),
-        ("search", {"question": ["a"]}, 400, "a query is a non-empty string"),
+        ("search", {"question": ["a"]}, 400, "a query is a string"),
         ("search", {"question": "a" * 10_001}, 400, "10,001 characters; expected at most 10,000"),
         ("search", {"question": "a", "retriever": "gar"}, 400, "choose from 'spreading', 'bm25'"),
         ("search", {"question": "a", "retriever": ["bm25"]}, 400, "Unknown retriever"),

@@ -8,6 +8,7 @@ import torch
 
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.systems.registry import build_retriever, retriever_names
 from graph_retrievers.testing import check_retriever
@@ -99,6 +100,22 @@ def test_k_larger_than_the_corpus_brings_the_corpus(name):
     index = corpus()
     hits = build_retriever(name, index).retrieve(QUERIES[0], 10**12, **{k: v[0] for k, v in inputs(name, 1).items()})
     assert sorted(hit.id for hit in hits) == sorted(index.graph.ids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_question_lists_what_passes_and_searches_for_nothing(name):
+    index = corpus()
+    retriever, given = build_retriever(name, index), inputs(name, len(QUERIES) + 2)
+    wanted = {"$id": {"$in": ["x7", "ada", "x3", "engine"]}}
+    listed = [node for node in index.graph.ids if node in wanted["$id"]["$in"]]
+    hits = retriever.retrieve("", filter=wanted)
+    assert [(hit.id, hit.score, hit.operator) for hit in hits] == [(node, 0.0, LISTING) for node in listed]
+    assert hits.notes == (LISTED,) and hits.to_context() and hits[0].explain() == f"found by {LISTING}"
+    assert [hit.id for hit in retriever.retrieve("\t", 2, scope=wanted)] == listed[:2]
+    together = retriever.retrieve_batch(["", *QUERIES, " "], 5, filter=wanted, **given)
+    assert together[0] == together[-1] == hits[:5]
+    assert together[1:-1] == retriever.retrieve_batch(QUERIES, 5, filter=wanted, **{k: v[1:-1] for k, v in given.items()})
+    assert retriever.retrieve("").notes == (EMPTY_QUESTION,) and retriever.retrieve("", filter={"$id": "nobody"}) == []
 
 
 @pytest.mark.parametrize("relevance", [None, Overlap()], ids=["bi-encoder", "own"])

@@ -154,7 +154,7 @@ def test_a_retriever_that_keeps_the_contract_passes():
         (Deaf, "lets nothing through gives hits"),
         (Unfiltered, "which the filter does not let through"),
         (Many, "has 3 nodes, and k=2"),
-        (Open, "the query '' is not refused"),
+        (Open, "the query '' has hits without a filter"),
         (Nothing, "no query found anything"),
         (Shut, "lets half of the hits through gives none"),
         (Fixed, "has 2 nodes, and k=1"),

@@ -98,8 +98,9 @@ def rerank(
     """Return the places of `nodes`, best first, and their scores, as an operator ranks them for one query.
 
     Nodes with a repeated id count once, at the first place. `scores` are the scores with which the nodes were found; unless each
-    node has one, they count as equal. `query_vectors` is the query's vector, shape [1, d], or a function from texts to vectors;
-    `excerpt` has the keywords of :func:`excerpt_index`, with lists in the order of `nodes`.
+    node has one, they count as equal. For an empty query the order and the scores stay as they are, 0 without one.
+    `query_vectors` is the query's vector, shape [1, d], or a function from texts to vectors; `excerpt` has the keywords of
+    :func:`excerpt_index`, with lists in the order of `nodes`.
     """
     for score in scores or ():
         if score is not None and not abs(score) < 1e38:
@@ -109,6 +110,8 @@ def rerank(
         places.setdefault(node.id, place)
     if not places:
         return []
+    if not query.strip():
+        return [(place, 0.0 if scores is None else scores[place] or 0.0) for place in places.values()]
     if excerpt.get("documents") is not None:
         excerpt["documents"] = [excerpt["documents"][place] for place in places.values()]
     index = excerpt_index([nodes[place] for place in places.values()], **excerpt)

@@ -16,9 +16,27 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors
 from graph_retrievers.tracing import answered, retrieving
 
-__all__ = ["AsyncRetriever", "BaseRetriever", "Call", "RetrieverProtocol"]
+__all__ = [
+    "EMPTY_QUESTION",
+    "LISTED",
+    "LISTING",
+    "NOTHING_PASSES",
+    "AsyncRetriever",
+    "BaseRetriever",
+    "Call",
+    "RetrieverProtocol",
+]
 
 _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
+
+EMPTY_QUESTION = "the question is empty, and no filter or scope selects nodes: nothing was searched for"
+"""Note on a question without words and without a filter."""
+LISTED = "the question is empty: the hits are the first nodes that pass the filter, in the order of the index"
+"""Note on a question without words and with a filter or a scope."""
+NOTHING_PASSES = "no node passes the filter"
+"""Further note, if there is no such node."""
+LISTING = "Listing"
+"""Name of the operator of the hits of such a question."""
 
 
 @runtime_checkable
@@ -70,6 +88,22 @@ class Call:
     filters: dict[str, Filter]
     inputs: dict[str, Sequence[Any]]
 
+    @property
+    def selects(self) -> bool:
+        """Whether a filter or a scope says which nodes may be returned."""
+        given = (self.filters.get(name) for name in ("filter", "scope"))
+        return any(condition is not None and not (isinstance(condition, Mapping) and not condition) for condition in given)
+
+    def taken(self, places: list[int]) -> Call:
+        """Return the call with the queries at some places."""
+        return replace(
+            self,
+            queries=[self.queries[place] for place in places],
+            # A function needs no part: it is called for the texts of these queries.
+            vectors=self.vectors[places] if hasattr(self.vectors, "__getitem__") else self.vectors,
+            inputs={name: [values[place] for place in places] for name, values in self.inputs.items()},
+        )
+
     def parts(self, size: int) -> Iterator[Call]:
         """Yield calls of `size` queries each, the last with the remaining queries."""
         for start in range(0, len(self.queries), size):
@@ -86,7 +120,7 @@ class Call:
 class BaseRetriever(ABC):
     """Arguments and their checks, shared by every retriever of this package.
 
-    A subclass sets `name`, `k` and `inputs`, and implements :meth:`search`.
+    A subclass sets `name`, `k` and `inputs`, and implements :meth:`search`; and :meth:`listed` if it can list its nodes.
 
     Examples
     --------
@@ -114,7 +148,14 @@ class BaseRetriever(ABC):
 
     @abstractmethod
     def search(self, call: Call) -> list[Hits]:
-        """Return the hits of each query of a call: list of Hits, length B."""
+        """Return the hits of each query of a call, none of them empty: list of Hits, length B."""
+
+    def listed(self, call: Call) -> Hits:
+        """Return the first k nodes that pass the filter and the scope of a call whose queries are empty, in order, with score 0.
+
+        By default there are no hits, and a note says that this retriever cannot list.
+        """
+        return Hits((), (f"the question is empty, and {self.name} does not list the nodes that pass a filter",))
 
     def retrieve(
         self,
@@ -133,6 +174,9 @@ class BaseRetriever(ABC):
         Parameters
         ----------
         query : str
+            An empty question searches for nothing. With a `filter` or a `scope`, as from chains that turn a question into a
+            filter, the hits are the first k nodes that pass, in the order of the index; their scores are 0.0. Without, there are
+            no hits. A note says so.
         k : int, optional
             Maximum number of nodes to return; by default the retriever's own k.
         vector : array-like, shape [d], optional
@@ -155,7 +199,7 @@ class BaseRetriever(ABC):
         Raises
         ------
         InvalidArgumentError
-            If the query is empty, k is below 1 or a filter cannot be read.
+            If the query is not a string, k is below 1 or a filter cannot be read.
         UnexpectedArgumentError
             If the retriever does not read an input.
         DimensionMismatchError, InvalidVectorError
@@ -244,9 +288,15 @@ class BaseRetriever(ABC):
     def _told(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, and record it in OpenTelemetry."""
         with retrieving(self.name, call.queries, call.k) as span:
-            results = self.search(call)
+            asked, empty = _apart(call)
+            found = self.search(call.taken(asked) if empty else call) if asked or not empty else []
+            results = _joined(asked, found, empty, self._unasked(call) if empty else None)
             answered(span, results)
             return results
+
+    def _unasked(self, call: Call) -> Hits:
+        """Return the hits of the empty queries of a call."""
+        return self.listed(call) if call.selects else Hits((), (EMPTY_QUESTION,))
 
     def _one(self, query: str, k: int | None, vector: Any = None, **arguments: Any) -> Call:
         vectors = None if vector is None else vector.unsqueeze(0) if hasattr(vector, "unsqueeze") else [vector]
@@ -289,7 +339,9 @@ class AsyncRetriever(BaseRetriever):
 
     async def _atold(self, call: Call) -> list[Hits]:
         with retrieving(self.name, call.queries, call.k) as span:
-            results = await self.asearch(call)
+            asked, empty = _apart(call)
+            found = await self.asearch(call.taken(asked) if empty else call) if asked or not empty else []
+            results = _joined(asked, found, empty, await in_thread(self._unasked, call) if empty else None)
             answered(span, results)
             return results
 
@@ -331,19 +383,19 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
     if callable(vectors):
         # It knows slices only.
         vectors = check_vectors(vectors(call.queries), len(places), name="query vectors")
-    return [
-        (
-            group,
-            Call(
-                [call.queries[place] for place in group],
-                call.k,
-                None if vectors is None else vectors[group],
-                {**call.filters, "scope": scopes[group[0]]},
-                {name: [values[place] for place in group] for name, values in call.inputs.items()},
-            ),
-        )
-        for group in groups
-    ]
+    call = replace(call, vectors=vectors)
+    return [(group, replace(call.taken(group), filters={**call.filters, "scope": scopes[group[0]]})) for group in groups]
+
+
+def _apart(call: Call) -> tuple[list[int], list[int]]:
+    """Return the places of the queries of a call that have words, and of those that are empty."""
+    asked = [place for place, text in enumerate(call.queries) if text.strip()]
+    return asked, [place for place, text in enumerate(call.queries) if not text.strip()]
+
+
+def _joined(asked: list[int], found: list[Hits], empty: list[int], unasked: Hits | None) -> list[Hits]:
+    """Return the hits of all queries in order: those found, and for empty queries those that were listed."""
+    return found if unasked is None else _in_order([(asked, found), (empty, [unasked] * len(empty))])
 
 
 def _alike(scope: Filter, other: Filter) -> bool:

@@ -28,7 +28,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K, Queries
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
-from graph_retrievers.retrievers.protocol import BaseRetriever, Call
+from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
@@ -465,18 +465,14 @@ class Retriever(BaseRetriever):
         return replace(call, vectors=vectors)
 
     def _answered(self, call: Call) -> list[Hits]:
-        filters = dict(call.filters)
-        scope = filters.pop("scope", None)
+        try:
+            scoped, call = self._within(call)
+        except EmptyGraphError:
+            return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
+        if scoped is not self:
+            return scoped._answered(call)
+        filters = call.filters
         # Filters are evaluated once for all batches.
-        if scope is not None:
-            try:
-                index = self.index.within(scope)
-            except EmptyGraphError:
-                return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
-            if index is not self.index:
-                # A mask has a bool for each node of the whole index.
-                masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
-                return self.over(index)._answered(replace(call, filters=filters | masks))
         self._check_inputs(call.inputs, filters)
         masks = {name: filter_mask(self.index.graph, condition) for name, condition in filters.items()}
         results: list[Hits] = []
@@ -485,6 +481,38 @@ class Retriever(BaseRetriever):
             questions = self.questions(queries)
             results.extend(self._hits(questions, map(self._searched, questions)))
         return results
+
+    def _within(self, call: Call) -> tuple[Self, Call]:
+        """Return the retriever on the scope of a call, and the call without it; EmptyGraphError if no node is in the scope."""
+        filters = dict(call.filters)
+        if (scope := filters.pop("scope", None)) is None:
+            return self, call
+        index = self.index.within(scope)
+        if index is self.index:
+            return self, replace(call, filters=filters)
+        # A mask has a bool for each node of the whole index.
+        masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
+        return self.over(index), replace(call, filters=filters | masks)
+
+    def listed(self, call: Call) -> Hits:
+        """Return the first k nodes that pass the filter and the scope of a call, in order, of the types that may be returned."""
+        try:
+            scoped, call = self._within(call)
+        except EmptyGraphError:
+            return Hits((), (LISTED, EMPTY_SCOPE))
+        index = scoped.index
+        # Operators get no empty question: this one only has the filter.
+        asked = replace(Queries.of(index, [], k=call.k, filter=call.filters.get("filter")), texts=("",))
+        (question,) = scoped.questions(asked)
+        rows = np.arange(question.size)
+        rows = rows[question.returned(rows)]
+        found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
+        if scoped.per_source is not None:
+            kept = per_source(question, found, scoped.per_source, scoped.source_field)
+            (found,) = run(question.backend, [kept], asked.trace)
+        notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)))
+        (hits,) = to_hits([found.top(call.k)], index.graph, trace=Trace(asked.trace), notes=[notes])
+        return hits
 
 
 def with_options(retriever: Any, options: Mapping[str, Any]) -> Any:

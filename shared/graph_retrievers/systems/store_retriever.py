@@ -81,6 +81,21 @@ class StoreRetriever(BaseRetriever):
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call: list of Hits, length B."""
+        self._check_masks(call)
+        try:
+            return self._present().search(call)
+        except EmptyGraphError:
+            return [Hits((), [EMPTY_STORE]) for _ in call.queries]
+
+    def listed(self, call: Call) -> Hits:
+        """Return the first k nodes that pass the filter and the scope of a call, in the order of the current index."""
+        self._check_masks(call)
+        try:
+            return self._present().listed(call)
+        except EmptyGraphError:
+            return Hits((), [EMPTY_STORE])
+
+    def _check_masks(self, call: Call) -> None:
         for name, condition in call.filters.items():
             if isinstance(condition, Tensor):
                 # Not only of another number of rows: a change that keeps it would be answered with the nodes of others.
@@ -88,10 +103,6 @@ class StoreRetriever(BaseRetriever):
                     f"{name} is a mask, which is of one index, and the index of a store changes; give a mapping, such as "
                     '{"field": value}, or a function of a Node.'
                 )
-        try:
-            return self._present().search(call)
-        except EmptyGraphError:
-            return [Hits((), [EMPTY_STORE]) for _ in call.queries]
 
     def _question_model(self) -> tuple[bool, Any]:
         try:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.retrievers.protocol import LISTING
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.stores.cypher.properties import node_metadata
 from graph_retrievers.systems.spreading.chains import ChainSearch
@@ -15,7 +16,7 @@ from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
-__all__ = ["answer"]
+__all__ = ["answer", "listed_hits"]
 
 _Row = Mapping[str, Any]
 
@@ -49,6 +50,12 @@ def answer(
         else:
             hits = _along(hits, [_chain_hit(chain) for chain in kept])
     return Hits(hits, notes)
+
+
+def listed_hits(rows: Sequence[_Row]) -> list[Hit]:
+    """Return the hits of an empty question from the rows of its query, in their order, with score 0."""
+    found = ({**row, "r": 0.0, "trail": [row["id"]], "titles": [row["name"]], "similarity": None} for row in rows)
+    return [_node_hit(row, LISTING, LISTING, {}) for row in found]
 
 
 def _seed_name(named: bool) -> str:

@@ -84,8 +84,9 @@ class CypherGraphStore:
         check_dates(self.database, condition, self._dated)
 
     def positions(self, limit: int) -> dict[str, int]:
-        """Return the positions of all nodes by their ids, of ``limit + 1`` if there are more than `limit`."""
-        text = f"MATCH (m:{{label}}){self._where('m')} RETURN m.{{id}} AS id, m.{{position}} AS position LIMIT $limit"
+        """Return the positions of all nodes by their ids, of the first ``limit + 1`` if there are more than `limit`."""
+        text = f"MATCH (m:{{label}}){self._where('m')} RETURN m.{{id}} AS id, m.{{position}} AS position "
+        text += "ORDER BY position LIMIT $limit"
         return {str(row["id"]): row["position"] for row in self._read(text, limit=limit + 1)}
 
     def sample(self, count: int) -> tuple[int, Page]:

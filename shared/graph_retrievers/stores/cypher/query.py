@@ -84,6 +84,17 @@ class SpreadingQuery:
         return "\n".join(parts)
 
     @property
+    def listing(self) -> str:
+        """The text of the query for the first nodes that pass the filter, of those that may be returned, in their order."""
+        types = f"coalesce(n.{self.names['type']}, '')"
+        returned = f"NOT {types} IN $no_walk" if self.passage_type is None else f"{types} = $passage_type"
+        fields = ", ".join(f"n.{self.names[key]} AS {key}" for key in ("id", "name", "text", "type", "metadata"))
+        return f"""\
+    MATCH (n:{self.names["label"]}) WHERE {returned}{_holds(self.filter, "n")}
+    WITH n ORDER BY n.{self.names["position"]}, n.{self.names["id"]} LIMIT $k
+    RETURN {fields}"""
+
+    @property
     def scope_key(self) -> str:
         """A key for the scope; "" for none."""
         return "" if self.scope is None else repr((self.scope.text, sorted(self.scope.parameters.items())))

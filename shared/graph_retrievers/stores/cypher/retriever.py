@@ -11,9 +11,9 @@ from graph_retrievers.arguments import choice, positive
 from graph_retrievers.concurrency import concurrently
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import NOTHING_FOUND, Hits
-from graph_retrievers.retrievers.protocol import AsyncRetriever, Call
+from graph_retrievers.retrievers.protocol import LISTED, NOTHING_PASSES, AsyncRetriever, Call
 from graph_retrievers.signals.embedding import as_embedding
-from graph_retrievers.stores.cypher.answers import answer
+from graph_retrievers.stores.cypher.answers import answer, listed_hits
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate
 from graph_retrievers.stores.cypher.query import SpreadingQuery
@@ -153,6 +153,12 @@ class CypherSpreadingActivation(AsyncRetriever):
             self._read_names(query, self.database.read(text, **parameters))
         return [self._answer(question, p, self.database.read(text, **p)) for text, question, p in self._asked(questions, query)]
 
+    def listed(self, call: Call) -> Hits:
+        """Return the first k nodes that pass the filter and the scope of a call, by their positions: one query."""
+        query = self._filtered(call)
+        hits = listed_hits(self.database.read(query.listing, **query.parameters))
+        return Hits(hits, (LISTED, *(() if hits else (NOTHING_PASSES,))))
+
     async def asearch(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, without blocking the event loop; up to 8 queries run at a time."""
         call = replace(call, vectors=await self._vectors_of(call.queries, call.vectors))
@@ -173,6 +179,12 @@ class CypherSpreadingActivation(AsyncRetriever):
 
     def _batch(self, call: Call) -> tuple[list[Question], SpreadingQuery]:
         """Return the questions of a call with what models say about them, and their query."""
+        query = self._filtered(call)
+        models = {"embedding": self.embedding, "language_model": self.linking.language_model}
+        return read_questions(call, **models, needs_vectors=self._query.propagation.gate == "cosine"), query
+
+    def _filtered(self, call: Call) -> SpreadingQuery:
+        """Return the query with the filters of a call."""
         filters = call.filters
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
@@ -181,9 +193,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             check_dates(self.database, given, self._dated)
         if scope := predicates.get("scope"):
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
-        models = {"embedding": self.embedding, "language_model": self.linking.language_model}
-        questions = read_questions(call, **models, needs_vectors=self._query.propagation.gate == "cosine")
-        return questions, replace(self._query, k=call.k, **predicates)
+        return replace(self._query, k=call.k, **predicates)
 
     def _unsure(self, questions: list[Question], query: SpreadingQuery) -> bool:
         """Return whether it matters and is not known yet whether names are capitalised."""

@@ -105,7 +105,7 @@ class ScopedGraphStore(GraphStore, Protocol):
         """
 
     def positions(self, limit: int) -> Mapping[str, int]:
-        """Return the position of each node by its id; with more than `limit` nodes, those of ``limit + 1``."""
+        """Return the position of each node by its id; with more than `limit` nodes, those of the first ``limit + 1``."""
 
 
 @runtime_checkable

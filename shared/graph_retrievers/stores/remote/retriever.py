@@ -20,12 +20,14 @@ from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.protocol import BaseRetriever, Call
+from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
 from graph_retrievers.retrievers.similarity import similarities
+from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
-from graph_retrievers.stores.remote.ports import DatedGraphStore
+from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore
+from graph_retrievers.stores.remote.scope import first_positions
 from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
 from graph_retrievers.systems.registry import build_retriever, default_retriever
@@ -123,13 +125,28 @@ class RemoteRetriever(BaseRetriever):
     def _question_model(self) -> tuple[bool, Any]:
         return self._made._question_model()
 
+    def listed(self, call: Call) -> Hits:
+        """Return the first k nodes that pass the filter and the scope of a call, in order; the database evaluates both."""
+        _check_filters(call, self.index.graph)
+        made, wanted = self._made, [call.filters[name] for name in ("filter", "scope") if name in call.filters]
+        wanted += [] if made.types is None else [_of_types(made)]
+        with self._time_limited():
+            stored = self.index.opened()
+            backend = Stores(replace(Queries.of(stored, [], k=call.k), texts=("",)), {"filter": {"$and": wanted}})
+            (question,) = backend.questions()
+            # Of one document there may be any number.
+            most = call.k if made.per_source is None else self.index.limits.nodes
+            rows = first_positions(self.index.graph, {"$and": wanted}, most, question.returned, question.size)
+            backend.pages.know(rows.tolist())
+            found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
+            if made.per_source is not None:
+                (found,) = run(backend, [per_source(question, found, made.per_source, made.source_field)], backend.queries.trace)
+            graph, parts = backend.part([found.top(call.k)])
+        notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)), backend.pages.note())
+        return to_hits(parts, graph, trace=Trace(backend.queries.trace), notes=[notes])[0]
+
     def _answered(self, call: Call) -> list[Hits]:
-        for name, condition in call.filters.items():
-            if not isinstance(condition, Mapping):
-                why = "which a graph in a database does not take here: expected a mapping"
-                raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
-            if isinstance(self.index.graph, DatedGraphStore):
-                self.index.graph.check_dates(condition)
+        _check_filters(call, self.index.graph)
         index, filters = self.index, dict(call.filters)
         if (scope := filters.pop("scope", None)) is not None:
             try:
@@ -144,7 +161,7 @@ class RemoteRetriever(BaseRetriever):
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
         stored = index.opened()
         queries = Queries.of(stored, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
-        types = {} if self._made.types is None else {"types": {"$type": {"$in": list(self._made.types)}}}
+        types = {} if self._made.types is None else {"types": _of_types(self._made)}
         backend = Stores(queries, call.filters | types)
         try:
             return _hits(self._made if index is self.index else self._made.over(stored), backend)
@@ -152,6 +169,20 @@ class RemoteRetriever(BaseRetriever):
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
+
+
+def _check_filters(call: Call, graph: GraphStore) -> None:
+    for name, condition in call.filters.items():
+        if not isinstance(condition, Mapping):
+            why = "which a graph in a database does not take here: expected a mapping"
+            raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
+        if isinstance(graph, DatedGraphStore):
+            graph.check_dates(condition)
+
+
+def _of_types(retriever: Retriever) -> Mapping[str, Any]:
+    """Return the filter of the types that a retriever may return."""
+    return {"$type": {"$in": list(retriever.types or ())}}
 
 
 def _default(index: GraphIndex) -> Callable[..., Retriever]:

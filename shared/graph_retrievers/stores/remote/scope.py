@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,8 +23,10 @@ from graph_retrievers.stores.remote.ports import (
     WordStore,
 )
 
-__all__ = ["GraphOfScope", "graph_of_scope", "store_of_scope"]
+__all__ = ["GraphOfScope", "first_positions", "graph_of_scope", "store_of_scope"]
 
+# Nodes that are read at a time from a store that cannot be asked in a scope; later four times as many.
+_AT_A_TIME, _MORE = 256, 4
 _Store = TypeVar("_Store", VectorStore, WordStore)
 
 
@@ -98,6 +101,26 @@ def graph_of_scope(graph: GraphStore, scope: Mapping[str, Any], size: int, most:
             "graph with write_graph, which gives them, and make a new RemoteIndex."
         )
     return GraphOfScope(part, positions)
+
+
+def first_positions(
+    graph: GraphStore, condition: Mapping[str, Any], most: int, passes: Callable[[np.ndarray], np.ndarray], size: int
+) -> np.ndarray:
+    """Return the positions of the first `most` nodes that pass a filter, ascending: int64, shape [n].
+
+    The store evaluates the filter, in one round trip. From one that cannot, the nodes of a graph of `size` nodes are read in order,
+    and `passes` says which of the positions, shape [m], do: bool, shape [m].
+    """
+    if isinstance(graph, ScopedGraphStore):
+        part: Any = graph.within(condition)
+        # It gives one more than the limit.
+        positions = asked_of("graph store", part.positions, most - 1)
+        return np.array(sorted(positions.values())[:most], np.int64)
+    found, start, step = np.zeros(0, np.int64), 0, _AT_A_TIME
+    while len(found) < most and start < size:
+        rows = np.arange(start, min(start + step, size))
+        found, start, step = np.append(found, rows[passes(rows)]), start + step, _MORE * step
+    return found[:most]
 
 
 def store_of_scope(store: _Store, kind: type[ScopedVectorStore | ScopedWordStore], ids: Collection[str]) -> _Store:
