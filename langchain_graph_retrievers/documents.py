@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 from uuid import uuid4
@@ -101,7 +101,14 @@ def _word(metadata: Mapping[str, Any], name: str) -> str:
     return ("" if value is None else str(value)) or (heading_title(metadata) if name == "title" else "")
 
 
-def to_context(documents: Sequence[Document], question: str = "", language_model: Any = None) -> str:
+def to_context(
+    documents: Sequence[Document],
+    question: str = "",
+    language_model: Any = None,
+    *,
+    max_tokens: int | None = None,
+    count_tokens: Callable[[str], int] | None = None,
+) -> str:
     """Return retrieved documents as text for a language model: paths, facts and texts.
 
     Parameters
@@ -110,6 +117,8 @@ def to_context(documents: Sequence[Document], question: str = "", language_model
         Returned by the retrievers of this package with ``provenance=True``; other documents contribute only their texts.
     question, language_model : optional
         For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
+    max_tokens, count_tokens : optional
+        Most tokens of the text, and a function that counts them: see :meth:`graph_retrievers.hits.Hits.to_context`.
 
     Returns
     -------
@@ -126,7 +135,9 @@ def to_context(documents: Sequence[Document], question: str = "", language_model
     Texts:
     - engine: Of brass.
     """
-    return Hits(_hit(document) for document in documents).to_context(question, language_model)
+    return Hits(_hit(document) for document in documents).to_context(
+        question, language_model, max_tokens=max_tokens, count_tokens=count_tokens
+    )
 
 
 def _hit(document: Document) -> Hit:

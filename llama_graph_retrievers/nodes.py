@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -156,7 +156,14 @@ def node_of(hit: Hit) -> BaseNode:
     return kind(id_=hit.id, text=hit.text, metadata=metadata, **origin)
 
 
-def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_model: Any = None) -> str:
+def to_context(
+    nodes: Iterable[NodeWithScore],
+    question: str = "",
+    language_model: Any = None,
+    *,
+    max_tokens: int | None = None,
+    count_tokens: Callable[[str], int] | None = None,
+) -> str:
     """Return retrieved nodes as text for a language model: paths, facts and texts, as ``Hits.to_context`` writes them.
 
     Parameters
@@ -165,6 +172,8 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
         From a retriever with ``provenance=True``, in any selection and order; other nodes contribute only titles and texts.
     question, language_model : optional
         For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
+    max_tokens, count_tokens : optional
+        Most tokens of the text, and a function that counts them: see :meth:`graph_retrievers.hits.Hits.to_context`.
 
     Examples
     --------
@@ -182,7 +191,7 @@ def to_context(nodes: Iterable[NodeWithScore], question: str = "", language_mode
     - Ada: Ada wrote a program.
     - Engine: An engine of brass.
     """
-    return Hits(map(_hit, nodes)).to_context(question, language_model)
+    return Hits(map(_hit, nodes)).to_context(question, language_model, max_tokens=max_tokens, count_tokens=count_tokens)
 
 
 def _hit(scored: NodeWithScore) -> Hit:

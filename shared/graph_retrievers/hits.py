@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from math import isnan
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.graph.labels import is_random, path_title
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath, SharedName
 from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.subgraph import Subgraph
+from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
 __all__ = ["NOTHING_FOUND", "plain_context", "plain_provenance", "plain_subgraph", "Hit", "Hits", "NodePath", "to_hits"]
@@ -276,7 +278,14 @@ class Hits(Sequence[Hit]):
         """The hits that are facts."""
         return self._of(hit for hit in self.hits if hit.kind == "fact")
 
-    def to_context(self, question: str = "", language_model: Any = None) -> str:
+    def to_context(
+        self,
+        question: str = "",
+        language_model: Any = None,
+        *,
+        max_tokens: int | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+    ) -> str:
         """Return the hits as text for a language model, in up to three parts; "" for no hits.
 
         First the paths, one per line, as ``a -[relation]-> b <-[relation]- c`` with the direction of each edge, and as
@@ -294,11 +303,33 @@ class Hits(Sequence[Hit]):
         language_model : object, optional
             Summarises each context with its node, with one prompt each (see
             :func:`graph_retrievers.signals.language.as_language_model`).
+        max_tokens : int, optional
+            Most tokens of the text; no limit by default. Entries are taken whole, first the paths (the best of those with a score
+            first), then the facts, then the nodes in their order, each with its context. One that does not fit any more is left
+            out, and a shorter one after it may still fit. The last line says what is left out, such as "3 further passages left
+            out."; if nothing fits, it is the only line, which alone may be longer than `max_tokens`.
+        count_tokens : callable, optional
+            Maps a text to its number of tokens for the language model that reads it, such as
+            ``lambda text: len(encoding.encode(text))``. By default the number is estimated by
+            :func:`~graph_retrievers.graph.tokens.estimate_tokens`: for English mostly within a fifth, for other languages often
+            too low, so leave room.
 
         Raises
         ------
         LanguageModelError
             If the language model fails.
+        InvalidArgumentError
+            If `max_tokens` is below 1, or `count_tokens` returns no number of tokens or is given without `max_tokens`.
+
+        Examples
+        --------
+        >>> texts = {"a": "A loom.", "b": "A card of many holes, one for each thread."}
+        >>> hits = Hits(Hit(name, text, 1.0, "BM25Search", NodePath((name,))) for name, text in texts.items())
+        >>> print(hits.to_context(max_tokens=16))
+        Texts:
+        - a: A loom.
+        <BLANKLINE>
+        1 further passage left out.
 
         References
         ----------
@@ -306,11 +337,21 @@ class Hits(Sequence[Hit]):
         III-B, "Context assembly"; the headings are added here. Hu et al., "CG-RAG", section 4.4, for the summaries.
         """
         model = None if language_model is None else as_language_model(language_model)
-        paths = _rising([(hit.path, hit.text) for hit in self.chains] or _walked(hit.path for hit in self.nodes))
-        parts = [("Paths:", [" ".join(path.split()) for path in paths])]
-        parts.append(("Facts:", [_entry("", hit.text) for hit in self.facts]))
-        parts.append(("Texts:", [line for hit in self.nodes for line in (_line(hit), *_context_lines(hit, question, model))]))
-        return "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
+        unscored, rising = _rising([(hit.path, hit.text) for hit in self.chains] or _walked(hit.path for hit in self.nodes))
+        paths = [_Entry(" ".join(path.split())) for path in (*unscored, *rising)]
+        best_first = [*range(len(unscored)), *reversed(range(len(unscored), len(paths)))]
+        facts = [_Entry(_entry("", hit.text)) for hit in self.facts]
+        texts = [_Entry(_line(hit), partial(_context_lines, hit, question, model)) for hit in self.nodes]
+        parts = [
+            _Part("Paths:", "path", paths, best_first),
+            _Part("Facts:", "fact", facts, range(len(facts))),
+            _Part("Texts:", "passage", texts, range(len(texts))),
+        ]
+        if max_tokens is None:
+            if count_tokens is not None:
+                raise InvalidArgumentError("count_tokens counts what max_tokens limits; give both.")
+            return _written(parts)
+        return _written_within(parts, positive("max_tokens", max_tokens), _counter(count_tokens or estimate_tokens))
 
     def subgraph(self) -> Subgraph:
         """Return the nodes and edges of the hits: the hits, the nodes on their paths, their contexts, chains and facts.
@@ -374,10 +415,92 @@ def _walked(paths: Iterable[NodePath]) -> list[tuple[NodePath, str]]:
     return [(path, path.text) for nodes, path in distinct.items() if nodes not in begun]
 
 
-def _rising(paths: list[tuple[NodePath, str]]) -> list[str]:
-    """Return the texts of paths: of those without a score in order, then of the others by score, of equal ones the first last."""
+def _rising(paths: list[tuple[NodePath, str]]) -> tuple[list[str], list[str]]:
+    """Return the texts of paths: of those without a score in order, and of the others by score, of equal ones the first last."""
     scored = sorted((pair for pair in paths[::-1] if pair[0].score is not None), key=lambda pair: pair[0].score or 0.0)
-    return [text for _, text in (*(pair for pair in paths if pair[0].score is None), *scored)]
+    return [text for path, text in paths if path.score is None], [text for _, text in scored]
+
+
+class _Entry:
+    """A path, a fact or a passage of a context: its first lines, and what follows them, which a language model may write."""
+
+    def __init__(self, line: str, more: Callable[[], list[str]] = list) -> None:
+        self.line, self._more = line, more
+
+    @cached_property
+    def text(self) -> str:
+        return "\n".join([self.line, *self._more()])
+
+
+class _Part(NamedTuple):
+    """Entries of a context under one heading, what one of them is called, and the order of their importance."""
+
+    heading: str
+    noun: str
+    entries: list[_Entry]
+    order: Sequence[int]
+
+
+def _written(parts: Sequence[_Part], kept: Collection[tuple[int, int]] | None = None) -> str:
+    """Return parts as one text, with the entries at all places, or at the places (part, entry) in `kept`."""
+    chosen = [
+        (part.heading, [entry.text for row, entry in enumerate(part.entries) if kept is None or (place, row) in kept])
+        for place, part in enumerate(parts)
+    ]
+    return "\n\n".join("\n".join([heading, *lines]) for heading, lines in chosen if lines)
+
+
+def _written_within(parts: Sequence[_Part], most: int, count: Callable[[str], int]) -> str:
+    """Return parts as one text of at most so many tokens, with the entries that fit and a line that says what is left out."""
+    total = sum(len(part.entries) for part in parts)
+    # Nothing follows the last entry.
+    kept = _fitting(parts, most + count("\n\n"), count)
+    if len(kept) == total and count(_written(parts)) <= most:
+        return _written(parts)
+    # The line of a part of them is not longer than that of all.
+    kept = _fitting(parts, most - count(f"\n\n{_left_out(parts, [])}"), count)
+    while True:
+        text = "\n\n".join(filter(None, [_written(parts, kept), _left_out(parts, kept)]))
+        # The tokens of a text are not always those of its lines.
+        if not kept or count(text) <= most:
+            return text
+        kept.pop()
+
+
+def _fitting(parts: Sequence[_Part], room: int, count: Callable[[str], int]) -> list[tuple[int, int]]:
+    """Return the places (part, entry) of the entries that fit into so many tokens, those of the first part first."""
+    kept = []
+    for place, part in enumerate(parts):
+        heading = count(f"{part.heading}\n\n")
+        for row in part.order:
+            entry = part.entries[row]
+            # A language model need not write about what does not fit anyway.
+            if heading + count(f"{entry.line}\n") > room or (cost := heading + count(f"{entry.text}\n")) > room:
+                continue
+            kept.append((place, row))
+            heading, room = 0, room - cost
+    return kept
+
+
+def _left_out(parts: Sequence[_Part], kept: Collection[tuple[int, int]]) -> str:
+    """Return the line that says how many entries of each part are left out; "" for none."""
+    missing = [(len(part.entries) - sum(at == place for at, _ in kept), part.noun) for place, part in enumerate(parts)]
+    told = [f"{number:,} further {noun}{'s' * (number > 1)}" for number, noun in missing if number]
+    return f"{' and '.join(filter(None, [', '.join(told[:-1]), told[-1]]))} left out." if told else ""
+
+
+def _counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
+    """Return the function that counts tokens, with a check of what it returns."""
+    if not callable(count_tokens):
+        raise InvalidArgumentError(f"count_tokens is {shown(count_tokens)}; expected a function from a text to a number of tokens.")
+
+    def count(text: str) -> int:
+        number = count_tokens(text)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidArgumentError(f"count_tokens returned {shown(number)} for a text; expected its number of tokens, an int.")
+        return number
+
+    return count
 
 
 def plain_provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:

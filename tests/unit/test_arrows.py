@@ -30,7 +30,7 @@ ROOMS = {
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index"},
     "tracing": {"errors", "core"},
     "search": {"errors", "arguments", "graph", "signals", "index", "queries", "core"},
-    "hits": {"errors", "graph", "signals", "core"},
+    "hits": {"errors", "arguments", "graph", "signals", "core"},
     "retrievers": {
         *("errors", "arguments", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
         "tracing",

@@ -12,6 +12,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from graph_retrievers.commands.search import hits_table
 from graph_retrievers.construction import from_networkx
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.node_path import SharedName
@@ -28,6 +29,7 @@ from graph_retrievers.systems.spreading import GatedPropagation
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context
+from llama_graph_retrievers.nodes import scored_nodes
 from tests.helpers import hits_of, linked_index
 from tests.rankings import Chains, Facts, Ranking, ranked
 
@@ -213,6 +215,71 @@ def test_a_context_has_a_part_only_for_what_is_there():
     # A node without text, and one without type.
     bare = Hit("d", "", 1.0, "x", NodePath(("d",)), title="Drum")
     assert Hits([bare]).to_context() == "Texts:\n- Drum"
+
+
+def letters(text):
+    return len(text)
+
+
+def test_a_context_within_a_number_of_tokens_has_whole_entries_paths_first():
+    hits = with_all()
+    whole = hits.to_context()
+    for most in range(1, len(whole) + 40):
+        text = hits.to_context(max_tokens=most, count_tokens=letters)
+        note = text.split("\n")[-1]
+        assert len(text) <= most or text == "2 further paths, 2 further facts and 2 further passages left out."
+        assert set(text.split("\n")[:-1]) <= set(whole.split("\n")), "nothing is cut"
+        assert (text == whole) == (len(whole) <= most) == (not note.endswith("left out."))
+    note = "1 further path, 2 further facts and 2 further passages left out."
+    paths = ["Babbage <-[built by]- c -[has]-> Drum", "Ada -[knows]-> Babbage"]
+    # The first path, and where it does not fit the second.
+    for most, kept in ((130, paths[0]), (110, paths[1])):
+        assert hits.to_context(max_tokens=most, count_tokens=letters) == f"Paths:\n{kept}\n\n{note}"
+    # Of paths with scores, the best comes last, and is kept first.
+    scored = Hits(
+        Hit("abc"[n], "w" * 99, 1.0, "x", NodePath(("s", "abc"[n]), ("r",), (True,), score=0.5 + n / 10)) for n in range(3)
+    )
+    assert scored.to_context(max_tokens=72, count_tokens=letters).split("\n")[:3] == ["Paths:", "s -[r]-> c", ""]
+    assert Hits().to_context(max_tokens=1) == ""
+
+
+def test_a_hit_that_does_not_fit_leaves_room_for_those_after_it():
+    long, *short = (Hit(name, text, 1.0, "x", NodePath((name,))) for name, text in [("a", "w " * 99), ("b", "B."), ("c", "C.")])
+    assert Hits([long, *short]).to_context(max_tokens=20) == "Texts:\n- b: B.\n- c: C.\n\n1 further passage left out."
+    assert Hits([long, long, long]).to_context(max_tokens=20) == "3 further passages left out."
+    # More tokens together than one by one: entries are dropped until the text fits.
+    squared = Hits([*short, *short]).to_context(max_tokens=1400, count_tokens=lambda text: len(text) ** 2)
+    assert len(squared) ** 2 <= 1400 and squared.endswith("left out.")
+
+
+def test_a_language_model_writes_only_about_hits_that_fit():
+    near = Subgraph((Node("n", "Near.", "N"),))
+    asked = []
+    hits = Hits(Hit(str(size), "w " * size, 1.0, "x", NodePath((str(size),)), context=near) for size in (5, 500, 6))
+    text = hits.to_context("?", lambda prompt: asked.append(prompt) or "Told.", max_tokens=60)
+    assert text.count("Context: Told.") == len(asked) == 2 and text.endswith("1 further passage left out.")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"max_tokens": 0}, "max_tokens must be an integer of at least 1, got 0"),
+        ({"count_tokens": len}, "count_tokens counts what max_tokens limits; give both"),
+        ({"max_tokens": 5, "count_tokens": 4}, "count_tokens is 4; expected a function"),
+        ({"max_tokens": 5, "count_tokens": str.split}, "count_tokens returned .* expected its number of tokens"),
+    ],
+)
+def test_a_number_of_tokens_that_cannot_be_meant_is_refused(options, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        with_all().to_context(**options)
+
+
+def test_contexts_of_the_frameworks_have_at_most_as_many_tokens():
+    hits = Hits(Hit(name, f"Text {name}.", 1.0, "x", NodePath((name,))) for name in "abcde")
+    wanted = hits.to_context(max_tokens=70, count_tokens=letters)
+    assert wanted.endswith("3 further passages left out.")
+    assert langchain_context(to_documents(hits, provenance=True), max_tokens=70, count_tokens=letters) == wanted
+    assert llama_context(scored_nodes(hits, {}), max_tokens=70, count_tokens=letters) == wanted
 
 
 def test_paths_that_begin_a_longer_one_are_told_once():
