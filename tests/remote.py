@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from graph_retrievers import Edge, GraphIndex, Node
+from graph_retrievers.graph.blank import BLANK, blank_nodes
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index.scope import induced_graph
@@ -44,7 +45,9 @@ class MemoryGraph:
         g = self.graph
         more = (g.texts[row], g.origins[row]) if text else (None, None)
         degree = len(self.near[g.ids[row]] - {g.ids[row]})
-        return StoredNode(g.ids[row], self.places[row], degree, g.titles[row], g.types[row], g.metadata[row], *more)
+        # As write_graph marks it.
+        mark = {BLANK: True} if (blank := blank_nodes(g)) is not None and blank[row] else {}
+        return StoredNode(g.ids[row], self.places[row], degree, g.titles[row], g.types[row], {**g.metadata[row], **mark}, *more)
 
     def sample(self, count):
         return len(self.graph), Page([self.node(row) for row in range(min(count, len(self.graph)))])

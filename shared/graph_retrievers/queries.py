@@ -214,6 +214,15 @@ class Queries:
         """Return these queries with the returned nodes limited to those of `allowed`, shape [N], bool."""
         return self if allowed is None else replace(self, allowed=both(self.allowed, allowed.clone()))
 
+    def without(self, nodes: Tensor) -> Queries:
+        """Return these queries without some nodes, shape [N], bool: none is returned or starts; a traversal may pass through them.
+
+        A node that a filter passes and that is among them stays in `filtered`.
+        """
+        kept = ~nodes
+        masks: dict[str, Any] = {name: both(getattr(self, name), kept) for name in ("allowed", "seeds_allowed", "named_allowed")}
+        return replace(self, **masks)
+
     def afresh(self) -> Queries:
         """Return these queries without their computed results, except their vectors."""
         given = self.vectors if "vectors" in self.cache else self.given

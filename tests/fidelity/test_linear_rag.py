@@ -178,7 +178,7 @@ def test_entities_that_are_nodes_are_no_passages():
 
 
 def test_texts_without_names_are_searched_by_vector():
-    index = GraphIndex.from_texts(["a loom", "", "a card"], embedding=counts, metric="cosine", edges=[])
+    index = GraphIndex.from_texts(["a loom", "a mill", "a card"], embedding=counts, metric="cosine", edges=[])
     hits = LinearRAG(index).retrieve("What of Ada Holm?")
     assert hits[0].operator == "VectorSearch" and len(hits) == 3
 

@@ -362,14 +362,14 @@ def test_properties_of_other_names_are_written(cypher_server, database):
 
 
 def test_a_graph_that_is_pruned_takes_the_place_of_what_stood_there(database):
-    before = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b", "r"), ("a", "b", "r"), ("c", "a", "r"), ("b", "c", "q")])
+    before = CorpusGraph(["a", "b", "c"], ["old"] * 3, edges=[("a", "b", "r"), ("a", "b", "r"), ("c", "a", "r"), ("b", "c", "q")])
     write_graph(database, before)
-    label, after = database.schema.label, CorpusGraph(["c", "a"], ["", "new"], edges=[("a", "c", "r"), ("c", "a", "r")])
+    label, after = database.schema.label, CorpusGraph(["c", "a"], ["old", "new"], edges=[("a", "c", "r"), ("c", "a", "r")])
     # A relationship of others, and one fewer of equal ones.
     database.write(f"MATCH (a:`{label}` {{id: 'a'}}), (c:`{label}` {{id: 'c'}}) CREATE (c)-[:RELATES_TO]->(a)")
     assert write_graph(database, after) == (Changes(1, 1), Changes(1, 1))
     assert (len(state(database)[0]), len(state(database)[1])) == (3, 6)
-    fewer = CorpusGraph(["c", "a"], ["", "new"], edges=[("a", "c", "r"), ("c", "a", "r")])
+    fewer = CorpusGraph(["c", "a"], ["old", "new"], edges=[("a", "c", "r"), ("c", "a", "r")])
     assert write_graph(database, fewer, prune=True) == (Changes(0, 0, 1), Changes(0, 0, 1))
     pruned = state(database)
     database.write(f"MATCH (n:`{label}`) DETACH DELETE n")

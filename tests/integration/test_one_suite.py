@@ -4,8 +4,9 @@ import asyncio
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
+import torch
 
-from graph_retrievers import Edge, GraphIndex, Node, SpreadingActivation
+from graph_retrievers import Edge, GraphIndex, Node, SpreadingActivation, Vector
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers import RetrieverProtocol
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
@@ -265,6 +266,35 @@ def test_an_empty_question_lists_what_passes_the_filter(way, question):
     assert nodes_of(asyncio.run(way.later(question, filter=late, k=50))) == passing
     together = way.many([QUESTION, question, OTHER], filter=late)
     assert together == [way.one(text, filter=late) for text in (QUESTION, question, OTHER)] and together[0] != together[1]
+
+
+def test_a_blank_page_is_passed_through_and_not_returned(index, database):
+    """In memory, inside a database and over stores: it is no seed and no hit, and takes no place among the k."""
+    blank = Node("blank", " ", metadata={"year": 1900, "topic": "war"})
+    edges = [Edge("colossus", "blank", "next"), Edge("blank", "far", "next")]
+    nodes = [*map(index.graph.node, range(len(index))), blank, Node("far", "Beyond a blank page.", "Far", metadata={"year": 1901})]
+    # Most models give a text of spaces some vector: here it is the nearest to any question.
+    vectors = torch.tensor(HashEmbedding().embed_documents([node.text + "zzz" * (node is blank) for node in nodes]))
+    index = GraphIndex.from_nodes(nodes, [*index.graph.edges(), *edges], vectors=vectors, embedding=HashEmbedding())
+    write_graph(database, index)
+    options = {"gate": "uniform", "k": 50, "threshold": 0.0001}
+    stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}
+    remote = RemoteIndex(CypherGraphStore(database), **stores, embedding=index.embedding)
+    made = [
+        SpreadingActivation(index, **options, backfill=False, hub_exponent=0.0),
+        CypherSpreadingActivation(database, embedding=index.embedding, **options),
+        RemoteRetriever(remote, SpreadingActivation, **options, backfill=False, hub_exponent=0.0),
+    ]
+    for question in ("Who used the Colossus?", "zzz", "blank"):
+        first, *others = ([(hit.id, hit.path.nodes) for hit in each.retrieve(question)] for each in made)
+        assert first == others[0] == others[1]
+        assert "blank" not in dict(first)
+        assert question != "Who used the Colossus?" or "blank" in dict(first)["far"]
+    for each in made:
+        assert [hit.id for hit in each.retrieve("", filter={"year": {"$in": [1900, 1901]}})] == ["far"]
+        assert not each.retrieve("zzz", filter={"$id": "blank"}) and not each.retrieve("", scope={"$id": "blank"})
+    searched = [Vector(index, k=50).retrieve("zzz"), RemoteRetriever(remote, Vector, k=50).retrieve("zzz")]
+    assert [hit.id for hit in searched[0]] == [hit.id for hit in searched[1]] and len(searched[0]) == len(index) - 1
 
 
 @pytest.mark.parametrize("question", [None, 3, b"x"])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import path_title
 from graph_retrievers.graph.languages import has_stems
@@ -59,8 +60,9 @@ class GraphDescription:
 
     Attributes
     ----------
-    nodes, isolated, untitled, repeated : int
-        Numbers of nodes: all, those without neighbours, those without a title, those with exactly the text of another node.
+    nodes, isolated, untitled, repeated, blank : int
+        Numbers of nodes: all, those without neighbours, those without a title, those with exactly the text of another node, and
+        those with nothing to read, which are never returned (see :func:`~graph_retrievers.graph.blank.blank_nodes`).
     types, edges : dict of str to int
         Nodes of each type and relationship rows of each relation; "" for those without one.
     degree, tokens : tuple of five int
@@ -95,6 +97,7 @@ class GraphDescription:
     readable_tokens: int | None = None
     truncated: int = 0
     repeated: int = 0
+    blank: int = 0
     signals: tuple[str, ...] = ()
     embedding: str = ""
     language: str = ""
@@ -111,6 +114,7 @@ class GraphDescription:
         edges = sum(self.edges.values())
         limit = "" if self.readable_tokens is None else f"; more than the {self.readable_tokens} read: {self.truncated:,}"
         repeated = f"; with exactly the text of another: {self.repeated:,}" if self.repeated else ""
+        repeated += f"; without anything to read: {self.blank:,}" if self.blank else ""
         told = f"; embedding: {self.embedding}" if self.embedding else ""
         if "bm25" in self.signals and self.language:
             bare = "+".join(code for code in self.language.split("+") if code not in self.stemmed.split("+") and has_stems(code))
@@ -187,6 +191,7 @@ def describe(
         readable_tokens=max_tokens,
         truncated=0 if max_tokens is None else int((tokens > max_tokens).sum()),
         repeated=sum(count for count in texts.values() if count > 1),
+        blank=0 if (blank := blank_nodes(graph)) is None else int(blank.sum()),
         signals=signals,
         embedding=embedding,
         language=language[0],

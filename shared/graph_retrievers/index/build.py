@@ -12,6 +12,7 @@ from graph_retrievers.construction.documents import document_vectors, unit_vecto
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import Corpus, EdgeSource
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.graph.blank import tell_blank
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.languages import language_code
 from graph_retrievers.signals.bm25 import BM25, SETTINGS
@@ -73,6 +74,7 @@ def build(
         See :class:`graph_retrievers.index.GraphIndex`.
     """
     check_not_empty(graph)
+    tell_blank(graph)
     # A wrong one is refused before texts are embedded.
     words = _words(bm25)
     model = None if embedding is None else with_cache(as_embedding(embedding), cache)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.construction.spec import EdgeSource
+from graph_retrievers.graph.blank import keep_blank
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph
 from graph_retrievers.index.build import Built
 from graph_retrievers.index.rows import set_rows, surviving
@@ -42,4 +43,5 @@ def induced_graph(graph: CorpusGraph, rows: Tensor) -> tuple[CorpusGraph, Tensor
     made = graph.with_columns({name: [getattr(graph, name)[row] for row in chosen] for name in COLUMNS})
     edges, kept = surviving(graph, slice(0, graph.num_edges), place)
     set_rows(made, [kept], graph.relation_names)
+    keep_blank(graph, made, rows)
     return made, torch.from_numpy(edges).to(graph.device)

@@ -19,6 +19,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.recording import recording
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
@@ -411,6 +412,8 @@ class Retriever(BaseRetriever):
 
     def _narrowed(self, queries: Queries) -> Queries:
         graph, types = self.index.graph, self.types
+        if (blank := blank_nodes(graph)) is not None:
+            queries = queries.without(blank)
         if types is None:
             names = self._left_out(queries.filtered)
             if not names:

@@ -140,9 +140,7 @@ def complete_text(model: LanguageModel, prompt: str, schema: Schema | None = Non
     return answer
 
 
-def complete_json(
-    model: Any, prompt: str, schema: Schema, *, attempts: int = 3, check: Callable[[Any], str] | None = None
-) -> Any:
+def complete_json(model: Any, prompt: str, schema: Schema, *, attempts: int = 3, check: Callable[[Any], str] | None = None) -> Any:
     """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
     The schema (JSON schema, draft 2020-12) is appended to the prompt, which is sent at most `attempts` times; later prompts

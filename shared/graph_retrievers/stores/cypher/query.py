@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.predicates import Predicate
+from graph_retrievers.stores.cypher.predicates import Predicate, filter_predicate
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
@@ -52,6 +53,11 @@ class SpreadingQuery:
     def names(self) -> dict[str, str]:
         """Labels and properties of the graph, quoted."""
         return self.database.schema.names()
+
+    @cached_property
+    def readable(self) -> Predicate:
+        """The condition that a node has something to read."""
+        return filter_predicate(self.database.schema, {BLANK: {"$exists": False}}, "readable")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -90,7 +96,7 @@ class SpreadingQuery:
         returned = f"NOT {types} IN $no_walk" if self.passage_type is None else f"{types} = $passage_type"
         fields = ", ".join(f"n.{self.names[key]} AS {key}" for key in ("id", "name", "text", "type", "metadata"))
         return f"""\
-    MATCH (n:{self.names["label"]}) WHERE {returned}{_holds(self.filter, "n")}
+    MATCH (n:{self.names["label"]}) WHERE {returned}{_holds(self.readable, "n")}{_holds(self.filter, "n")}
     WITH n ORDER BY n.{self.names["position"]}, n.{self.names["id"]} LIMIT $k
     RETURN {fields}"""
 
@@ -109,7 +115,7 @@ class SpreadingQuery:
 
     def _is_seed(self, node: str) -> str:
         types = f"NOT coalesce({node}.{self.names['type']}, '') IN $no_seeds" if self._no_seeds else "true"
-        return types + _holds(self.seed_filter, node)
+        return types + _holds(self.readable, node) + _holds(self.seed_filter, node)
 
     def _cosine(self, left: str, right: str) -> str:
         return self.database.cosine.format(a=left, b=right)
@@ -338,12 +344,12 @@ class SpreadingQuery:
         return f"coalesce(e.{self.names['relation']}, type(e))"
 
     def _best(self) -> str:
-        kept = "state" if self.filter is None else f"[s IN state WHERE {self.filter.on('s.n')}]"
+        kept = f"[s IN state WHERE {self.readable.on('s.n')}{_holds(self.filter, 's.n')}]"
         return f"WITH *, {kept}[0..$k] AS best"
 
     def _passages(self) -> str:
         there = f" AND passage.{self.names['embedding']} IS NOT NULL" if self._gated else ""
-        there += _holds(self.traversal_filter, "passage") + _holds(self.filter, "passage")
+        there += _holds(self.traversal_filter, "passage") + _holds(self.filter, "passage") + _holds(self.readable, "passage")
         gate = f" * {self._cosine('passage.' + self.names['embedding'], '$question')}" if self._gated else ""
         return f"""\
     // Passages: one more step, from all touched nodes, without decay and threshold.

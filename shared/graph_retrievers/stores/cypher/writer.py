@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError, shown
+from graph_retrievers.graph.blank import BLANK, blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
@@ -174,7 +176,7 @@ def _write_nodes(
         new = [row for row in batch if row["id"] not in held or not held[row["id"]]["same"]]
         before = {name: row["metadata"] for name, row in held.items()}
         for row in new:
-            row["fields"] = field_properties(schema, before.get(row["id"]), graph.metadata[row["position"]])
+            row["fields"] = field_properties(schema, before.get(row["id"]), _fields(graph, row["position"]))
         placed = [
             {name: row[name] for name in ("id", "position", "degree")}
             for row in batch
@@ -198,7 +200,7 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
         "name": node.title,
         "text": node.text,
         "type": node.type,
-        "metadata": _metadata_text(node),
+        "metadata": _metadata_text(replace(node, metadata=_fields(graph, row))),
         "key": name_key(node.title or node.id),
     }
     digest = blake2b(json.dumps([repr(schema), *content.values()]).encode(), digest_size=16)
@@ -371,6 +373,12 @@ def create_vector_index(database: CypherDatabase, name: str, dimensions: int) ->
             f'{{"dimensions": {dimensions}, "similarity": "COSINE"}}; and pass '
             f"vector_index='{schema.label}[{schema.embedding}]'. Or pass none."
         ) from error
+
+
+def _fields(graph: CorpusGraph, row: int) -> Mapping[str, Any]:
+    """Return the metadata of a node, with a mark if it has nothing to read."""
+    blank = blank_nodes(graph)
+    return graph.metadata[row] if blank is None or not bool(blank[row]) else {**graph.metadata[row], BLANK: True}
 
 
 def _metadata_text(node: Node) -> str | None:

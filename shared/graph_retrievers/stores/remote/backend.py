@@ -33,6 +33,7 @@ from graph_retrievers.core.requests import (
     Weights,
 )
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_runs, name_table
@@ -44,7 +45,7 @@ from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.stores.remote.pages import VECTORS, WORDS, Found, Pages, name_key
 from graph_retrievers.stores.remote.stored_index import SearchedWords, StoredIndex, StoredWords, WholeGraphError
 
-__all__ = ["Stores"]
+__all__ = ["READABLE", "Stores"]
 
 # What is answered here; a request without a verb reads the index itself, which refuses what it does not have.
 _ANSWERED = {
@@ -52,12 +53,16 @@ _ANSWERED = {
     *("neighbors", "steps", "by_title", "mentions", "degree", "weights", "links", "complete"),
 }
 # The filters of a call that nodes must pass.
-_FILTERS = {"return": ("filter", "types"), "start": ("seed_filter",), "walk": ("traversal_filter",)}
+_FILTERS = {"return": ("filter", "types", "readable"), "start": ("seed_filter", "readable"), "walk": ("traversal_filter",)}
 _Test = Callable[[np.ndarray], np.ndarray]
 # Results of a search beyond those asked for, which show whether there are ties at the end; and how much deeper the next one goes.
 _MORE, _DEEPER = 16, 4
 # More than this, and a store orders results by something else than the cosine.
 _RISE = 0.05
+
+
+READABLE = {BLANK: {"$exists": False}}
+"""Filter of the nodes that have something to read."""
 
 
 class _Condition:
@@ -99,7 +104,8 @@ class Stores(Memory):
         super().__init__(queries)
         assert isinstance(queries.index, StoredIndex)
         self.pages, self.asked = queries.index.pages, set[str]()
-        self.filters = {name: _Condition(self.pages, condition) for name, condition in filters.items()}
+        conditions = {**filters, "readable": READABLE}
+        self.filters = {name: _Condition(self.pages, condition) for name, condition in conditions.items()}
         if "seed_filter" in self.filters:
             self.filters["named"] = self.filters["seed_filter"]
         if "filter" in self.filters:
@@ -200,31 +206,35 @@ class Stores(Memory):
     def _best(self, place: int, request: Nearest | Closest) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes, or what is known of them and note what is missing."""
         k, text = min(request.k, self.pages.size), self.queries.texts[place] if request.text is None else request.text
-        excluded, types = tuple[str, ...](), tuple[str, ...]()
+        excluded, types, readable = tuple[str, ...](), tuple[str, ...](), ["readable"]
         if isinstance(request, Nearest):
             starts = ["seed_filter", *(["filter", "types"] if request.returned else [])]
             filters = {"start": starts, "name": ["named"], "walk": ["traversal_filter"], "return": ["filter", "types"]}
             names, types, signal = filters[request.among], request.types, self.queries.index.signal(request.signal)
+            readable = [] if request.among == "walk" else readable
         else:
             names, excluded, signal = ["seed_filter"], request.exclude_types, self.queries.index.dense
         names = [name for name in names if name in self.filters]
+        # Nodes without anything to read are few.
+        deep = _DEEPER if names or excluded or types else 1
 
-        def passing(nodes: np.ndarray) -> np.ndarray:
-            passes = self.filtered(nodes, *names) & ~self.typed(nodes, excluded)
+        def test(nodes: np.ndarray) -> np.ndarray:
+            passes = self.filtered(nodes, *names, *readable)
+            passes = passes & ~self.typed(nodes, excluded) if excluded else passes
             return passes & self.typed(nodes, types) if types else passes
 
-        test = passing if names or excluded or types else None
         if isinstance(signal, StoredWords):
-            return self._words(signal, text, k, test)
+            return self._words(signal, text, k, deep, test)
         if isinstance(signal, SearchedWords):
-            return self._looked_up(text, k, test)
+            return self._looked_up(text, k, deep, test)
         if request.text is None:
-            return self._looked_up(self.queries.vectors[place], k, test)
-        return self._looked_up(self.queries.cache.get(("vector of a text", text), lambda: self.queries.embed([text])[0]), k, test)
+            return self._looked_up(self.queries.vectors[place], k, deep, test)
+        vector = self.queries.cache.get(("vector of a text", text), lambda: self.queries.embed([text])[0])
+        return self._looked_up(vector, k, deep, test)
 
-    def _looked_up(self, query: Tensor | str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
+    def _looked_up(self, query: Tensor | str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes of a search by a vector or by words; none, and note the search, if it is still to be made."""
-        pages, reach = self.pages, (k if test is None else _DEEPER * k) + _MORE
+        pages, reach = self.pages, deep * k + _MORE
         key = query if isinstance(query, str) else query.numpy().tobytes()
         found = pages.found.get(key)
         if found is not None:
@@ -251,9 +261,9 @@ class Stores(Memory):
             )
         return scores
 
-    def _words(self, signal: StoredWords, text: str, k: int, test: _Test | None) -> tuple[np.ndarray, np.ndarray]:
+    def _words(self, signal: StoredWords, text: str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         pages = self.pages
-        key, reach = (id(signal), text), k if test is None else _DEEPER * k
+        key, reach = (id(signal), text), deep * k
         while True:
             found = pages.found.get(key)
             if found is None or (found.reach < reach and not found.complete):
@@ -265,7 +275,7 @@ class Stores(Memory):
             if missing:
                 pages.positions |= missing
                 return nodes[:0], np.zeros(0, np.float32)
-            kept = np.arange(len(nodes)) if test is None else np.flatnonzero(test(nodes))
+            kept = np.flatnonzero(test(nodes))
             if found.complete or len(kept) >= k:
                 return nodes[kept][:k], np.array([value for _, value in found.results], np.float32)[kept][:k]
             reach = _DEEPER * found.reach
@@ -318,7 +328,7 @@ class Stores(Memory):
         for _, request in asked:
             rows = {row for title in request.titles for row in pages.titled.get(_letters(title), [])}
             nodes = np.array(sorted(row for row in rows if pages.nodes[row].type == request.type), np.int64)
-            found.append(nodes[self.filtered(nodes, "named")])
+            found.append(nodes[self.filtered(nodes, "named", "readable")])
         return found
 
     def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
@@ -378,16 +388,15 @@ class Stores(Memory):
 
 
 def _first(
-    rows: Tensor, scores: Tensor, k: int, test: _Test | None, rounding: float, complete: bool
+    rows: Tensor, scores: Tensor, k: int, test: _Test, rounding: float, complete: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the k best of what a search found, ties to the lower row; None if the search has to go deeper for them.
 
     `rows` and `scores` are of shape [n], and scores that differ by less than `rounding` are ties.
     """
     floor = scores.min() if len(rows) else torch.tensor(float("inf"))
-    if test is not None:
-        kept = torch.from_numpy(test(rows.numpy()))
-        rows, scores = rows[kept], scores[kept]
+    kept = torch.from_numpy(test(rows.numpy()))
+    rows, scores = rows[kept], scores[kept]
     rows, order = torch.sort(rows)
     values, columns = top_k(scores[order].unsqueeze(0), k, rounding)
     # What the store did not return scores at most as the last that it returned.

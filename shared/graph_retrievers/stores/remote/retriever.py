@@ -24,7 +24,7 @@ from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
 from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.per_source import per_source
-from graph_retrievers.stores.remote.backend import Stores
+from graph_retrievers.stores.remote.backend import READABLE, Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore
 from graph_retrievers.stores.remote.scope import first_positions
@@ -129,7 +129,7 @@ class RemoteRetriever(BaseRetriever):
         """Return the first k nodes that pass the filter and the scope of a call, in order; the database evaluates both."""
         _check_filters(call, self.index.graph)
         made, wanted = self._made, [call.filters[name] for name in ("filter", "scope") if name in call.filters]
-        wanted += [] if made.types is None else [_of_types(made)]
+        wanted += [READABLE] if made.types is None else [READABLE, _of_types(made)]
         with self._time_limited():
             stored = self.index.opened()
             backend = Stores(replace(Queries.of(stored, [], k=call.k), texts=("",)), {"filter": {"$and": wanted}})

@@ -1,0 +1,86 @@
+"""Nodes with nothing to read, such as the blank pages of a PDF."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graph_retrievers.graph.addresses import page_address
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+__all__ = ["BLANK", "blank_nodes", "keep_blank", "tell_blank"]
+
+BLANK = "_blank"
+"""Metadata field that is true for such a node in a database."""
+
+_logger = logging.getLogger(__name__)
+_KEY = "blank nodes"
+_NAMED = 10
+# Classes of LlamaIndex whose content is a text; others hold an image, or refer to something.
+_TEXTS = ("TextNode", "Document")
+
+
+def blank_nodes(graph: CorpusGraph) -> Tensor | None:
+    """Return which nodes have nothing to read: Tensor, shape [N], bool, or None if there are none.
+
+    Such a node has no text, or only spaces and marks that are not printed, and no title of its own. The title of a page is not its
+    own if it is the name of the file, or the title of another page with a text, as of all pages of a PDF. Nodes of a type without
+    any text are not blank, as in a knowledge graph whose nodes are called by their ids, nor are images of LlamaIndex.
+
+    >>> graph = CorpusGraph(["p1", "p2", "ada"], ["A loom.", " ", ""], titles=["", "", "Ada"])
+    >>> blank_nodes(graph).tolist()
+    [False, True, False]
+    """
+
+    def make() -> Tensor | None:
+        silent = [not _is_read(text) for text in graph.texts]
+        if not any(silent):
+            return None
+        columns = list(zip(graph.types, graph.titles, graph.metadata, graph.origins, strict=True))
+        told = {(kind, title) for (kind, title, _, _), bare in zip(columns, silent, strict=True) if not bare}
+        types = {kind for kind, _ in told}
+
+        def is_blank(kind: str, title: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> bool:
+            if origin.get("class_name", "TextNode") not in _TEXTS:
+                return False
+            if not _is_read(title):
+                return True
+            is_page = bool(page_address(metadata) or metadata.get("file_name") or origin)
+            return is_page and ((kind, title) in told or title == metadata.get("file_name"))
+
+        found = [bare and row[0] in types and is_blank(*row) for row, bare in zip(columns, silent, strict=True)]
+        return torch.tensor(found, device=graph.device) if any(found) else None
+
+    return graph.cache.get(_KEY, make)  # type: ignore[no-any-return]
+
+
+def keep_blank(graph: CorpusGraph, part: CorpusGraph, rows: Tensor) -> None:
+    """Tell a part of a graph, of the nodes at some rows, what is blank in the whole, which the part alone may not show."""
+    blank = blank_nodes(graph)
+    kept = None if blank is None else blank[rows]
+    part.cache.get(_KEY, lambda: kept if kept is not None and bool(kept.any()) else None)
+
+
+def tell_blank(graph: CorpusGraph) -> None:
+    """Warn of the nodes that have nothing to read."""
+    blank = blank_nodes(graph)
+    if blank is None:
+        return
+    names = [graph.ids[row] for row in blank.nonzero().flatten()[:_NAMED].tolist()]
+    count = int(blank.sum())
+    more = ", ..." if count > len(names) else ""
+    _logger.warning(
+        "%s of %s nodes have no text, such as blank pages, and are neither returned nor searched: %s%s.",
+        f"{count:,}",
+        f"{len(graph):,}",
+        ", ".join(map(repr, names)),
+        more,
+    )
+
+
+def _is_read(text: str) -> bool:
+    return any(letter.isprintable() and not letter.isspace() for letter in text)
