@@ -362,6 +362,7 @@ def test_what_may_match_is_not_told(condition, kept, caplog):
         ({"year": {"$about": 3}}, r"^Unknown filter operator '\$about' on 'year'; choose one of \$eq, "),
         ({"$nor": []}, r"^Unknown filter key '\$nor'; keys are metadata fields, "),
         ({"$or": {"year": 1}}, r"^Filter \$or takes a list of mappings, got \{'year': 1\}"),
+        ({"$and": 5, "a": {"b": {"$gt": 1}}}, r"^Filter \$and takes a list of mappings, got 5"),
         ("year = 3", "^A filter is a mapping, a callable or a mask, got str"),
     ],
 )

@@ -157,9 +157,9 @@ def flat_filter(condition: Any) -> Any:
             inside += _inside(key, wanted)
         else:
             flat[key] = wanted
-    if inside:
-        # Apart, since the filter may name one of these paths too.
-        flat["$and"] = [*flat.get("$and", ()), *inside]
+    # Apart, since the filter may name one of these paths too; what is no list is refused later.
+    if inside and isinstance(flat.setdefault("$and", []), list):
+        flat["$and"] = flat["$and"] + inside
     return flat
 
 
