@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -313,9 +312,7 @@ def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int]
         except NotImplementedError:
             if not hasattr(inner, "aembed_documents"):
                 raise
-            # In a thread of its own: a loop of events may run in this one.
-            with ThreadPoolExecutor(1) as thread:
-                return thread.submit(asyncio.run, inner.aembed_documents(part)).result()
+            return finished(inner.aembed_documents(part))
 
     name = getattr(model, "name", type(model).__name__)
     yield from send(embed, texts, requests_for(model), f"The embedding model {name!r}")
