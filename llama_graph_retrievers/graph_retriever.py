@@ -37,7 +37,7 @@ from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_settings
 from graph_retrievers.signals.embedding import Embedding
-from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
 from graph_retrievers.systems.tuned import load_retriever
 from llama_graph_retrievers.following import FollowedIndex
@@ -307,6 +307,7 @@ class GraphRetriever(BaseRetriever):
         edges: Any = None,
         relevance: Any = None,
         title_key: str | None = None,
+        bm25: bool | str | Signal = True,
         device: str | torch.device | None = None,
         show_progress: bool = False,
         **options: Unpack[DefaultsOptions],
@@ -337,6 +338,9 @@ class GraphRetriever(BaseRetriever):
         title_key : str, optional
             Metadata field with the nodes' titles, "" for none; results and paths show them. By default ``title``, or
             ``header_path`` or ``file_name`` for a node without it. Not for a ``GraphIndex``, which already has titles.
+        bm25 : bool, str or Signal, default True
+            Whether to build BM25, and in which language; see :meth:`graph_retrievers.index.GraphIndex.from_graph`. Not for a
+            ``GraphIndex``, which already has its signals.
         device : str or torch.device, optional
             Device of the index; by default the CPU, or the device of a given index.
         show_progress : bool, default False
@@ -397,6 +401,8 @@ class GraphRetriever(BaseRetriever):
                 raise InvalidArgumentError("edges= goes with nodes= or docstore=; this index has its edges.")
             if title_key is not None:
                 raise InvalidArgumentError("title_key= goes with nodes= or docstore=; this index has its titles.")
+            if bm25 is not True:
+                raise InvalidArgumentError("bm25= goes with nodes= or docstore=; this index has its signals.")
             index = index.with_models(relevance=relevance) if relevance is not None else index
             index = index.to(device) if device is not None else index
             return cls._told(cls.from_index(index, embed_model=embed_model, **options), relevance)
@@ -432,6 +438,7 @@ class GraphRetriever(BaseRetriever):
             vectors=vectors,
             metric=metric,
             relevance=relevance,
+            bm25=bm25,
             show_progress=show_progress,
         )
         of_index: Callable[[GraphIndex], Self] = partial(

@@ -11,6 +11,8 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker
@@ -52,6 +54,7 @@ class _Building(TypedDict, total=False):
     edges: Any
     relevance: Any
     title_key: str | None
+    bm25: bool | str | Signal
     device: str | device | None
     show_progress: bool
 

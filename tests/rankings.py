@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.core import chains as beyond
-from graph_retrievers.core.candidates import Candidates, LONGEST_TRAIL, concatenated
+from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, concatenated
 from graph_retrievers.core.chains import padded
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.question import Question

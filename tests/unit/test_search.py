@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriever
-from graph_retrievers.core.candidates import Candidates, LONGEST_TRAIL, best, followed, found_by, order, reached, stacked
+from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, best, followed, found_by, order, reached, stacked
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.compositions import Loop
 from graph_retrievers.core.driver import Named, Together, changed, run

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Unpack
 
 from graph_retrievers.arguments import as_path, check_keywords, keywords_of, listed, strings
 from graph_retrievers.construction.edges import specifications
-from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, UnknownNodeError, shown
+from graph_retrievers.errors import CorruptIndexError, EmptyGraphError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike
 from graph_retrievers.index.change import check_ids
 from graph_retrievers.index.folders import MANIFEST, PREVIOUS, locked
@@ -94,6 +94,8 @@ class IndexStore:
         self._specs = None if edges is None else specifications(edges)
         known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {"lenient", "vectors"}
         check_keywords("IndexStore", options, sorted(known))
+        if isinstance(options.get("bm25"), Signal):
+            raise InvalidArgumentError("bm25 is a signal of fixed texts, and a store's texts change; name a language, such as 'de'.")
         self._signals, self._device, self._options = signals, device, options
         self._state, self._mutex = _State(), threading.RLock()
         self.reload()

@@ -40,7 +40,7 @@ class BM25(TermSignal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
-    terms count repeatedly. Documents without a score above zero do not match. Terms are the stems of words, which keep their
+    terms count repeatedly. The length of a text is its number of words, without single characters. Documents without a score above zero do not match. Terms are the stems of words, which keep their
     accents and vowel signs, except the points of Arabic and Hebrew, which most texts leave out; in scripts without spaces between
     words, such as Chinese, and in Korean, the terms are pairs of neighbouring letters. See
     :class:`~graph_retrievers.signals.analyser.Analyser`. Sources: Robertson and Zaragoza, "The Probabilistic Relevance Framework:
@@ -117,7 +117,7 @@ class BM25(TermSignal):
         found = _occurrences(words, range(len(texts)), self.vocabulary)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
         entries = followed(nothing, np.full(len(texts), -1), found, len(self.vocabulary))
-        self._weigh(entries, np.fromiter(map(len, words), np.int32, len(words)), device)
+        self._weigh(entries, _lengths(found, self.vocabulary, len(texts)), device)
 
     def _weigh(self, entries: Entries, lengths: np.ndarray, device: torch.device | None) -> None:
         """Compute the scores of all occurrences from their counts and the numbers of words of the texts."""
@@ -145,7 +145,7 @@ class BM25(TermSignal):
 
     @property
     def mean_length(self) -> float:
-        """Mean number of words of a text, at least 1e-9."""
+        """Mean number of words of a text, without single characters; at least 1e-9."""
         return max(float(self._lengths.mean()) if len(self._lengths) else 0.0, 1e-9)
 
     def _norms(self, mean: float | None = None) -> np.ndarray:
@@ -210,6 +210,8 @@ class BM25(TermSignal):
         words = self.tokenize([contents[row] for row in new.tolist()])
         vocabulary = dict(self.vocabulary)
         found = _occurrences(words, new.tolist(), vocabulary)
+        lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
+        lengths[new] = _lengths(found, vocabulary, len(once))[new]
         present = Entries(self.indptr.cpu().numpy(), self.rows.cpu().numpy(), self._counts)
         entries = followed(present, once, found, len(vocabulary))
         used = np.diff(entries.indptr) > 0
@@ -218,8 +220,6 @@ class BM25(TermSignal):
             place = np.where(used, np.cumsum(used) - 1, -1).tolist()
             vocabulary = {word: place[term] for word, term in vocabulary.items() if place[term] >= 0}
             entries = Entries(np.append(0, entries.indptr[1:][used]), entries.rows, entries.values)
-        lengths = self._lengths[once] if len(self) else np.zeros(len(once), np.int32)
-        lengths[new] = [len(text) for text in words]
         made.vocabulary = vocabulary
         made._weigh(entries, lengths, self.device)
         return made
@@ -273,6 +273,16 @@ class BM25(TermSignal):
         flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
         pointers = torch.tensor([0, *accumulate(map(len, terms))], dtype=torch.int64, device=self.device)
         return pointers, flat, torch.ones(flat.numel(), device=self.device)
+
+
+def _lengths(found: tuple[np.ndarray, ...], vocabulary: Mapping[str, int], size: int) -> np.ndarray:
+    """Return the lengths of texts, int32, shape [size], from what :func:`_occurrences` returns.
+
+    Single characters, and numbers that are also there by their parts, do not count: lists, tables and code are full of them.
+    """
+    counts = np.fromiter((len(word) > 1 and "." not in word for word in vocabulary), bool, len(vocabulary))
+    terms, owners, times = found
+    return np.bincount(owners, times * counts[terms], size).astype(np.int32)
 
 
 def _occurrences(words: list[list[str]], rows: Sequence[int], vocabulary: dict[str, int]) -> tuple[np.ndarray, ...]:

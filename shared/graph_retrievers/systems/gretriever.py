@@ -8,7 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.core.candidates import Candidates, LONGEST_TRAIL, falling, order
+from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, falling, order
 from graph_retrievers.core.chains import Facts, padded
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Search
