@@ -13,10 +13,12 @@ import llama_graph_retrievers as li
 from graph_retrievers import PPR, GraphIndex, build_retriever
 from graph_retrievers.arguments import meant
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.graph import Node
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.store_retriever import StoreRetriever
 from langchain_graph_retrievers import systems as lc_systems
 from llama_graph_retrievers import systems as li_systems
@@ -230,3 +232,22 @@ def test_a_retriever_with_other_options_keeps_the_first_and_checks_them(index):
     refused(lambda: first.with_options(time_limits=3), "time_limits", "time_limit")
     with pytest.raises(InvalidArgumentError, match="time_limit"):
         first.with_options(time_limit=-1)
+
+
+def test_bm25_is_a_language_or_an_object_in_both_frameworks():
+    texts = ["Die Kündigungen sind schriftlich.", "Der Webstuhl ist eine Maschine."]
+    made = (
+        lambda bm25: lc.BM25Retriever.from_documents([Document(text) for text in texts], edges=[], bm25=bm25).index,
+        lambda bm25: lc.BM25Retriever.from_texts(texts, edges=[], bm25=bm25).index,
+        lambda bm25: li.BM25Retriever.from_defaults(nodes=[TextNode(text=t) for t in texts], edges=[], bm25=bm25).engine.index,
+        lambda bm25: GraphIndex.from_nodes([Node(text, text) for text in texts], bm25=bm25),
+    )
+    given = BM25(texts, stopwords=None)
+    for make in made:
+        assert make("german").bm25.language == "de" and make(given).bm25.stopwords is None
+        with pytest.raises(InvalidArgumentError, match="bm25 is 7"):
+            make(7)
+    with pytest.raises(InvalidArgumentError, match="this index has its signals"):
+        li.BM25Retriever.from_defaults(index=GraphIndex.from_texts(texts), bm25="de")
+    with pytest.raises(InvalidArgumentError, match="those of a store change"):
+        IndexStore("no folder", bm25=given)

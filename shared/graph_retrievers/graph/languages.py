@@ -17,6 +17,8 @@ __all__ = ["LANGUAGES", "found_language", "has_stems", "inflected", "language_co
 _TEXTS, _CHARACTERS = 1000, 1000
 # Of words; of texts that are decided.
 _LEAST, _MAJORITY = 0.02, 0.5
+# Distinct common words of a language in all texts.
+_FEWEST = 2
 
 
 class _Language:
@@ -28,7 +30,7 @@ class _Language:
 
 # Common words of each language, without those that only look alike in others. They are also its stop words where bm25s has none.
 _LANGUAGES = {
-    "en": _Language("english", "latin", "the of and to in is was that for it with as his on be at by had not are but from or have"),
+    "en": _Language("english", "latin", "the of and to a in is was that for it with as an on be at by had not are but or this"),
     "de": _Language("german", "latin", "der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es"),
     "nl": _Language("dutch", "latin", "de van het een en in is dat op te zijn met voor die niet aan er om ook als dan maar bij"),
     "fr": _Language("french", "latin", "de la le et les des en un du une que est pour qui dans par sur au pas ce il sont avec aux"),
@@ -128,16 +130,16 @@ def found_language(texts: Iterable[str]) -> str:
 
     Common words of the languages are counted in the first 1,000 characters of 1,000 texts that are spread over the corpus. A text
     has the language of which it has most. A language counts if more than half of the texts of its script have it; without such a
-    majority the script has none, and its words are used as they are. If no text is decided, as in lists of names, the script has
-    the first of its languages here: English, Russian, Arabic, Hindi, Hebrew. A script with less than 2 % of the words does not
-    count.
+    majority the script has none, and its words are used as they are. If no text is decided, as in lists of names, or only by one
+    word, the script has the first of its languages here: English, Russian, Arabic, Hindi, Hebrew. A script with less than 2 % of
+    the words does not count.
 
     >>> found_language(["Der Webstuhl ist eine Maschine.", "Die Karten sind aus Pappe."]), found_language(["Ada", "Babbage"])
     ('de', 'en')
     """
     texts = texts if isinstance(texts, Sequence) else list(texts)
     step = max(1, len(texts) // _TEXTS)
-    words, decided = Counter[str](), Counter[str]()
+    words, decided, seen = Counter[str](), Counter[str](), set[str]()
     for text in islice(texts, 0, None, step):
         text = normal(text[:_CHARACTERS]).casefold()
         counted = Counter(word_pattern(text).findall(text))
@@ -145,6 +147,7 @@ def found_language(texts: Iterable[str]) -> str:
         for word, count in counted.items():
             scripts[script_of(word)] += count
         words += scripts
+        seen.update(counted)
         for script in filter(None, scripts):
             held = {code: sum(counted[word] for word in _LANGUAGES[code].words) for code in _of_script(script)}
             best = sorted(held, key=lambda code: -held[code])[:2]
@@ -158,6 +161,8 @@ def found_language(texts: Iterable[str]) -> str:
         codes = _of_script(script)
         if not codes or count < _LEAST * total:
             continue
+        # One common word alone may be a name, or a word of another language.
+        decided = Counter({code: n for code, n in decided.items() if len(seen & _LANGUAGES[code].words) >= _FEWEST})
         known = sum(decided[code] for code in codes)
         if not known:
             # The first of a script is the one that most people write.

@@ -95,7 +95,8 @@ class IndexStore:
         known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {"lenient", "vectors"}
         check_keywords("IndexStore", options, sorted(known))
         if isinstance(options.get("bm25"), Signal):
-            raise InvalidArgumentError("bm25 is a signal of fixed texts, and a store's texts change; name a language, such as 'de'.")
+            told = "bm25 is a signal of fixed texts, and those of a store change; name a language, such as 'de'."
+            raise InvalidArgumentError(told)
         self._signals, self._device, self._options = signals, device, options
         self._state, self._mutex = _State(), threading.RLock()
         self.reload()

@@ -40,12 +40,15 @@ class BM25(TermSignal):
     """BM25 (Lucene form) with precomputed scores.
 
     The scores of bm25s are computed once for every (term, document) that occurs. A query adds the scores of its terms; repeated
-    terms count repeatedly. The length of a text is its number of words, without single characters. Documents without a score above zero do not match. Terms are the stems of words, which keep their
-    accents and vowel signs, except the points of Arabic and Hebrew, which most texts leave out; in scripts without spaces between
-    words, such as Chinese, and in Korean, the terms are pairs of neighbouring letters. See
-    :class:`~graph_retrievers.signals.analyser.Analyser`. Sources: Robertson and Zaragoza, "The Probabilistic Relevance Framework:
-    BM25 and Beyond", 2009; Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020 (the Lucene form); Porter, "Snowball: A language
-    for stemming algorithms", 2001.
+    terms count repeatedly. Documents without a score above zero do not match. The length of a text is its number of words, without
+    single characters.
+
+    Terms are the stems of words, which keep their accents and vowel signs, except the points of Arabic and Hebrew, which most texts
+    leave out; in scripts without spaces between words, such as Chinese, and in Korean, the terms are pairs of neighbouring letters.
+    See :class:`~graph_retrievers.signals.analyser.Analyser`.
+
+    Sources: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; Kamphuis et al., "Which BM25 Do
+    You Mean?", ECIR 2020 (the Lucene form); Porter, "Snowball: A language for stemming algorithms", 2001.
 
     Parameters
     ----------
