@@ -407,7 +407,8 @@ def _checked(inputs: Sequence[Any]) -> tuple[dict[int, Any], list[int]]:
 
 def _told(run: Any, results: Sequence[Hits]) -> tuple[Any, ...]:
     """Return the event that gives the callbacks of a run the requests of each step of its search."""
-    steps = results[0].trace.records() if run.handlers and results else []
+    # An empty question has no steps.
+    steps = next((hits.trace.records() for hits in results if hits.trace), []) if run.handlers else []
     data = {"questions": len(results), "hits": sum(map(len, results)), "steps": steps}
     return run.handlers, "on_custom_event", "ignore_custom_event", "graph_retrievers.search", data
 

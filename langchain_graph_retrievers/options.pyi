@@ -53,6 +53,7 @@ class DocumentOptions(BuildOptions, total=False):
     title_key: str | None
     type_key: str
     lenient: bool
+    strict: bool
 
 class OptionFields(Fields, total=False):
     backfill: bool

@@ -644,7 +644,8 @@ def _tell_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
 
 
 def _searched(results: Sequence[Hits]) -> GraphSearchEvent:
-    steps = results[0].trace.records() if results else []
+    # An empty question has no steps.
+    steps = next((hits.trace.records() for hits in results if hits.trace), [])
     return GraphSearchEvent(questions=len(results), hits=sum(map(len, results)), steps=steps)
 
 

@@ -11,7 +11,6 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.lesegr.model import LeSeGRModel

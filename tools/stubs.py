@@ -155,7 +155,7 @@ def index_options() -> str:
     names.add("typing", "TypedDict")
     signals, documents = keywords(GraphIndex.from_graph, names), keywords(GraphIndex.from_documents, names)
     # What an IndexStore names itself, and what has no place where documents come one by one.
-    own = signature(IndexStore.__init__).parameters.keys() | {"lenient", "vectors"}
+    own = signature(IndexStore.__init__).parameters.keys() | {"lenient", "strict", "vectors"}
     store = {name: kind for name, kind in (documents | signals).items() if name not in own}
     lines = [
         *("", *typed_dict("SignalOptions", "TypedDict", signals, "Keywords of GraphIndex.from_graph.")),

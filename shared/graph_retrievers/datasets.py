@@ -185,17 +185,21 @@ def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value) for each line of a JSON Lines file that is not blank; DatasetError names a line that is wrong."""
     for number, line in text_lines(path, packed=path.suffix == ".gz"):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DatasetError(f"{path}:{number} is not JSON: {error}.") from error
-        if line.count("[") + line.count("{") > _DEEPEST and _is_deep(row):
-            raise DatasetError(f"{path}:{number} is JSON of more than {_DEEPEST} levels; flatten it.")
-        if "\\ud" in line.lower() and _SURROGATE.search(json.dumps(row, ensure_ascii=False)):
-            raise DatasetError(f"{path}:{number} holds half of a surrogate pair, which is not a character; repair the text.")
-        yield number, row
+        if line.strip():
+            yield number, json_value(path, number, line)
+
+
+def json_value(path: Path, number: int, line: str) -> Any:
+    """Return the value of a line of a JSON Lines file; DatasetError names a line that is wrong."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{path}:{number} is not JSON: {error}.") from error
+    if line.count("[") + line.count("{") > _DEEPEST and _is_deep(row):
+        raise DatasetError(f"{path}:{number} is JSON of more than {_DEEPEST} levels; flatten it.")
+    if "\\ud" in line.lower() and _SURROGATE.search(json.dumps(row, ensure_ascii=False)):
+        raise DatasetError(f"{path}:{number} holds half of a surrogate pair, which is not a character; repair the text.")
+    return row
 
 
 def text_lines(path: Path, packed: bool | None = None) -> Iterator[tuple[int, str]]:

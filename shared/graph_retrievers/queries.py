@@ -220,8 +220,8 @@ class Queries:
         A node that a filter passes and that is among them stays in `filtered`.
         """
         kept = ~nodes
-        masks: dict[str, Any] = {name: both(getattr(self, name), kept) for name in ("allowed", "seeds_allowed", "named_allowed")}
-        return replace(self, **masks)
+        seeds, named = both(self.seeds_allowed, kept), both(self.named_allowed, kept)
+        return replace(self, allowed=both(self.allowed, kept), seeds_allowed=seeds, named_allowed=named)
 
     def afresh(self) -> Queries:
         """Return these queries without their computed results, except their vectors."""

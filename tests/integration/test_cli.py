@@ -364,7 +364,13 @@ class TestErrors:
     def test_a_file_that_is_no_text(self, tmp_path, capsys):
         (tmp_path / "docs").mkdir()
         (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\x00\xfe")
-        assert "a.txt cannot be read as UTF-8" in run(capsys, "index", tmp_path / "docs", tmp_path / "out")[2]
+        assert "cannot be read: a.txt (it is not UTF-8" in run(capsys, "index", tmp_path / "docs", tmp_path / "out")[2]
+        (tmp_path / "docs" / "b.txt").write_text("A loom.")
+        arguments = ("index", tmp_path / "docs", tmp_path / "out", "--no-embedding")
+        status, _, err = run(capsys, *arguments, "--strict")
+        assert status == 2 and "1 item of" in err and "cannot be used: a.txt (it is not UTF-8" in err
+        status, out, err = run(capsys, *arguments)
+        assert status == 0 and "1 page in 1 node" in out and "Left out 1 item of" in err
 
     def test_a_damaged_index(self, tmp_path, capsys):
         linked_index(HashEmbedding()).save(tmp_path / "index")

@@ -50,12 +50,13 @@ def test_equal_llama_index_ids_are_refused_by_name():
 @pytest.mark.parametrize("query", ["🧶", "\u0000", "the of and", "loom " * 3000])
 @pytest.mark.parametrize("k", [1, 10**15])
 def test_odd_texts_and_sizes(query, k):
+    """All but the empty text, which is no hit."""
     documents = [Document(text, id=f"n{i}") for i, text in enumerate(ODD)]
     nodes = [TextNode(text=text, id_=f"n{i}") for i, text in enumerate(ODD)]
     for cls in (LangChainVector, LangChainFastInsight):
-        assert len(langchain(cls, *documents, k=k).invoke(query)) == min(k, 5)
+        assert len(langchain(cls, *documents, k=k).invoke(query)) == min(k, 4)
     for cls in (LlamaVector, LlamaFastInsight):
-        assert len(llama(cls, *nodes, similarity_top_k=k).retrieve(query)) == min(k, 5)
+        assert len(llama(cls, *nodes, similarity_top_k=k).retrieve(query)) == min(k, 4)
 
 
 def test_what_is_no_document_or_node_is_refused():

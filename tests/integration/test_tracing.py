@@ -218,9 +218,10 @@ def test_callbacks_of_langchain_get_the_steps():
 def test_each_run_of_a_batch_of_langchain_gets_them_but_not_one_that_fails():
     heard = Heard()
     retriever = SpreadingActivationRetriever(index=INDEX, k=3)
-    found = retriever.batch(["Which apple?", "", "Which house?"], {"callbacks": [heard]}, return_exceptions=True)
-    assert [isinstance(part, Exception) for part in found] == [False, True, False]
-    assert [data["questions"] for _, data, _ in heard.events] == [2, 2] and len({run for *_, run in heard.events}) == 2
+    found = retriever.batch(["", "Which apple?", 5, "Which house?"], {"callbacks": [heard]}, return_exceptions=True)
+    assert [isinstance(part, Exception) for part in found] == [False, False, True, False]
+    assert [data["questions"] for _, data, _ in heard.events] == [3] * 3 and len({run for *_, run in heard.events}) == 3
+    assert all(data["steps"] for _, data, _ in heard.events)
 
 
 async def test_events_of_a_chain_of_langchain_show_them():

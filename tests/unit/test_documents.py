@@ -52,8 +52,20 @@ def test_other_fields_may_hold_title_and_type():
     (node,) = to_nodes([document], title_key="name", type_key="kind")
     assert (node.title, node.type) == ("1984", "")
     assert to_nodes([document], title_key="")[0].title == ""
-    with pytest.raises(InvalidArgumentError, match=r"Document 0 holds a list in metadata\['title'\]"):
-        to_nodes([document])
+
+
+def test_a_title_or_type_that_is_no_word_is_left_out_and_named(caplog):
+    good = Document(page_content="y", metadata={"title": "Good"})
+    wrong = [Document(page_content="x", metadata={"title": ["not", "one"], "type": {}}) for _ in range(6)]
+    index = GraphIndex.from_documents([good, *wrong])
+    assert index.graph.titles == ["Good", *[""] * 6] and index.graph.metadata[1]["title"] == ["not", "one"]
+    (told,) = caplog.messages
+    assert told.startswith(
+        "Left out 12 items of the documents: metadata['title'] of document 1 (a list, not a string); metadata['type']"
+    )
+    assert told.endswith("; and 2 more. Pass another field in title_key= or type_key=, or '' for none.")
+    with pytest.raises(InvalidArgumentError, match=r"12 items .* document 1 .*metadata\['type'\] of document 6 \(a dict"):
+        GraphIndex.from_documents([good, *wrong], strict=True)
 
 
 def test_metadata_are_copied():

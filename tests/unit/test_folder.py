@@ -94,16 +94,31 @@ def test_encodings(tmp_path):
     assert [node.title or node.text for node in read_folder(tmp_path)][2:] == ["Caf\u00e9 \u56fe", "d"]
     assert read_folder(tmp_path)[3].text == "\u56fe"
     write(tmp_path, c_md="", d_html=b"\xff\xfe\x00")
-    with pytest.raises(DatasetError, match=r"d\.html cannot be read as UTF-16.*Convert it, let it declare"):
-        read_folder(tmp_path)
-    write(tmp_path, d_html="")
-    write(tmp_path, c_txt=b"caf\xe9")
-    with pytest.raises(DatasetError, match=r"c\.txt cannot be read as UTF-8.*Convert it \(iconv.*begins with a dot"):
-        read_folder(tmp_path)
-    (tmp_path / "c.txt").rename(tmp_path / ".c.txt")
-    assert len(read_folder(tmp_path)) == 2
-    write(tmp_path, c_txt="fine", d_html=b"<meta charset=klingon>caf\xe9")
-    with pytest.raises(DatasetError, match=r"d\.html cannot be read as UTF-8.*<meta charset"):
+    for name, raw, told in (
+        ("d_html", b"\xff\xfe\x00", r"d\.html \(it is not UTF-16: truncated data"),
+        ("c_txt", b"caf\xe9", r"c\.txt \(it is not UTF-8: unexpected end of data at byte 3\)\. Convert .*iconv.*with a dot"),
+        ("d_html", b"<meta charset=klingon>caf\xe9", r"d\.html \(it is not UTF-8"),
+    ):
+        write(tmp_path, **{name: raw})
+        with pytest.raises(DatasetError, match=f"1 item of .* cannot be used: {told}"):
+            read_folder(tmp_path, strict=True)
+        assert len(read_folder(tmp_path)) == 2, "the others are read"
+        write(tmp_path, **{name: ""})
+
+
+def test_files_that_cannot_be_read_are_left_out_and_named_together(tmp_path, caplog):
+    declared = '<?xml version="1.0" encoding="ISO-8859-1"?><html><h1>Café</h1><p>text'.encode("latin-1")
+    bad = {f"bad{n:02}_{kind}": "<h1>Caf\u00e9</h1>".encode("latin-1") for n, kind in enumerate(["md", "txt", "html"] * 4)}
+    write(tmp_path, a_html=declared, b_md="# Looms\ntext", **bad, no_mark_txt="# Looms".encode("utf-16-le"))
+    assert [node.title for node in read_folder(tmp_path)] == ["Café", "Looms"]
+    (told,) = [message for message in caplog.messages if message.startswith("Left out")]
+    assert f"Left out 13 items of {tmp_path}: bad00.md (it is not UTF-8: " in told
+    assert "bad09.md" in told and "bad10.txt" not in told and "; and 3 more. Convert" in told
+    with pytest.raises(DatasetError, match=r"13 items .*bad11\.html.*no_mark\.txt \(it has many null bytes"):
+        read_folder(tmp_path, strict=True)
+    for name in ("a.html", "b.md"):
+        (tmp_path / name).unlink()
+    with pytest.raises(DatasetError, match=r"no text in its 13 files; 13 of them cannot be read: bad00\.md"):
         read_folder(tmp_path)
 
 

@@ -4,7 +4,8 @@ import json
 import logging
 import random
 import re
-from datetime import date
+from datetime import date, timedelta
+from decimal import Decimal
 
 import neo4j.time
 import networkx as nx
@@ -506,18 +507,118 @@ def test_triples_are_read_from_files(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "Ada,knows,Bo\nBo\n", "a.csv:2 has 1 columns"),
-        ("a.tsv", "Ada\tknows\t\n", "a.tsv:1 is not a triple"),
-        ("a.jsonl", '{"source": "Ada", "target": "Bo", "relation": "r"}\n{"source": "Ada"}\n', "a.jsonl:2 is not a triple"),
-        ("a.jsonl", "oops\n", "a.jsonl:1 is not JSON"),
-        ("a.jsonl", "3\n", "a.jsonl:1 is not a triple"),
+        ("a.tsv", "Ada\tknows\t\n", "a.tsv has no triple: line 1"),
+        ("a.jsonl", "oops\n", "a.jsonl has no triple: line 1"),
+        ("a.jsonl", "3\n", "a.jsonl has no triple: line 1"),
         ("a.txt", "Ada knows Bo", "expected .csv, .tsv or .jsonl"),
     ],
 )
-def test_a_bad_file_is_named_with_its_line(tmp_path, name, text, message):
+def test_a_file_without_a_triple_is_refused(tmp_path, name, text, message):
     file = tmp_path / name
     file.write_text(text)
     with pytest.raises(DatasetError, match=re.escape(message)):
         from_triples_file(file)
     with pytest.raises(DatasetError, match="cannot be read"):
         from_triples_file(tmp_path / "absent.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "Ada,knows,Bo\nBo\nBo,likes,\n,likes,Bo\n"),
+        ("a.jsonl", '["Ada", "knows", "Bo"]\noops\n{"source": "Ada"}\n[1]\n'),
+    ],
+)
+def test_lines_that_are_no_triples_are_left_out_and_named(tmp_path, caplog, name, text):
+    file = tmp_path / name
+    file.write_text(text)
+    nodes, edges = from_triples_file(file)
+    assert edges == [("Ada", "Bo", "knows")] and [node.id for node in nodes] == ["Ada", "Bo"]
+    (told,) = caplog.messages
+    assert told.startswith(f"Left out 3 items of {file}: line 2 (") and "line 3 (" in told and "line 4 (" in told
+    with pytest.raises(DatasetError, match="3 items of .* cannot be used: line 2 .*line 3 .*line 4"):
+        from_triples_file(file, strict=True)
+
+
+def faulty(count):
+    """An answer with one good entity and relation, and entities and relations of which each is wrong in another way."""
+    ada, bo = ({"name": name, "type": "PERSON", "description": f"{name}."} for name in ("Ada", "Bo"))
+    knows = {"source": "Ada", "relation": "knows", "target": "Bo"}
+    wrong = [{**ada, "type": "DRAGON"}, {**ada, "name": ""}, {"name": "Ada"}, "Ada", None, {**ada, "more": 1}] * count
+    return {"entities": [ada, *wrong, bo], "relations": [{**knows, "target": ""}, knows, {**knows, "relation": 5}]}
+
+
+def test_a_wrong_entity_in_an_answer_is_left_out_and_the_rest_is_kept(caplog, tmp_path):
+    asked = []
+
+    def model(prompt):
+        asked.append(prompt)
+        return json.dumps(faulty(2))
+
+    builder = {"resolve": False, "workers": 1, "cache": tmp_path / "answers"}
+    passages = [Node("p1", "Ada knows Bo."), Node("p2", "Bo is old.")]
+    built = KnowledgeGraphBuilder(model, **builder).build(passages)
+    assert len(asked) == 6, "the model may correct its answer first"
+    assert [name for name in built.graph.ids if name.startswith("entity:")] == ["entity:ada", "entity:bo"]
+    assert ("entity:ada", "entity:bo", "knows") in [(e.source, e.target, e.relation) for e in built.graph.edges()]
+    assert built.failures == ()
+    (told,) = caplog.messages
+    assert told.startswith("Left out 28 items of the answers of the language model: entity {'name': 'Ada', 'type': 'DRAGON'")
+    assert told.count("in the answer for p1 (it does not satisfy the schema)") == 10 and "; and 18 more" in told
+    caplog.clear()
+    with pytest.raises(LanguageModelError, match="28 items of the answers .* cannot be used") as refused:
+        KnowledgeGraphBuilder(model, **builder, strict=True).build(passages)
+    assert str(refused.value).count("DRAGON") == 4 and not caplog.messages and len(asked) == 6, "from the kept answers"
+
+
+def test_a_corrected_answer_is_whole_and_an_earlier_good_part_counts(caplog):
+    good = {"entities": [{"name": "Ada", "type": "PERSON", "description": "A person."}], "relations": []}
+    answers = [json.dumps(faulty(1)), json.dumps(good)]
+    built = KnowledgeGraphBuilder(lambda prompt: answers.pop(0), resolve=False).build([Node("p", "Ada.")])
+    assert built.graph.ids == ["p", "entity:ada"] and not caplog.messages
+    answers = [json.dumps(faulty(1)), "no JSON", '{"entities": [{}], "relations": []}']
+    built = KnowledgeGraphBuilder(lambda prompt: answers.pop(0), resolve=False).build([Node("p", "Ada.")])
+    assert built.graph.ids == ["p", "entity:ada", "entity:bo"]
+
+
+def test_entities_without_a_name_are_left_out_of_a_property_graph(caplog):
+    store = SimplePropertyGraphStore()
+    store.upsert_nodes([EntityNode(name="Ada"), EntityNode(name="", label="PERSON"), EntityNode(name="Bo"), EntityNode(name=" ")])
+    pairs = [("Ada", "Bo"), ("", "Bo"), ("Ada", " ")]
+    store.upsert_relations([Relation(label="knows", source_id=source, target_id=target) for source, target in pairs])
+    nodes, edges = from_property_graph_store(store)
+    assert [node.id for node in nodes] == ["Ada", "Bo"] and edges == [Edge("Ada", "Bo", "knows")]
+    assert len(GraphIndex.from_nodes(nodes, edges)) == 2
+    (told,) = caplog.messages
+    assert told.startswith("Left out 4 items of the property graph: node 1, a PERSON (its name is empty); node 3,")
+    assert "relation 'knows' from '' to 'Bo' (an end has no name)" in told
+    with pytest.raises(InvalidArgumentError, match="4 items of the property graph cannot be used: node 1.*node 3"):
+        from_property_graph_store(store, strict=True)
+
+
+@pytest.mark.parametrize("odd", [Decimal("1.5"), b"bytes", float("inf"), timedelta(1), {1: 2}], ids=repr)
+def test_a_property_without_a_json_form_is_left_out_alone(odd, caplog):
+    store = SimplePropertyGraphStore()
+    store.upsert_nodes([EntityNode(name="Ada", properties={"odd": odd, "year": 1815}), EntityNode(name="Bo")])
+    store.upsert_relations([Relation(label="knows", source_id="Ada", target_id="Bo", properties={"odd": odd, "since": 1833})])
+    nodes, edges = from_property_graph_store(store)
+    assert nodes[0].metadata == {"year": 1815} and edges == [Edge("Ada", "Bo", "knows", metadata={"since": 1833})]
+    (told,) = caplog.messages
+    assert told.startswith("Left out 2 items of the property graph: property 'odd' of relation 'knows' from 'Ada' to 'Bo'")
+    with pytest.raises(InvalidArgumentError, match="2 items of the property graph cannot be used"):
+        from_property_graph_store(store, strict=True)
+
+
+def test_entities_without_an_id_are_left_out_of_graph_documents(caplog):
+    ada, bo, nobody = (LangChainNode(id=name, type="Person") for name in ("Ada", "Bo", ""))
+    relations = [LangChainRelationship(source=ada, target=end, type="KNOWS") for end in (bo, nobody)]
+    source = Document("Ada knows Bo.", id="page", metadata={"title": ["A", "list"]})
+    documents = [LangChainGraphDocument(nodes=[ada, bo, *[nobody] * 12], relationships=relations, source=source)]
+    nodes, edges = from_graph_documents(documents)
+    assert [(node.id, node.title) for node in nodes][:1] == [("page", "")] and {node.id for node in nodes} == {"page", "Ada", "Bo"}
+    assert Edge("Ada", "Bo", "KNOWS") in edges and all(edge.source and edge.target for edge in edges)
+    (told,) = caplog.messages
+    assert told.startswith("Left out 13 items of the graph documents: entity 2 of document 0 (its id is empty); entity 3")
+    assert "entity 11 of" in told and "entity 12" not in told and "; and 3 more." in told
+    with pytest.raises(InvalidArgumentError, match="13 items of the graph documents .*entity 13 of document 0.*an end has no id"):
+        from_graph_documents(documents, strict=True)

@@ -45,6 +45,7 @@ def add_commands(subparsers: Any) -> None:
     add("--tokens", type=int, default=220, metavar="N", help=tokens)
     published = "address at which the folder or its repository is published: links to it become links to the files"
     add("--site", metavar="URL", default="", help=published)
+    add("--strict", action="store_true", help="refuse a folder with a file that cannot be read; by default it is left out")
     add_options(add, "--device")
     add_engines(parser)
     parser.set_defaults(run=run_index)
@@ -84,7 +85,7 @@ def _built(args: argparse.Namespace) -> GraphIndex:
         options["edges"] = [*dataset.edges, *edge_specs(args.edges or "none", site=args.site)]
     else:
         with _shown_log():
-            nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, show_progress=True)
+            nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, strict=args.strict, show_progress=True)
         options["edges"] = edge_specs(args.edges or "links,structure,mentions", files, args.site)
     known, vectors = 0, None
     if embedding is not None:

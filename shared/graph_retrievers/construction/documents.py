@@ -13,6 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import listed
 from graph_retrievers.construction.headings import heading_title
+from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.labels import is_random
@@ -29,10 +30,10 @@ _ORIGIN = {
 }
 
 
-def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: str = "type") -> list[Node]:
+def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: str = "type", *, strict: bool = False) -> list[Node]:
     """Return documents as nodes, in the same order.
 
-    Raises InvalidArgumentError if an object is not a document, or a title or type is not a string or number.
+    Raises InvalidArgumentError if an object is not a document, or with `strict` a title or type is not a string or number.
 
     Parameters
     ----------
@@ -45,9 +46,14 @@ def to_nodes(documents: Iterable[Any], title_key: str | None = None, type_key: s
         Metadata fields with a node's title and type; "" for none. They also stay in the metadata. By default, the title of a
         document without one consists of the headings that a splitter wrote into its metadata, joined by slashes (``Header 1``,
         ``Header 2``, ... of LangChain, ``header_path`` of LlamaIndex), or else the ``file_name`` of a LlamaIndex node.
+    strict : bool, default False
+        Whether a title or type that is neither a string nor a number, such as a list, is an error that names all of them. By
+        default the document counts as one without, and a warning names the first ten.
     """
     given = listed("documents", documents, "documents")
-    nodes = [_to_node(document, position, title_key, type_key) for position, document in enumerate(given)]
+    left = Omissions("the documents", strict)
+    nodes = [_to_node(document, position, title_key, type_key, left) for position, document in enumerate(given)]
+    left.tell(logger, "Pass another field in title_key= or type_key=, or '' for none.")
     taken = {node.id for node in nodes}
     return [node if node.id != "" else replace(node, id=_free(str(position), taken)) for position, node in enumerate(nodes)]
 
@@ -88,7 +94,7 @@ def _free(name: str, taken: Collection[str]) -> str:
     return name
 
 
-def _to_node(document: Any, position: int, title_key: str | None, type_key: str) -> Node:
+def _to_node(document: Any, position: int, title_key: str | None, type_key: str, left: Omissions) -> Node:
     """Return a document as a node, with an empty id if it has none."""
     if isinstance(document, Node):
         return document
@@ -109,9 +115,8 @@ def _to_node(document: Any, position: int, title_key: str | None, type_key: str)
     return Node(
         id="" if identity is None else str(identity),
         text=text,
-        title=_word(metadata, "title" if title_key is None else title_key, position, "title_key")
-        or _title(document, metadata, title_key),
-        type=_word(metadata, type_key, position, "type_key"),
+        title=_word(metadata, "title" if title_key is None else title_key, position, left) or _title(document, metadata, title_key),
+        type=_word(metadata, type_key, position, left),
         metadata=metadata,
         origin=_dumped(document),
     )
@@ -181,13 +186,11 @@ def unit_vectors(vectors: Tensor) -> Tensor:
     return vectors / lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
 
 
-def _word(metadata: Mapping[str, Any], key: str, position: int, argument: str) -> str:
+def _word(metadata: Mapping[str, Any], key: str, position: int, left: Omissions) -> str:
     value = metadata.get(key) if key else None
     if value is None:
         return ""
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise InvalidArgumentError(
-        f"Document {position} holds a {type(value).__name__} in metadata[{key!r}]; expected a string. Pass another field in "
-        f"{argument}, or '' for none."
-    )
+    left.add(f"metadata[{key!r}] of document {position}", f"a {type(value).__name__}, not a string")
+    return ""

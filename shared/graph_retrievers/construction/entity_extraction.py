@@ -11,9 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
+from graph_retrievers.errors import shown
 from graph_retrievers.graph.corpus_graph import Node
 
-__all__ = ["Entity", "canonical_description", "collect", "extraction_prompt", "extraction_schema"]
+__all__ = ["Entity", "canonical_description", "collect", "extraction_prompt", "extraction_schema", "good_parts"]
+
+# Characters of a wrong item that a message shows.
+_SHOWN = 80
 
 _TASK = """\
 Read the document and list the named entities in it and the relations that it states between them.
@@ -69,6 +75,29 @@ def extraction_schema(entity_types: Sequence[str] | None) -> dict[str, Any]:
         "relations": listed(source=word, relation=word, target=word),
     }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def good_parts(answer: Any, entity_types: Sequence[str] | None) -> dict[str, Any] | None:
+    """Return the entities and relations of an answer that satisfy the schema, and the others as texts under ``left_out``.
+
+    None if none satisfies the schema.
+
+    >>> ada = {"name": "Ada", "type": "PERSON", "description": "A mathematician."}
+    >>> good_parts({"entities": [ada, {"name": ""}], "relations": []}, None)["left_out"]
+    ["entity {'name': ''}"]
+    """
+    if not isinstance(answer, Mapping):
+        return None
+    schema, kept, left = extraction_schema(entity_types)["properties"], dict[str, Any](), list[str]()
+    for part, noun in (("entities", "entity"), ("relations", "relation")):
+        items = answer.get(part, [])
+        if not isinstance(items, list):
+            items = []
+            left.append(f"all {part}")
+        right = Draft202012Validator(schema[part]["items"]).is_valid
+        kept[part] = [item for item in items if right(item)]
+        left += [f"{noun} {shown(item, _SHOWN)}" for item in items if not right(item)]
+    return {**kept, "left_out": left} if kept["entities"] or kept["relations"] else None
 
 
 def _key(name: str) -> str:

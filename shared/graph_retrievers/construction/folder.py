@@ -16,6 +16,7 @@ from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
+from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
 from graph_retrievers.construction.sites import published
@@ -38,6 +39,12 @@ _UNREAD = frozenset(".adoc .doc .docx .epub .ipynb .odt .org .pdf .pptx .rst .rt
 _FEW_PAGES = 5
 # Pieces of navigation, pages and sections left out, that the log names.
 _NAMED = 8
+# A file in which more than one byte of so many is null is no text.
+_NULLS = 4
+_ADVICE = (
+    "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or begin the name "
+    "of a file that is not to be read with a dot."
+)
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
@@ -46,11 +53,20 @@ _GENERATED = frozenset(["_sources", "_static"])
 
 
 @typed
-def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str = "", show_progress: bool = False) -> list[Node]:
+def read_folder(
+    folder: str | Path,
+    *,
+    max_tokens: int | None = 220,
+    site: str = "",
+    strict: bool = False,
+    show_progress: bool = False,
+) -> list[Node]:
     r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
 
     Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds to the
-    pages (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents in other formats, such as PDF. Navigation
+    pages (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents in other formats, such as PDF, and another
+    names files that cannot be read as text: those that are neither UTF-8 nor UTF-16 with a byte order mark, and do not declare
+    another encoding by ``<meta charset=...>`` or in an XML declaration. Their encoding is not guessed. Navigation
     is left out: elements that HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of
     the pages. A page with the same text as another is read once, and so is a section (see
     :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without its own
@@ -68,6 +84,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
         addresses below it lead to the files, with precedence over addresses that other pages state. By default ``site_url`` of a
         ``mkdocs.yml`` in the folder or next to it, else a ``base`` that half of the HTML pages have, and the addresses that single
         pages state (``canonical``, ``og:url``).
+    strict : bool, default False
+        Whether a file that cannot be read is an error, which names all such files, instead of a warning.
     show_progress : bool, default False
 
     Returns
@@ -92,8 +110,7 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     InvalidArgumentError
         If `site` is not a URL.
     DatasetError
-        If the folder does not exist or has no such file or no text, or a file is neither UTF-8 nor UTF-16 with a byte order mark,
-        and does not declare another encoding.
+        If the folder does not exist or has no such file or no text, or with `strict` a file cannot be read.
 
     Examples
     --------
@@ -124,7 +141,12 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
-    pages = {name: _read(path) for name, path in bar}
+    left, found = Omissions(str(root), strict), {name: _read(path) for name, path in bar}
+    for name, page in found.items():
+        if isinstance(page, str):
+            left.add(name, page)
+    left.tell(logger, _ADVICE, DatasetError)
+    pages = {name: page for name, page in found.items() if not isinstance(page, str)}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
     book = AddressBook(pages, [site, known.site], known.pages)
     kept, moved = _distinct(pages, book)
@@ -136,7 +158,8 @@ def read_folder(folder: str | Path, *, max_tokens: int | None = 220, site: str =
     taken: Counter[str] = Counter(kept)
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     if not nodes:
-        raise DatasetError(f"{root} has no text in its {len(names)} files.")
+        bad = f"; {len(left)} of them cannot be read: {left.items[0]}" if left else ""
+        raise DatasetError(f"{root} has no text in its {len(names)} files{bad}.")
     if named := [name for name in kept if _is_named_by_file(root / name, pages[name])]:
         told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
         logger.info(told, len(named), len(kept), pages[named[0]].title)
@@ -174,8 +197,12 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _read(path: Path) -> Page:
-    raw = path.read_bytes()
+def _read(path: Path) -> Page | str:
+    """Return a file as a page, or why it cannot be read."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        return f"{error.strerror or error}"
     suffix = path.suffix.lower()
     # A mark at the beginning counts more than what is declared, as in browsers.
     marked = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
@@ -183,13 +210,10 @@ def _read(path: Path) -> Page:
     try:
         # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
         text = raw.decode(encoding, "strict" if encoding.startswith("utf-") else "replace")
-    except UnicodeError as error:
-        way = "" if marked else " (iconv -f WINDOWS-1252 -t UTF-8)"
-        declared = ", let it declare its encoding with <meta charset=...>" if suffix in _HTML else ""
-        raise DatasetError(
-            f"{path} cannot be read as {'UTF-16' if marked else 'UTF-8'}: {error}. Convert it{way}{declared}, or leave it out: "
-            "move it elsewhere, or rename it so that its name begins with a dot."
-        ) from error
+    except UnicodeDecodeError as error:
+        return f"it is not {'UTF-16' if marked else 'UTF-8'}: {error.reason} at byte {error.start:,}"
+    if not marked and len(raw) < _NULLS * raw.count(0):
+        return "it has many null bytes, as UTF-16 without a byte order mark, or what is no text"
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
     return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute())))
 

@@ -24,6 +24,7 @@ from graph_retrievers.construction.entity_extraction import (
     collect,
     extraction_prompt,
     extraction_schema,
+    good_parts,
 )
 from graph_retrievers.construction.entity_resolution import (
     candidate_clusters,
@@ -32,6 +33,7 @@ from graph_retrievers.construction.entity_resolution import (
     merged_names,
     resolution_prompt,
 )
+from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.errors import DuplicateNodeError, EmptyGraphError, InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.signals.language import as_language_model
@@ -113,6 +115,9 @@ class KnowledgeGraphBuilder:
         Maximum number of calls until an answer satisfies the schema.
     workers : int, default 4
         Number of concurrent prompts.
+    strict : bool, default False
+        Whether a document whose extraction failed, or a wrong entity or relation in an answer, is an error that names all of them.
+        By default they are left out, and a warning names the first ten.
     show_progress : bool, default False
 
     Notes
@@ -144,23 +149,25 @@ class KnowledgeGraphBuilder:
         cache: str | Path | None = None,
         attempts: int = 3,
         workers: int = 4,
+        strict: bool = False,
         show_progress: bool = False,
     ) -> None:
         if entity_types is not None and (isinstance(entity_types, str) or not entity_types or PASSAGE in entity_types):
             raise InvalidArgumentError(f"entity_types is {shown(entity_types)}; pass types other than {PASSAGE!r}, or None.")
         self.language_model = as_language_model(language_model)
         self.entity_types = None if entity_types is None else tuple(entity_types)
-        self.resolve, self.merge_titles, self.cache = resolve, merge_titles, cache
+        self.resolve, self.merge_titles, self.cache, self.strict = resolve, merge_titles, cache, strict
         self._asking: dict[str, Any] = {"attempts": attempts, "workers": workers, "show_progress": show_progress}
 
     def build(self, documents: Iterable[Any]) -> KnowledgeGraph:
         """Return the knowledge graph of documents.
 
         `documents` are those of :func:`graph_retrievers.construction.documents.to_nodes`. If the extraction of a document fails,
-        its passages are kept, and ``failures`` and a warning name it.
+        its passages are kept, and ``failures`` and a warning name it. If no attempt gives an answer that satisfies the schema, the
+        entities and relations that do are taken from the last answer with any, and the warning names the others.
 
         Raises EmptyGraphError if there is no document, DuplicateNodeError if two have the same id, and LanguageModelError if the
-        extraction failed for every document.
+        extraction failed for every document, or with `strict` something was left out.
         """
         passages = [replace(node, type=PASSAGE) for node in to_nodes(documents)]
         if not passages:
@@ -168,26 +175,29 @@ class KnowledgeGraphBuilder:
         twice = [name for name, count in Counter(node.id for node in passages).items() if count > 1]
         if twice:
             raise DuplicateNodeError(f"{twice[0]!r} is the id of more than one document; make ids unique.")
+        left = Omissions("the answers of the language model", self.strict)
         with closing(AnswerCache(self.cache)) as cache:
-            entities, triples, failures = self._extract(passages, cache)
+            entities, triples, failures = self._extract(passages, cache, left)
             aliases: dict[str, str] = {}
             if self.resolve:
                 aliases, unmerged = self._resolve(entities, cache)
                 failures += unmerged
         for failure in failures:
-            _LOGGER.warning("%s failed for %s: %s", failure.stage, ", ".join(failure.ids), failure.reason)
+            left.add(f"{failure.stage} failed for {', '.join(failure.ids)}", failure.reason)
+        left.tell(_LOGGER, error=LanguageModelError)
         titles = {entities[alias].title: entities[name].title for alias, name in sorted(aliases.items())}
         return KnowledgeGraph(_graph(passages, entities, triples, aliases), titles, tuple(failures))
 
     def _extract(
-        self, passages: list[Node], cache: AnswerCache
+        self, passages: list[Node], cache: AnswerCache, left: Omissions
     ) -> tuple[dict[str, Entity], list[tuple[str, str, str]], list[Failure]]:
         groups: dict[Any, list[Node]] = defaultdict(list)
         for position, node in enumerate(passages):
             groups[node.title if self.merge_titles and node.title else position].append(node)
         prompts = [extraction_prompt(group) for group in groups.values()]
         schema = extraction_schema(self.entity_types)
-        answers = cache.ask(self.language_model, prompts, [schema] * len(prompts), description="extracting", **self._asking)
+        options = {**self._asking, "repair": lambda answer: good_parts(answer, self.entity_types)}
+        answers = cache.ask(self.language_model, prompts, [schema] * len(prompts), description="extracting", **options)
         entities: dict[str, Entity] = {}
         triples: dict[tuple[str, str, str], None] = {}
         failures = []
@@ -195,6 +205,8 @@ class KnowledgeGraphBuilder:
             if isinstance(answer, Exception):
                 failures.append(Failure("extraction", tuple(node.id for node in group), str(answer)))
                 continue
+            for item in answer.get("left_out", ()):
+                left.add(f"{item} in the answer for {', '.join(node.id for node in group)}", "it does not satisfy the schema")
             collect(answer, group, entities, triples)
         if len(failures) == len(groups):
             raise LanguageModelError(f"The extraction failed for every document; the first error: {failures[0].reason}")

@@ -26,14 +26,15 @@ from graph_retrievers.construction.documents import node_origin
 from graph_retrievers.construction.entity_extraction import canonical_description
 from graph_retrievers.construction.entity_resolution import majority_type
 from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
-from graph_retrievers.datasets import json_lines
+from graph_retrievers.construction.omissions import Omissions
+from graph_retrievers.datasets import json_value, text_lines
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, Edge, Node
 from graph_retrievers.graph.plain import plain
 
 __all__ = ["from_graph_documents", "from_property_graph_store", "from_triples_file", "store_triplets", "tell_lost_chunks"]
 
-_LOGGER = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _Key = tuple[str, str, str]
 _DESCRIPTION = ("description", "text", "summary")
@@ -60,7 +61,7 @@ class _Entities:
         self.properties[name].append(properties)
         return name
 
-    def nodes(self, edges: Iterable[tuple[str, str, str]], passages: Mapping[str, Node] | None = None) -> list[Node]:
+    def nodes(self, edges: Iterable[_Key], left: Omissions, passages: Mapping[str, Node] | None = None) -> list[Node]:
         """Return the entities as nodes; those found in one of `passages` hide the same metadata from models as it does."""
         titles = {
             name: next((str(p[key]) for p in said for key in ("name", "title") if p.get(key)), name)
@@ -76,7 +77,7 @@ class _Entities:
             said = self.properties[name]
             title = titles[name]
             text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key)) or " ".join(facts[name])
-            metadata = _joined(said, (*_DESCRIPTION, "name", "title", _SOURCE), f"metadata of node {shown(name)}")
+            metadata = _joined(said, (*_DESCRIPTION, "name", "title", _SOURCE), f"node {shown(name)}", left)
             chunk = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
             if chunk and passages and chunk in passages:
@@ -96,7 +97,7 @@ class _Relations:
     def add(self, source: str, target: str, relation: str, properties: Mapping[str, Any]) -> None:
         self.properties[source, target, relation].append(properties)
 
-    def edges(self) -> list[Edge]:
+    def edges(self, left: Omissions) -> list[Edge]:
         """Return one edge a relation; weights that are not numbers stay in the metadata, with a warning."""
         made, wrong = [], []
         for key, said in self.properties.items():
@@ -106,11 +107,11 @@ class _Relations:
                 wrong.append(key)
             text = canonical_description(str(p[name]) for p in said for name in _DESCRIPTION if p.get(name))
             taken = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
-            metadata = _joined(said, taken, f"metadata of the edge from {key[0]!r} to {key[1]!r}")
+            metadata = _joined(said, taken, _relation_name(key[0], key[2], key[1]), left)
             # The largest, as of parallel edges: a store may give the same triplet twice.
             made.append(Edge(*key, max(right, default=1.0), text, metadata))
         if wrong:
-            _LOGGER.warning(
+            _logger.warning(
                 "The property %r of %d relations is not a number from 1e-30 to 1e+30; it is in the metadata of their edges: %s%s.",
                 _WEIGHT,
                 len(wrong),
@@ -129,19 +130,26 @@ def _weight(value: Any) -> float | None:
     return number if LIGHTEST <= number <= HEAVIEST and not isinstance(value, bool) else None
 
 
-def _joined(said: Iterable[Mapping[str, Any]], without: Collection[str], where: str) -> dict[str, Any]:
-    """Return the properties of several mappings, as a list of the distinct values where they differ."""
+def _joined(said: Iterable[Mapping[str, Any]], without: Collection[str], owner: str, left: Omissions) -> dict[str, Any]:
+    """Return the properties of several mappings, as a list of the distinct values where they differ.
+
+    A property without a JSON form is left out.
+    """
     found: dict[str, dict[str, Any]] = {}
     for properties in said:
         for name, value in properties.items():
             if name not in without:
-                kept = plain(value, f"{where}[{name!r}]")
+                try:
+                    kept = plain(value, f"property {name!r}")
+                except InvalidArgumentError as error:
+                    left.add(f"property {name!r} of {owner}", str(error).removesuffix("."))
+                    continue
                 # JSON distinguishes 1 from True.
                 found.setdefault(name, {})[json.dumps(kept, sort_keys=True)] = kept
     return {name: list(values.values()) if len(values) > 1 else next(iter(values.values())) for name, values in found.items()}
 
 
-def from_graph_documents(documents: Iterable[Any]) -> tuple[list[Node], list[Edge]]:
+def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> tuple[list[Node], list[Edge]]:
     """Return the nodes and edges of LangChain graph documents; InvalidArgumentError if an object is not one.
 
     These have ``nodes`` (``id``, ``type``, ``properties``), ``relationships`` (``source``, ``target``, ``type``, ``properties``)
@@ -149,8 +157,11 @@ def from_graph_documents(documents: Iterable[Any]) -> tuple[list[Node], list[Edg
     "passage:" and the position), then the entities with their own ids; the descriptions of an entity in several documents are
     joined. The edges are the distinct relationships, with their properties (see this module), then "mentions" from each passage to
     its entities.
+
+    An entity without an id, a relationship with such an end, and a property without a JSON form are left out, and a warning names
+    the first ten; `strict` raises an InvalidArgumentError that names them all.
     """
-    entities, relations = _Entities(), _Relations()
+    entities, relations, left = _Entities(), _Relations(), Omissions("the graph documents", strict)
     passages: list[Node] = []
     mentions: dict[_Key, None] = {}
     for position, document in enumerate(documents):
@@ -158,22 +169,32 @@ def from_graph_documents(documents: Iterable[Any]) -> tuple[list[Node], list[Edg
             raise InvalidArgumentError(
                 f"Item {position} is a {type(document).__name__}; expected a graph document with nodes, relationships and source."
             )
-        met = [entities.add(str(n.id), str(n.type), n.properties) for n in document.nodes]
+        where = f"of document {position}"
+        met = []
+        for place, n in enumerate(document.nodes):
+            if str(n.id).strip():
+                met.append(entities.add(str(n.id), str(n.type), n.properties))
+            else:
+                left.add(f"entity {place} {where}", "its id is empty")
         for relation in document.relationships:
+            if not (str(relation.source.id).strip() and str(relation.target.id).strip()):
+                left.add(_relation_name(relation.source.id, relation.type, relation.target.id, where), "an end has no id")
+                continue
             source, target = (entities.add(str(n.id), str(n.type), n.properties) for n in (relation.source, relation.target))
             met += [source, target]
-            relations.add(source, target, str(relation.type), relation.properties)
+            relations.add(source, target, str(relation.type), relation.properties or {})
         page = getattr(document, "source", None)
         if page is not None:
             metadata = dict(page.metadata)
             identity = str(page.id or f"passage:{position}")
-            passages.append(Node(identity, page.page_content, str(metadata.get("title") or ""), PASSAGE, metadata))
+            passages.append(Node(identity, page.page_content, _title(metadata), PASSAGE, metadata))
             mentions |= dict.fromkeys((identity, name, MENTIONS) for name in met)
-    edges = relations.edges()
-    return [*passages, *entities.nodes(relations.properties)], [*edges, *(Edge(*key) for key in mentions)]
+    edges, nodes = relations.edges(left), entities.nodes(relations.properties, left)
+    left.tell(_logger)
+    return [*passages, *nodes], [*edges, *(Edge(*key) for key in mentions)]
 
 
-def from_property_graph_store(store: Any) -> tuple[list[Node], list[Edge]]:
+def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list[Node], list[Edge]]:
     """Return the nodes and edges of a LlamaIndex property graph store, see :func:`from_graph_documents`.
 
     Raises InvalidArgumentError if the object is not a property graph store.
@@ -186,19 +207,29 @@ def from_property_graph_store(store: Any) -> tuple[list[Node], list[Edge]]:
         vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``. The metadata of a chunk, which the
         extractors of LlamaIndex copy to its relations, are not taken for weights or descriptions of these. Entities and relations
         of chunks that the store no longer has are read too, with a warning: ``PropertyGraphIndex.delete_ref_doc`` leaves them.
+    strict : bool, default False
+        Whether a node whose name or id is empty, a triplet with such an end, or a property without a JSON form is an
+        InvalidArgumentError, which names them all. By default they are left out, and a warning names the first ten.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
     entities, relations, passages = _Entities(), _Relations(), dict[str, Node]()
-    for node in store.get():
+    left = Omissions("the property graph", strict)
+    for place, node in enumerate(store.get()):
+        if not str(node.id or "").strip():
+            left.add(f"node {place}, a {getattr(node, 'label', '') or type(node).__name__}", "its name is empty")
+            continue
         vector = getattr(node, "embedding", None)
         if hasattr(node, "text"):
             metadata, origin = _node_content(node.properties)
-            passages[node.id] = Node(node.id, node.text, str(metadata.get("title") or ""), PASSAGE, metadata, origin, vector)
+            passages[node.id] = Node(node.id, node.text, _title(metadata), PASSAGE, metadata, origin, vector)
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
             entities.vectors[node.id] = vector
     for head, relation, tail in store_triplets(store, [*passages, *entities.types]):
+        if not (str(head.id or "").strip() and str(tail.id or "").strip()):
+            left.add(_relation_name(head.id, relation.label, tail.id), "an end has no name")
+            continue
         for node in (head, tail):
             if node.id not in passages and node.id not in entities.types:
                 entities.add(node.id, str(node.label), {"name": getattr(node, "name", node.id), **node.properties})
@@ -213,14 +244,15 @@ def from_property_graph_store(store: Any) -> tuple[list[Node], list[Edge]]:
     lost = dict.fromkeys(str(p[_SOURCE]) for said in given for p in said if p.get(_SOURCE) and p[_SOURCE] not in passages)
     if lost:
         tell_lost_chunks(lost)
-    edges = relations.edges()
-    return [*passages.values(), *entities.nodes(relations.properties, passages)], [*edges, *(Edge(*key) for key in mentions)]
+    edges, nodes = relations.edges(left), entities.nodes(relations.properties, left, passages)
+    left.tell(_logger)
+    return [*passages.values(), *nodes], [*edges, *(Edge(*key) for key in mentions)]
 
 
 def tell_lost_chunks(chunks: Collection[str]) -> None:
     """Warn that a property graph has facts from chunks that were deleted."""
     named = ", ".join(map(repr, [*chunks][:_NAMED])) + (", ..." if len(chunks) > _NAMED else "")
-    _LOGGER.warning(
+    _logger.warning(
         "The property graph has facts from chunks that it no longer has (%d: %s), and they are found as before: delete_ref_doc of "
         "a PropertyGraphIndex deletes chunks, not what was extracted from them. Build the property graph again without them, or "
         "delete the relations and entities whose property %r names one, unless another document states them too.",
@@ -232,9 +264,20 @@ def tell_lost_chunks(chunks: Collection[str]) -> None:
 
 def _own_properties(relation: Any, passages: Mapping[str, Node]) -> dict[str, Any]:
     """Return the properties of a relation, without a weight or a description that is one of the chunk that it was read from."""
-    chunk = passages.get(relation.properties.get(_SOURCE))
+    properties: dict[str, Any] = getattr(relation, "properties", None) or {}
+    chunk = passages.get(str(properties.get(_SOURCE)))
     told = {} if chunk is None else chunk.metadata
-    return {k: v for k, v in relation.properties.items() if k not in (*_DESCRIPTION, _WEIGHT) or k not in told or told[k] != v}
+    return {k: v for k, v in properties.items() if k not in (*_DESCRIPTION, _WEIGHT) or k not in told or told[k] != v}
+
+
+def _title(metadata: Mapping[str, Any]) -> str:
+    """Return the title in the metadata of a passage, "" for what is none, such as a list."""
+    title = metadata.get("title")
+    return str(title) if isinstance(title, (str, int, float)) and title else ""
+
+
+def _relation_name(source: Any, relation: Any, target: Any, where: str = "") -> str:
+    return f"relation {shown(str(relation), 40)} from {shown(source, 40)} to {shown(target, 40)} {where}".strip()
 
 
 def _node_content(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -258,13 +301,13 @@ def store_triplets(store: Any, ids: list[str]) -> Iterator[Any]:
         yield from store.get_triplets(ids=ids[start : start + 1000])
 
 
-def from_triples_file(file: str | Path) -> tuple[list[Node], list[tuple[str, str, str]]]:
+def from_triples_file(file: str | Path, *, strict: bool = False) -> tuple[list[Node], list[tuple[str, str, str]]]:
     r"""Return the nodes and edges of a file of triples: one node per name, in order of appearance, with the name as id and title.
 
     The file is ``.csv``, ``.tsv`` or ``.jsonl``, in UTF-8. Columns are named ``source`` (``head``, ``subject``), ``relation``
     (``predicate``, ``label``) and ``target`` (``tail``, ``object``); without a line of column names, the first three columns are
-    read in this order. Raises DatasetError if the file is missing or of another kind, or a line is not a triple; the message names
-    the line.
+    read in this order. A line that is not a triple is left out, and a warning names the first ten. Raises DatasetError if the file
+    is missing, of another kind, or has no triple, or with `strict` if a line is not one; the message names all such lines.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -277,22 +320,27 @@ def from_triples_file(file: str | Path) -> tuple[list[Node], list[tuple[str, str
     readers = {".csv": _table_rows, ".tsv": _table_rows, ".jsonl": _json_rows}
     if path.suffix not in readers:
         raise DatasetError(f"{path} is not a file of triples; expected .csv, .tsv or .jsonl.")
-    entities = _Entities()
+    entities, left = _Entities(), Omissions(str(path), strict)
     edges = []
     try:
         for line, triple in readers[path.suffix](path):
-            source, relation, target = (str(part).strip() if part is not None else "" for part in triple)
+            source, relation, target = (str(part).strip() if part is not None else "" for part in triple or ("", "", ""))
             if not source or not target:
-                raise DatasetError(f"{path}:{line} is not a triple; expected a source, a relation and a target.")
+                left.add(f"line {line}", "it is not a triple of a source, a relation and a target")
+                continue
             for name in (source, target):
                 entities.add(name, "", {})
             edges.append((source, target, relation))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{path} cannot be read: {error}.") from error
-    return entities.nodes(edges), edges
+    left.tell(_logger, error=DatasetError)
+    if left and not edges:
+        raise DatasetError(f"{path} has no triple: {left.items[0]}.")
+    return entities.nodes(edges, left), edges
 
 
-def _table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _table_rows(path: Path) -> Iterator[tuple[int, list[str] | None]]:
+    """Yield the numbers of lines and their triples, None for a line with too few columns."""
     with path.open(encoding="utf-8-sig", newline="") as handle:
         rows = csv.reader(handle, delimiter="," if path.suffix == ".csv" else "\t")
         places: list[int] | None = None
@@ -305,16 +353,19 @@ def _table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 places = named if min(named) >= 0 else [0, 1, 2]
                 if min(named) >= 0:
                     continue
-            if len(row) <= max(places):
-                raise DatasetError(f"{path}:{rows.line_num} has {len(row)} columns; expected a source, a relation and a target.")
-            yield rows.line_num, [row[place] for place in places]
+            yield rows.line_num, [row[place] for place in places] if len(row) > max(places) else None
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
-    for line, row in json_lines(path):
-        if isinstance(row, list) and len(row) == 3:
-            yield line, row
-        elif isinstance(row, dict):
+def _json_rows(path: Path) -> Iterator[tuple[int, list[Any] | None]]:
+    """Yield the numbers of lines and their triples, None for a line that is none."""
+    for line, text in text_lines(path):
+        if not text.strip():
+            continue
+        try:
+            row = json_value(path, line, text)
+        except DatasetError:
+            row = None
+        if isinstance(row, dict):
             yield line, [next((row[n] for n in column if n in row), None) for column in _COLUMNS]
         else:
-            raise DatasetError(f"{path}:{line} is not a triple; expected an object with source, relation and target.")
+            yield line, row if isinstance(row, list) and len(row) == 3 else None

@@ -260,13 +260,14 @@ class GraphIndex:
         include_titles: bool = True,
         device: str | torch.device | None = None,
         lenient: bool = False,
+        strict: bool = False,
         **signals: Unpack[SignalOptions],
     ) -> GraphIndex:
         """Return an index of documents of LangChain or LlamaIndex, or of :class:`Node` objects.
 
         Parameters
         ----------
-        documents, title_key, type_key
+        documents, title_key, type_key, strict
             See :func:`graph_retrievers.construction.documents.to_nodes`.
         edges : edges, optional
             See :meth:`from_texts`. By default the relationships of LlamaIndex nodes, if any has one, else no edges. Given edges
@@ -288,7 +289,7 @@ class GraphIndex:
         _check("from_documents", signals)
         # Read several times: by the nodes, and by edges that are in the documents themselves.
         documents = list(documents) if isinstance(documents, Iterator) else documents
-        nodes = to_nodes(documents, title_key=title_key, type_key=type_key)
+        nodes = to_nodes(documents, title_key=title_key, type_key=type_key, strict=strict)
         documents = list(documents)
         edges = (default_edges(documents) or None) if edges is None else edges
         if any(hasattr(document, "node_id") for document in documents):

@@ -92,7 +92,11 @@ class IndexStore:
         model = with_cache(as_embedding(embedding), options.get("cache")) if embedding is not None else None
         self._models: dict[str, Any] = {"embedding": model, "relevance": relevance}
         self._specs = None if edges is None else specifications(edges)
-        known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {"lenient", "vectors"}
+        known = keywords_of(IndexStore.__init__, GraphIndex.from_documents, GraphIndex.from_graph) - {
+            "lenient",
+            "strict",
+            "vectors",
+        }
         check_keywords("IndexStore", options, sorted(known))
         if isinstance(options.get("bm25"), Signal):
             told = "bm25 is a signal of fixed texts, and those of a store change; name a language, such as 'de'."
