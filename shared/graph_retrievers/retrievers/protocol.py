@@ -13,7 +13,7 @@ from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_l
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors
+from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors, embed_queries, takes_lists
 from graph_retrievers.tracing import answered, retrieving
 
 __all__ = [
@@ -242,8 +242,9 @@ class BaseRetriever(ABC):
             What :meth:`retrieve` returns for each query.
         """
         filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter, "scope": scope}
-        parts = _by_scope(self._call(queries, k, vectors, **filters, **inputs))
-        return _in_order((places, self._told(call)) for places, call in parts)
+        call = self._call(queries, k, vectors, **filters, **inputs)
+        parts = _by_scope(self._with_vectors(call) if isinstance(scope, (list, tuple)) else call)
+        return _in_order((places, self._told(part)) for places, part in parts)
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop.
@@ -276,6 +277,23 @@ class BaseRetriever(ABC):
         elif vectors is None and awaits_queries(model) and _are_texts(queries):
             return await within_limits(aembed_queries(model, queries))
         return vectors
+
+    def _with_vectors(self, call: Call) -> Call:
+        """Return a call with its vectors, if every search reads them: before it is split into batches, or becomes a part of one.
+
+        A model that takes lists embeds those of a batch in one call, then.
+        """
+        reads, model = self._question_model()
+        if not reads or model is None:
+            return call
+        if callable(call.vectors):
+            # Other texts than the queries are embedded by the index's model.
+            vectors = check_vectors(call.vectors(call.queries), len(call.queries), name="query vectors")
+        elif call.vectors is None and not takes_lists(model):
+            vectors = embed_queries(model, call.queries)
+        else:
+            return call
+        return replace(call, vectors=vectors)
 
     def _question_model(self) -> tuple[bool, Any]:
         """Return whether every search reads the vectors of its queries, and the model that embeds them unless they are given."""

@@ -37,7 +37,6 @@ from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.per_source import DEEPER, per_source
-from graph_retrievers.signals.embedding import check_vectors, embed_queries, takes_lists
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import VectorSignal
 
@@ -449,23 +448,6 @@ class Retriever(BaseRetriever):
     def _question_model(self) -> tuple[bool, Any]:
         dense = isinstance(self.index.signals.get("dense"), VectorSignal)
         return dense and self.operator.compares_vectors(self.index), self.index.embedding
-
-    def _with_vectors(self, call: Call) -> Call:
-        """Return a call with its vectors, where a batch of several calls would wait for a model that answers elsewhere.
-
-        A model that takes lists embeds the queries of the batch instead.
-        """
-        reads, model = self._question_model()
-        if not reads or model is None:
-            return call
-        if callable(call.vectors):
-            # Other texts than the queries are embedded by the index's model.
-            vectors = check_vectors(call.vectors(call.queries), len(call.queries), name="query vectors")
-        elif call.vectors is None and not takes_lists(model):
-            vectors = embed_queries(model, call.queries)
-        else:
-            return call
-        return replace(call, vectors=vectors)
 
     def _answered(self, call: Call) -> list[Hits]:
         try:
