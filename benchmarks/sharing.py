@@ -1,8 +1,11 @@
-"""Many callers on one index: python benchmarks/sharing.py [--seconds 60].
+"""Many callers on one index: python benchmarks/sharing.py [--seconds 60] [--hosted 0.3].
 
 64 threads, then 1,000 asyncio tasks that await the LangChain and LlamaIndex retrievers, ask one index for some time. Each answer is
 compared with the one that was given alone. Printed are the answers, how late a timer in the event loop was (what the loop waited
 for), and the processor's share of that.
+
+With ``--hosted``, an embedding model of LangChain instead waits for so many seconds before it embeds a question, and the seconds of
+calls of the frameworks are printed beside those of LangChain's own vector store.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from graph_retrievers import GraphIndex, build_retriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
@@ -127,11 +134,77 @@ def measure(seconds: float, threads: int = 64, tasks: int = 1000, nodes: int = 2
     return wrong + counts[1]
 
 
+class Hosted(Embeddings):
+    """An embedding model that answers after some seconds, as one on another machine does."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(text.split().count(word)) + 0.01 for word in _WORDS] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        time.sleep(self.seconds)
+        return self.embed_documents([text])[0]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        await asyncio.sleep(self.seconds)
+        return self.embed_documents([text])[0]
+
+
+def hosted(seconds: float, calls: int = 60, nodes: int = 2000) -> dict[str, float]:
+    """Print and return how long calls take with an embedding model on another machine, by what is called."""
+    rng, model = random.Random(0), Hosted(seconds)
+    texts, questions = ([" ".join(rng.choices(_WORDS, k=k)) for _ in range(n)] for k, n in ((30, nodes), (4, calls)))
+    edges = [(str(rng.randrange(nodes)), str(rng.randrange(nodes)), "links") for _ in range(4 * nodes)]
+    index = GraphIndex.from_texts(texts, edges=edges, embedding=model)
+    store = InMemoryVectorStore(model)
+    store.add_texts(texts)
+    doors: dict[str, Any] = {"LangChain's own": store.as_retriever(search_kwargs={"k": 10})}
+    for name in ("vector", "walk-fusion"):
+        for share in (False, True):
+            engine, told = build_retriever(name, index, share_batches=share), " shared" if share else ""
+            doors[f"{name}{told}"] = LangChainRetriever(retriever=engine)
+            doors[f"{name}{told} in LlamaIndex"] = LlamaRetriever(engine)
+
+    async def together(ask: Callable[[str], Any]) -> None:
+        await asyncio.gather(*map(ask, questions))
+
+    def ways(door: Any) -> dict[str, Callable[[], Any]]:
+        if isinstance(door, LlamaRetriever):
+            return {
+                "aretrieve": lambda: asyncio.run(together(door.aretrieve)),
+                "retrieve_batch": lambda: door.retrieve_batch(questions),
+            }
+        return {
+            "ainvoke": lambda: asyncio.run(together(door.ainvoke)),
+            "abatch": lambda: asyncio.run(door.abatch(questions)),
+            "batch": lambda: door.batch(questions),
+        }
+
+    took: dict[str, float] = {}
+    print(f"{calls} questions, {seconds:g} s for the embedding of each; {nodes:,} nodes")
+    for name, door in doors.items():
+        # Modules are imported, and models of an index prepared, at the first call.
+        door.invoke(questions[0]) if hasattr(door, "invoke") else door.retrieve(questions[0])
+        for way, call in ways(door).items():
+            start = time.perf_counter()
+            call()
+            took[f"{way} {name}"] = time.perf_counter() - start
+            print(f"{name:32} {way:14} {took[f'{way} {name}']:6.2f} s", flush=True)
+    return took
+
+
 def main() -> int:
     """Measure and print; return 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    return int(measure(parser.parse_args().seconds) > 0)
+    parser.add_argument("--hosted", type=float, help="seconds for which an embedding of a question waits")
+    arguments = parser.parse_args()
+    if arguments.hosted is not None:
+        hosted(arguments.hosted)
+        return 0
+    return int(measure(arguments.seconds) > 0)
 
 
 if __name__ == "__main__":

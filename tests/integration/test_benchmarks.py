@@ -222,6 +222,12 @@ def test_many_threads_and_tasks_get_the_answers_given_alone(monkeypatch, capsys)
     assert int(threads.replace(",", "")) > 0 and int(tasks.replace(",", "")) > 0
 
 
+def test_sharing_measures_a_hosted_embedding(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    took = importlib.import_module("sharing").hosted(0.0, calls=3, nodes=40)
+    assert len(took) == 3 + 2 * 2 * 5 == capsys.readouterr().out.count(" s\n")
+
+
 def test_sharing_counts_answers_that_differ(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     sharing = importlib.import_module("sharing")

@@ -60,6 +60,25 @@ async def test_a_batch_gives_what_its_queries_give_one_by_one(filtered):
     await database._async_drivers.pop(asyncio.get_running_loop()).close()
 
 
+class Awaited(RandomEmbedding):
+    """An embedding model that only answers when it is awaited."""
+
+    async def aembed_query(self, text):
+        return super().embed_query(text)
+
+    def embed_query(self, text):
+        raise AssertionError(f"{text!r} is to be awaited")
+
+
+async def test_the_embedding_of_a_question_is_awaited(filtered):
+    _, database = filtered
+    inside = CypherSpreadingActivation(database, embedding=Awaited())
+    wanted = CypherSpreadingActivation(database, embedding=RandomEmbedding()).retrieve_batch(["a", "b"])
+    same_hits(await inside.aretrieve_batch(["a", "b"]), wanted)
+    same_hits([await inside.aretrieve("a")], wanted[:1])
+    await database._async_drivers.pop(asyncio.get_running_loop()).close()
+
+
 class Sliced:
     """Vectors that are computed when they are asked for, as the wrappers pass them."""
 

@@ -308,8 +308,10 @@ async def test_the_retrievers_of_a_vector_store_await_the_model(tmp_path):
         model.endpoint.awaited.clear()
         found = await all_of(retriever.ainvoke, QUESTIONS[:20])
         assert len(model.endpoint.awaited) == 20 and model.endpoint.sync == []
-        if "mmr" not in str(retriever) and "threshold" not in str(retriever):
-            assert [ids(documents) for documents in found] == [hits[:4] for hits in alone("vector", QUESTIONS[:20])]
+        model.endpoint.together = 1
+        assert list(map(ids, found)) == [ids(retriever.invoke(question)) for question in QUESTIONS[:20]]
+        model.endpoint.together = 20
+        model.endpoint.sync.clear()
 
 
 async def test_a_retriever_of_a_property_graph_awaits_the_model(monkeypatch):
@@ -321,6 +323,18 @@ async def test_a_retriever_of_a_property_graph_awaits_the_model(monkeypatch):
     found = await all_of(SpreadingActivationPGRetriever(store).aretrieve, QUESTIONS[:20])
     assert len(model.endpoint.awaited) == 20 and model.endpoint.sync == []
     assert {hit.text for hits in found for hit in hits} == {"loom -> reads -> card"}
+
+
+def test_a_language_model_before_the_search_is_asked_as_often_at_a_time_as_the_configuration_allows():
+    prompts, model = Endpoint(6), Hosted(6)
+
+    def write(prompt):
+        prompts.ask(prompt)
+        return '{"passages": ["A loom."]}'
+
+    retriever = asked("hyde", model, language_model=write)
+    assert len(retriever.batch(QUESTIONS[:12], {"max_concurrency": 6})) == 12
+    assert len(prompts.sync) == len(model.endpoint.sync) == 12 and prompts.most == model.endpoint.most == 6
 
 
 async def test_a_model_that_takes_lists_embeds_a_batch_in_one_call():
