@@ -66,7 +66,8 @@ class QueryVectors:
 
     async def ready(self) -> None:
         """Await the vectors, several at a time, if the model can be awaited; another embeds them when they are read."""
-        bare = self._bare()
+        # A search says what an empty question finds.
+        bare = [(bundle, group) for bundle, group in self._bare() if all(group)]
         if bare and awaits_queries(model := self._model()):
             self._keep(bare, await aembed_queries(model, [s for _, group in bare for s in group]))
 

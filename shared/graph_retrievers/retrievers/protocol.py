@@ -289,7 +289,7 @@ class BaseRetriever(ABC):
         if callable(call.vectors):
             # Other texts than the queries are embedded by the index's model.
             vectors = check_vectors(call.vectors(call.queries), len(call.queries), name="query vectors")
-        elif call.vectors is None and not takes_lists(model):
+        elif call.vectors is None and not takes_lists(model) and _are_texts(call.queries):
             vectors = embed_queries(model, call.queries)
         else:
             return call
