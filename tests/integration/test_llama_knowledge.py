@@ -512,6 +512,17 @@ def spreading(property_graph, **options):
 # LlamaIndex' own parser spells "Ada Lovelace" as "Ada lovelace".
 
 
+def test_an_entity_without_a_name_does_not_stop_the_retriever(property_graph, caplog):
+    wanted = [n.node.text for n in spreading(property_graph).retrieve("What did Ada Lovelace write?")]
+    store = property_graph.property_graph_store
+    store.upsert_nodes([EntityNode(name="")])
+    store.upsert_relations([Relation(label="Wrote on", source_id="Ada lovelace", target_id="")])
+    caplog.clear()
+    assert [n.node.text for n in spreading(property_graph).retrieve("What did Ada Lovelace write?")] == wanted
+    assert sum("Left out 2 items of the property graph" in message for message in caplog.messages) == 1
+    assert spreading(property_graph).retrieve(" ") == []
+
+
 def test_facts_around_the_entities_of_a_question_best_first(property_graph):
     retriever = spreading(property_graph, include_text=False)
     assert isinstance(retriever, BasePGRetriever)
