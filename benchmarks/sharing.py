@@ -118,6 +118,7 @@ async def with_tasks(
 
 def measure(seconds: float, threads: int = 64, tasks: int = 1000, nodes: int = 2000) -> int:
     """Print how many callers share an index; return the number of wrong answers."""
+
     def overlap(pairs: list[tuple[str, str]]) -> list[float]:
         return [len(set(query.split()) & set(text.split())) / 7 for query, text in pairs]
 
