@@ -297,11 +297,11 @@ class InterleavedReasoning(_Rewriting):
     >>> from graph_retrievers.operators import BM25Search
     >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Kismet opened in May."])
     >>> def model(prompt):
-    ...     reasoned = "starred Ada Holm." in prompt.partition("Reasoning so far:")[2]
-    ...     return '{"sentence": "So the answer is: Lund"}' if reasoned else '{"sentence": "The film starred Ada Holm."}'
+    ...     reasoned = "Ada Holm grew up." in prompt.partition("Reasoning so far:")[2]
+    ...     return '{"sentence": "So the answer is: Lund"}' if reasoned else '{"sentence": "See where Ada Holm grew up."}'
     >>> search = InterleavedReasoning(BM25Search(), model, passages=1)
     >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("Where did the star of Kismet grow up?")]
-    ['Ada Holm grew up in Lund.', 'Kismet starred Ada Holm.']
+    ['Kismet starred Ada Holm.', 'Ada Holm grew up in Lund.']
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class PathSearch(Operator):
     >>> texts = ["Kismet starred Ada Holm.", "Ada Holm grew up in Lund.", "Glass starred Cleo Marsh."]
     >>> index = GraphIndex.from_texts(texts, edges=[("0", "1", "mentions")])
     >>> retriever = Retriever(index, Pipeline(BM25Search(), PathSearch(seeds=1)), backfill=False)
-    >>> for hit in retriever.retrieve("Where was the star of Kismet born?"):
+    >>> for hit in retriever.retrieve("Where was the lead of Kismet born?"):
     ...     print(round(hit.score, 2), hit.path)
     1.0 0
     0.5 0 -[mentions]-> 1
