@@ -27,7 +27,7 @@ def test_fields_become_properties(database):
         "metadata_text": "x", "metadata_yes": True, "metadata_no": False, "metadata_whole": 3, "metadata_real": 0.5,
         "metadata_empty": "", "metadata_strings": ["a", "b"], "metadata_mixed": [1.0, 2.5], "metadata_flags": [True, False],
         "metadata_none": [], "metadata_pair": [1, 2], "metadata_set": ["a", "b"], "metadata_numpy": 7, "metadata_two words": 1,
-        "metadata_a.b": 2,
+        "metadata_a.b": 2, "metadata_map.a": 1,
     }  # fmt: skip
 
 
@@ -38,7 +38,10 @@ def test_fields_that_a_node_no_longer_has_go(database):
 
     assert write({"x": 1, "y": "s"}, {"x": 2}) == {"a": {"metadata_x": 1, "metadata_y": "s"}, "b": {"metadata_x": 2}}
     database.write(f"MATCH (n:`{database.schema.label}` {{id: 'a'}}) SET n.theirs = 1")
-    assert write({"y": {"no": "property"}, "z": 3}, {"x": 2}) == {"a": {"metadata_z": 3}, "b": {"metadata_x": 2}}
+    assert write({"y": {"no": "property"}, "z": 3}, {"x": 2}) == {
+        "a": {"metadata_z": 3, "metadata_y.no": "property"},
+        "b": {"metadata_x": 2},
+    }
     assert write({}, {}) == {"a": {}, "b": {}}
     # Metadata that others wrote names no fields of ours.
     for text in ("'no json'", "'[1]'", "'3'", "5"):

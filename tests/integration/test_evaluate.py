@@ -10,7 +10,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
 from graph_retrievers.datasets import Query
-from graph_retrievers.errors import DatasetError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import DatasetError, EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
 from graph_retrievers.evaluation.harness import evaluate
@@ -25,6 +25,7 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.signals import retries
 from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import GRAG, LeSeGR, MoR
 from graph_retrievers.systems.registry import build_retriever
@@ -354,15 +355,15 @@ def test_vectors_that_cannot_be_kept_are_an_error_that_names_the_folder(tmp_path
         cached_vectors(HashEmbedding(), ["a text"], folder=tmp_path / "file")
 
 
-def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path):
+def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path, monkeypatch):
     def embed(texts):
         if "a text" in texts:
             raise ConnectionError("no network")
         return [[1.0, 0.0]] * len(texts)
 
-    with pytest.raises(ConnectionError, match="no network"):
+    monkeypatch.setattr(retries, "_FIRST", 0.0)
+    with pytest.raises(EmbeddingError, match="no network"):
         cached_vectors(embed, ["a text"], folder=tmp_path)
-
 
 
 def test_texts_read_with_their_paths_are_counted_and_not_kept(tmp_path):

@@ -34,8 +34,8 @@ class Analyser:
     ----------
     language : str
         Codes joined by "+", see :mod:`graph_retrievers.graph.languages`; "" for words as they are.
-    stopwords : collection of str, default ()
-        In folded case.
+    stopwords : frozenset of str, optional
+        In folded case; none by default.
 
     Examples
     --------
