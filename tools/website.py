@@ -38,7 +38,7 @@ API = {
     "index": ("Index and nodes", ["GraphIndex", "IndexStore", "Node", "Edge", "graph.CorpusGraph", "graph.Subgraph", "datasets"]),
     "hits": ("Hits", ["Hit", "Hits", "hits.NodePath"]),
     "operators": ("Operators", ["operators"]),
-    "requests": ("Requests of an operator", ["search.requests", "search.candidates"]),
+    "requests": ("Requests of an operator", ["core.requests", "core.candidates"]),
     "construction": ("Pages, edges, knowledge", ["construction", "construction.knowledge", "construction.knowledge_readers"]),
     "models": (
         "Signals and models",
