@@ -136,6 +136,7 @@ def index_kills(count: int, folder: Path, seed: int = 0) -> Counter[str]:
 
     def indexed(name: str, stop: float = math.inf) -> int:
         """Run the command in a process, which is killed when about so many texts were asked; return how many there were."""
+
         def work(writing: int) -> int:
             os.environ["GRAPH_RETRIEVERS_CACHE"] = str(folder / f"cache {name}")
             sys.stdout = sys.stderr = Path(os.devnull).open("w")
@@ -221,8 +222,11 @@ def writers(count: int, rounds: int, folder: Path, readers: int = 2) -> Counter[
 
     def read() -> dict[str, int]:
         seen, store = Counter[str](), IndexStore(folder, embedding=_vectors)
-        while len(store) < share * count:
+        last = False
+        while not last:
             store.reload()
+            # The state with all documents is read too, even if the writers were done first.
+            last = len(store) >= share * count
             loaded = GraphIndex.load(folder).graph if len(store) else None
             for graph in [store.index.graph, loaded] if loaded is not None else []:
                 held = Counter(node.split("-")[0] for node in graph.ids)
