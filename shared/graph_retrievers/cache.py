@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sized
-from threading import Lock
+from collections.abc import Callable, Hashable, Iterator, Sized
+from contextlib import contextmanager
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 __all__ = ["Cache", "Same", "SizedCache"]
@@ -11,6 +12,21 @@ __all__ = ["Cache", "Same", "SizedCache"]
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
 _ABSENT = object()
+
+
+class _Turns:
+    """Turns of the threads that make the value of a key: the first makes it, the others wait; if it fails, the next one tries."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Hashable, RLock] = {}
+
+    @contextmanager
+    def of(self, key: Hashable) -> Iterator[None]:
+        """Wait for the turn of this thread; what is made inside may ask for the same key again."""
+        with self._locks.setdefault(key, RLock()):
+            yield
+            # Kept after an error, for those who wait.
+            self._locks.pop(key, None)
 
 
 class Cache:
@@ -32,18 +48,24 @@ class Cache:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self._values: dict[Hashable, Any] = {}
+        self._turns = _Turns()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of `key`, from `make` if there is none yet; two threads may both call it, and get the same object."""
+        """Return the value of `key`, from `make` if there is none yet. Of several threads one calls it, and the others wait.
+
+        If `make` fails, its thread gets the error, and the next thread that waits calls its own.
+        """
         # Asked once, since another thread may drop it.
         found = self._values.get(key, _ABSENT)
         if found is not _ABSENT:
             return found  # type: ignore[no-any-return]
-        value: T = self._values.setdefault(key, make())
-        if self.limit is not None:
-            for oldest in list(self._values)[: -self.limit]:
-                self._values.pop(oldest, None)
-        return value
+        with self._turns.of(key):
+            found = self._values.get(key, _ABSENT)
+            value: T = self._values.setdefault(key, make()) if found is _ABSENT else found
+            if self.limit is not None:
+                for oldest in list(self._values)[: -self.limit]:
+                    self._values.pop(oldest, None)
+            return value
 
     def __contains__(self, key: Hashable) -> bool:
         """Return whether there is a value of `key`."""
@@ -93,16 +115,23 @@ class SizedCache:
     def __init__(self, limit: int, size: int) -> None:
         self.limit, self.size = limit, size
         self._values: dict[Hashable, Any] = {}
-        self._lock = Lock()
+        self._lock, self._turns = Lock(), _Turns()
 
     def __len__(self) -> int:
         """Return the number of values held."""
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
-        """Return the value of `key`, from `make` if there is none; two threads may both call it, and get the same object."""
+        """Return the value of `key`, from `make` if there is none; threads wait for each other as in :meth:`Cache.get`."""
         found = self._values.get(key)
-        made = make() if found is None else found
+        if found is not None:
+            return self._used(key, found)
+        with self._turns.of(key):
+            found = self._values.get(key)
+            return self._used(key, make() if found is None else found)
+
+    def _used(self, key: Hashable, made: S) -> S:
+        """Return the value of a key, `made` if another thread dropped it, as the one used last."""
         with self._lock:
             # Moved to the end, after those used before.
             value: S = self._values.pop(key, made)

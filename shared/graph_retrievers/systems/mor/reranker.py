@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.seeding import seeded_weights
-from graph_retrievers.signals.embedding import as_embedding, check_vectors
+from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.systems.mor.traversal import matching_signal
 
 __all__ = ["PADDING", "Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
@@ -175,16 +176,17 @@ class TrajectoryReranker(Operator):
         model = self.embedding or index.embedding
         if model is None:
             raise MissingSignalError("The reranker reads node types through a text embedding; pass embedding=.")
-        held: dict[tuple[str, ...], Tensor] = self._cache.get(Same(model), dict)
-        new = [p for p in patterns if p not in held]
-        if new:
-            vectors = check_vectors(model.embed_documents([" ".join(p) for p in new]), len(new))
-            if vectors.shape[1] != self.scorer.structure_width:
-                raise DimensionMismatchError(
-                    f"The embedding of node types is {vectors.shape[1]} wide, the reranker was trained on "
-                    f"{self.scorer.structure_width}; pass the embedding it was trained with as embedding=."
-                )
-            held.update(zip(new, vectors, strict=True))
+        held, lock = self._cache.get(Same(model), lambda: (dict[tuple[str, ...], Tensor](), Lock()))
+        with lock:
+            new = [p for p in patterns if p not in held]
+            if new:
+                vectors = embed_texts(model, [" ".join(p) for p in new], told=False)
+                if vectors.shape[1] != self.scorer.structure_width:
+                    raise DimensionMismatchError(
+                        f"The embedding of node types is {vectors.shape[1]} wide, the reranker was trained on "
+                        f"{self.scorer.structure_width}; pass the embedding it was trained with as embedding=."
+                    )
+                held.update(zip(new, vectors, strict=True))
         return torch.stack([held[p] for p in patterns]).to(index.device)
 
 
