@@ -32,6 +32,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.signals.embedding import each_query_once
 from langchain_graph_retrievers.documents import to_documents
 from langchain_graph_retrievers.fields import CheckedFields, check_fields
 from langchain_graph_retrievers.vectorstores import read_store
@@ -289,8 +290,9 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         """Return the documents of each query; all queries run together. See :meth:`Runnable.batch` for the arguments.
 
         A model that embeds one query a call is called in threads, at most ``max_concurrency`` of the configuration, or 32, at the
-        same time. A query that is not a string does not affect the others: they get their documents, and the error names its place
-        in the batch.
+        same time, and no more than the model allows. A query that is not a string, or that the model refuses, does not affect the
+        others: they get their documents, and none is embedded again. The error of a query that is not a string names its place in
+        the batch.
         """
         if not self._in_lockstep(kwargs):
             return super().batch(inputs, config, return_exceptions=return_exceptions, **kwargs)
@@ -299,7 +301,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         outcomes, good = _checked(inputs)
         queries = [inputs[place] for place in good]
         found: list[Any] = []
-        with at_most(most):
+        with at_most(most), each_query_once():
             try:
                 if good:
                     found = self._documents(queries, [runs[place] for place in good], **kwargs)
@@ -331,7 +333,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         outcomes, good = _checked(inputs)
         queries = [inputs[place] for place in good]
         found: list[Any] = []
-        with at_most(most):
+        with at_most(most), each_query_once():
             try:
                 if good:
                     found = await self._adocuments(queries, [runs[place] for place in good], **kwargs)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from math import inf
+from threading import Lock, Thread, current_thread
+from time import monotonic
 from typing import Any, TypeVar
 
-__all__ = ["CONCURRENT", "at_most", "concurrently", "finished", "in_threads", "most_calls"]
+__all__ = [
+    "CONCURRENT",
+    "at_most",
+    "called",
+    "concurrently",
+    "ending_in",
+    "finished",
+    "in_threads",
+    "most_calls",
+    "seconds_to_end",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,6 +31,7 @@ CONCURRENT = 32
 """Calls at the same time, if the caller says nothing else."""
 
 _MOST: ContextVar[int | None] = ContextVar("calls of a model at the same time", default=None)
+_END: ContextVar[float] = ContextVar("when nobody waits for calls any more", default=inf)
 
 
 @contextmanager
@@ -42,6 +56,26 @@ def most_calls(default: int = CONCURRENT) -> int:
     """Return how many calls may run at the same time: the number of :func:`at_most`, or `default`."""
     found = _MOST.get()
     return default if found is None else found
+
+
+@contextmanager
+def ending_in(seconds: float) -> Iterator[None]:
+    """Say that nobody waits longer than so many seconds for the calls inside.
+
+    >>> with ending_in(60), ending_in(3600):
+    ...     0 < seconds_to_end() <= 60
+    True
+    """
+    token = _END.set(min(_END.get(), monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+def seconds_to_end() -> float:
+    """Return for how long somebody waits, by :func:`ending_in`; infinity if nothing was said."""
+    return _END.get() - monotonic()
 
 
 def in_threads(call: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -88,14 +122,69 @@ async def concurrently(call: Callable[[T], Awaitable[R]], items: Sequence[T], mo
         raise
 
 
-def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, which runs on an event loop of its own in a thread: one may already run in this thread.
+def called(call: Callable[..., T], awaited: Callable[..., Awaitable[T]] | None, *given: Any) -> T:
+    """Return what a function returns, or what its asynchronous form does where it raises NotImplementedError: see :func:`finished`.
+
+    >>> async def answer(question):
+    ...     return 42
+    >>> def refuse(question):
+    ...     raise NotImplementedError
+    >>> called(refuse, answer, "What?")
+    42
+    """
+    try:
+        return call(*given)
+    except NotImplementedError:
+        if awaited is None:
+            raise
+        return finished(awaited(*given))
+
+
+def finished(answer: Awaitable[T]) -> T:
+    """Return what an awaitable gives, from code that cannot await.
+
+    All are awaited on one event loop, which runs in a thread of its own until the process ends. The connections that clients of
+    services keep belong to the loop that opened them.
 
     >>> async def answer():
     ...     return 42
     >>> finished(answer())
     42
     """
-    context = copy_context()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(context.run, asyncio.run, coroutine).result()
+
+    async def awaited() -> T:
+        return await answer
+
+    if current_thread() is _LOOP.thread:
+        # Its own loop cannot wait for itself.
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(copy_context().run, asyncio.run, awaited()).result()
+    running = asyncio.run_coroutine_threadsafe(awaited(), _LOOP.running())
+    try:
+        return running.result()
+    except BaseException:
+        # The caller was interrupted.
+        running.cancel()
+        raise
+
+
+class _Loop:
+    """An event loop that runs in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = Lock()
+
+    def running(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, started if it does not run."""
+        with self._lock:
+            # A forked process has no threads of the one before.
+            if self._loop is None or self.thread is None or not self.thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self.thread = Thread(target=self._loop.run_forever, name="graph-retrievers-loop", daemon=True)
+                self.thread.start()
+            return self._loop
+
+
+_LOOP = _Loop()

@@ -14,6 +14,7 @@ from llama_index.core.schema import TextNode
 
 from graph_retrievers import GraphIndex, IndexStore, Node, build_retriever
 from graph_retrievers.errors import TimeLimitError
+from graph_retrievers.signals import retries
 from graph_retrievers.systems.store_retriever import StoreRetriever
 from langchain_graph_retrievers import BM25Retriever, GraphRetriever, GraphVectorStore, VectorRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
@@ -25,6 +26,11 @@ TEXTS = [f"text {n} of loom {n % 5} and card {n % 7}" for n in range(20)]
 EDGES = [(str(n), str((3 * n + 1) % 20)) for n in range(20)]
 QUESTIONS = [f"loom {n} of card {n}" for n in range(60)]
 BAD = "the endpoint refuses this"
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(retries, "_FIRST", 0.0)
 
 
 class Endpoint:
@@ -234,7 +240,7 @@ class LlamaIds:
 async def test_a_question_that_the_model_refuses_fails_alone():
     questions = [QUESTIONS[0], BAD, QUESTIONS[1]]
     for asynchronous in (False, True):
-        retriever, events = asked("vector", Hosted()), RetrieverEvents()
+        retriever, events = asked("vector", model := Hosted()), RetrieverEvents()
         config = {"callbacks": [events]}
         found = (
             await retriever.abatch(questions, config, return_exceptions=True)
@@ -244,6 +250,7 @@ async def test_a_question_that_the_model_refuses_fails_alone():
         assert [ids(found[0]), ids(found[2])] == alone("vector", QUESTIONS[:2])
         assert isinstance(found[1], ConnectionError) and str(found[1]) == "429"
         assert [str(error) for error in events.failed.values()] == ["429"] and len(events.ended) == 2
+        assert sorted(model.endpoint.awaited + model.endpoint.sync) == QUESTIONS[:2], "a question that was answered was sent again"
         with pytest.raises(ConnectionError, match="429"):
             await retriever.abatch(questions) if asynchronous else retriever.batch(questions)
         with pytest.raises(ConnectionError, match="429"):

@@ -33,7 +33,7 @@ ROOMS = {
     "hits": {"errors", "arguments", "graph", "signals", "core"},
     "retrievers": {
         *("errors", "arguments", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
-        "tracing",
+        *("tracing", "concurrency"),
     },
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "core"),

@@ -114,9 +114,9 @@ def test_settings_come_before_what_the_model_says(tmp_path):
     model = Service()
     model.chunk_size = 50
     slow = HostedEmbedding(model, batch_size=4, max_concurrency=2, max_retries=0, cache=tmp_path / "mine")
-    assert requests_for(slow) == (4, 2, 0) and slow.name == "service"
+    assert requests_for(slow)[:3] == (4, 2, 0) and slow.name == "service"
     again = HostedEmbedding(slow, max_retries=3)
-    assert requests_for(again) == (4, 2, 3) and again.cache == tmp_path / "mine" and again.model is model
+    assert requests_for(again)[:3] == (4, 2, 3) and again.cache == tmp_path / "mine" and again.model is model
     assert repr(again) == "HostedEmbedding('service', batch_size=4, max_concurrency=2, max_retries=3)"
     assert requests_for(copy.deepcopy(HostedEmbedding(HashEmbedding(), batch_size=3))).batch_size == 3
     assert torch.equal(again.embed_documents(TEXTS), plain(TEXTS)) and max(model.sizes) == 4

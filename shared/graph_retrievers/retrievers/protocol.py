@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
+from graph_retrievers.concurrency import ending_in
 from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
@@ -299,9 +300,14 @@ class BaseRetriever(ABC):
         """Return whether every search reads the vectors of its queries, and the model that embeds them unless they are given."""
         return False, None
 
-    def _time_limited(self) -> AbstractContextManager[None]:
-        """Return a context manager that limits the searches inside to the retriever's time limit, from now on."""
-        return nullcontext() if self.time_limit is None else limited(TimeLimit(self.time_limit, self.name))
+    @contextmanager
+    def _time_limited(self) -> Iterator[None]:
+        """Limit the searches inside to the retriever's time limit, from now on, and the pauses before a model is asked again."""
+        if self.time_limit is None:
+            yield
+            return
+        with limited(TimeLimit(self.time_limit, self.name)), ending_in(self.time_limit):
+            yield
 
     def _told(self, call: Call) -> list[Hits]:
         """Return what :meth:`search` returns, and record it in OpenTelemetry."""

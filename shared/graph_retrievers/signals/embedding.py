@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +18,13 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import as_path, not_a_class, positive
-from graph_retrievers.concurrency import concurrently, finished, in_threads
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, shown
+from graph_retrievers.cache import Same
+from graph_retrievers.concurrency import called, concurrently, most_calls
+from graph_retrievers.errors import DimensionMismatchError, EmbeddingError, InvalidArgumentError, InvalidVectorError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.embedding_requests import Requests, is_hosted, requests_of, send
+from graph_retrievers.signals.retries import Retries, is_transient
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder, load_embedding, minilm
 
 logger = logging.getLogger(__name__)
@@ -33,6 +38,7 @@ __all__ = [
     "as_embedding",
     "awaits_queries",
     "check_vectors",
+    "each_query_once",
     "embed_queries",
     "embed_texts",
     "embedded_batches",
@@ -175,19 +181,29 @@ def check_vectors(vectors: Any, count: int | None = None, width: int | None = No
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
     """Return checked vectors of queries: Tensor, shape [n, d], float32. Equal queries are embedded once.
 
-    ``model.embed_queries`` is called once if there is one. Otherwise ``embed_query`` is called in threads, for several queries at
-    the same time (:func:`~graph_retrievers.concurrency.at_most`); ``embed_documents`` is not, because many models embed queries
-    in another way. Where ``embed_query`` is not implemented, ``aembed_query`` is awaited. Raises InvalidArgumentError if a text is
-    not valid Unicode.
+    ``model.embed_queries`` is called if there is one: once, or by a hosted model for the texts of each request. Otherwise
+    ``embed_query`` is called in threads, for several queries at the same time: as many as the caller
+    (:func:`~graph_retrievers.concurrency.at_most`) and the model allow. ``embed_documents`` is not, because many models embed
+    queries in another way. Where ``embed_query`` is not implemented, ``aembed_query`` is awaited. A call that fails with an error
+    that passes is made again, as for documents. Raises InvalidArgumentError if a text is not valid Unicode.
     """
-    distinct = _distinct(texts)
-    if not distinct:
-        return torch.empty((0, width or 0))
-    if (embed := _of_lists(model)) is not None:
-        vectors = check_vectors(embed(distinct), len(distinct), width, name)
-    else:
-        vectors = _rows(model, distinct, in_threads(lambda text: _embedded(model, text), distinct), width, name)
-    return _spread(vectors, distinct, texts)
+    distinct, known = _distinct(texts), _answers(model)
+    new = [text for text in distinct if text not in known]
+    requests, embed = requests_for(model), _of_lists(model)
+    if embed is None:
+        requests = requests._replace(batch_size=1, max_concurrency=requests.questions or most_calls())
+    elif not hosted(model):
+        requests = requests._replace(batch_size=max(len(new), 1), max_concurrency=1)
+
+    def ask(part: list[str]) -> Tensor:
+        if embed is not None:
+            return check_vectors(embed(part), len(part), width, name)
+        with _refused(known, part[0]):
+            return _row(model, part[0], _asked(model, "embed_query", part[0]), width, name)
+
+    for places, vectors in send(ask, new, requests, _told(model)):
+        known.update(zip((new[place] for place in places), vectors, strict=True))
+    return _table([known[text] for text in distinct], distinct, texts, width, name)
 
 
 async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
@@ -197,12 +213,76 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
     """
     if not awaits_queries(model):
         return await asyncio.to_thread(embed_queries, model, texts, width, name)
-    distinct = _distinct(texts)
-    if not distinct:
-        return torch.empty((0, width or 0))
-    awaited: Any = model
-    vectors = _rows(model, distinct, await concurrently(awaited.aembed_query, distinct), width, name)
-    return _spread(vectors, distinct, texts)
+    distinct, known = _distinct(texts), _answers(model)
+    new = [text for text in distinct if text not in known]
+    requests, inner = requests_for(model), _inner(model)
+    retries = Retries(requests.max_retries, _told(model))
+
+    async def embed(text: str) -> Any:
+        try:
+            return await inner.aembed_query(text)
+        except asyncio.CancelledError as error:
+            # Of this task, or of the model's own.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise _cancelled(model) from error
+
+    async def ask(text: str) -> None:
+        with _refused(known, text):
+            known[text] = _row(model, text, await retries.awaited(partial(embed, text)), width, name)[0]
+
+    failed: list[Exception] = []
+
+    async def settled(text: str) -> None:
+        try:
+            await ask(text)
+        except Exception as error:
+            failed.append(error)
+
+    # Who asks again what failed needs the others, which otherwise are cancelled.
+    call = ask if _ANSWERS.get() is None else settled
+    await concurrently(call, new, min(most_calls(), requests.questions or len(new) or 1))
+    if failed:
+        raise failed[0]
+    return _table([known[text] for text in distinct], distinct, texts, width, name)
+
+
+_ANSWERS: ContextVar[dict[Same, dict[str, Any]] | None] = ContextVar("vectors and errors of queries", default=None)
+
+
+@contextmanager
+def each_query_once() -> Iterator[None]:
+    """Send no query again inside that a model has embedded or refused, for who asks one by one again what failed together.
+
+    >>> asked = []
+    >>> model = as_embedding(lambda texts: asked.append(texts) or [[1.0]] * len(texts))
+    >>> with each_query_once():
+    ...     _ = embed_queries(model, ["loom", "card"]), embed_queries(model, ["loom"])
+    >>> asked
+    [['loom', 'card']]
+    """
+    token = _ANSWERS.set({})
+    try:
+        yield
+    finally:
+        _ANSWERS.reset(token)
+
+
+def _answers(model: Any) -> dict[str, Any]:
+    """Return the vectors and the errors of queries that are known, to which others are added."""
+    kept = _ANSWERS.get()
+    return {} if kept is None else kept.setdefault(Same(model), {})
+
+
+@contextmanager
+def _refused(known: dict[str, Any], text: str) -> Iterator[None]:
+    """Keep the error with which a model refuses a query, unless another attempt may help."""
+    try:
+        yield
+    except Exception as error:
+        if not is_transient(error):
+            known[text] = error
+        raise
 
 
 def takes_lists(model: Any) -> bool:
@@ -216,9 +296,22 @@ def awaits_queries(model: Any) -> bool:
 
 
 def _of_lists(model: Any) -> Callable[[list[str]], Any] | None:
-    # It keeps vectors of documents only.
-    model = model.model if isinstance(model, CachedEmbedding) else model
-    return getattr(model, "embed_queries", None)
+    return getattr(_inner(model), "embed_queries", None)
+
+
+def _inner(model: Any) -> Any:
+    """Return the model itself, whose calls are neither kept nor repeated."""
+    while isinstance(model, (CachedEmbedding, HostedEmbedding)):
+        model = model.model
+    return model
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "name", type(model).__name__))
+
+
+def _told(model: Any) -> str:
+    return f"The embedding model {_name(model)!r}"
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
@@ -228,32 +321,38 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _embedded(model: Any, text: str) -> Any:
+def _asked(model: Any, method: str, given: Any) -> Any:
+    """Return what a method of a model returns for a text or a list; one that can only be awaited is awaited."""
+    inner = _inner(model)
     try:
-        return model.embed_query(text)
-    except NotImplementedError:
-        if not hasattr(model, "aembed_query"):
-            raise
-        return finished(model.aembed_query(text))
+        return called(getattr(inner, method), getattr(inner, f"a{method}", None), given)
+    except (asyncio.CancelledError, CancelledError) as error:
+        # What it means is that the task of the caller ends, which it does not.
+        raise _cancelled(model) from error
 
 
-def _rows(model: Any, texts: Sequence[str], vectors: Sequence[Any], width: int | None, name: str) -> Tensor:
-    """Return the vector of each text, each as its model gave it, as a checked table."""
-    rows: list[Tensor] = []
-    for text, found in zip(texts, vectors, strict=True):
-        if _is_missing(found):
-            raise _no_vector(model, text, found)
-        row = found.detach().cpu().unsqueeze(0) if isinstance(found, Tensor) else [found]
-        rows.append(check_vectors(row, 1, rows[0].shape[1] if rows and width is None else width, name))
-    return torch.cat(rows)
+def _cancelled(model: Any) -> EmbeddingError:
+    return EmbeddingError(f"{_told(model)} cancelled its own request; see what its client says of time-outs.")
 
 
-def _spread(vectors: Tensor, distinct: list[str], texts: Sequence[str]) -> Tensor:
-    """Return the vectors of texts from those of the distinct ones."""
-    if len(distinct) == len(texts):
-        return vectors
+def _row(model: Any, text: str, found: Any, width: int | None, name: str) -> Tensor:
+    """Return the checked vector of a text, as its model gave it: Tensor, shape [1, d]."""
+    if _is_missing(found):
+        raise _no_vector(model, text, found)
+    return check_vectors(found.detach().cpu().unsqueeze(0) if isinstance(found, Tensor) else [found], 1, width, name)
+
+
+def _table(found: list[Any], distinct: list[str], texts: Sequence[str], width: int | None, name: str) -> Tensor:
+    """Return the vectors of texts from what is known of the distinct ones; raise the first error."""
+    for vector in found:
+        if isinstance(vector, Exception):
+            raise vector
+        # All as wide as the first.
+        check_vectors(vector.unsqueeze(0), 1, found[0].shape[0] if width is None else width, name)
+    if not found:
+        return torch.empty((0, width or 0))
     row_of = {text: row for row, text in enumerate(distinct)}
-    return vectors[[row_of[text] for text in texts]]
+    return torch.stack([found[row_of[text]] for text in texts])
 
 
 def _is_missing(vector: Any) -> bool:
@@ -262,7 +361,7 @@ def _is_missing(vector: Any) -> bool:
 
 
 def _no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
-    told = f"The embedding model {getattr(model, 'name', type(model).__name__)!r} gave {shown(found)} for the query {shown(text)}"
+    told = f"{_told(model)} gave {shown(found)} for the query {shown(text)}"
     return InvalidVectorError(f"{told}; expected one vector, a list of numbers. See that the model answers.")
 
 
@@ -293,7 +392,7 @@ def embedded_batches(
     of texts that were embedded before. The number of texts is logged once, if `told`.
     """
     if told and not isinstance(model, CachedEmbedding):
-        logger.info("Embedding %d texts with %s.", len(texts), getattr(model, "name", type(model).__name__))
+        logger.info("Embedding %d texts with %s.", len(texts), _name(model))
     with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows, vectors in _batches(model, texts):
             yield rows, check_vectors(vectors, len(rows))
@@ -304,18 +403,7 @@ def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int]
     if isinstance(model, (SentenceEncoder, CachedEmbedding)):
         yield from model.batches(texts)
         return
-    inner: Any = model.model if isinstance(model, HostedEmbedding) else model
-
-    def embed(part: list[str]) -> Any:
-        try:
-            return inner.embed_documents(part)
-        except NotImplementedError:
-            if not hasattr(inner, "aembed_documents"):
-                raise
-            return finished(inner.aembed_documents(part))
-
-    name = getattr(model, "name", type(model).__name__)
-    yield from send(embed, texts, requests_for(model), f"The embedding model {name!r}")
+    yield from send(lambda part: _asked(model, "embed_documents", part), texts, requests_for(model), _told(model))
 
 
 def hosted(model: Any) -> bool:
@@ -324,6 +412,7 @@ def hosted(model: Any) -> bool:
     See :func:`~graph_retrievers.signals.embedding_requests.is_hosted`. Models by name or folder, sentence-transformers models and
     functions are local.
     """
+    model = model.model if isinstance(model, CachedEmbedding) else model
     return isinstance(model, HostedEmbedding) or is_hosted(_bare(model))
 
 
@@ -332,6 +421,7 @@ def requests_for(model: Any) -> Requests:
 
     See :func:`~graph_retrievers.signals.embedding_requests.requests_of`.
     """
+    model = model.model if isinstance(model, CachedEmbedding) else model
     return model.requests if isinstance(model, HostedEmbedding) else requests_of(_bare(model), hosted(model))
 
 
@@ -355,7 +445,9 @@ class HostedEmbedding:
         Texts of a request. By default what the model names as ``embed_batch_size`` (LlamaIndex), ``chunk_size`` (OpenAI's model in
         LangChain) or ``batch_size``, else 32.
     max_concurrency : int, optional
-        Requests at a time. By default what the model names as ``num_workers`` (LlamaIndex) or ``max_concurrent_requests``, else 8.
+        Requests at a time, of documents or of the questions of a call; fewer where the caller allows fewer. By default what the
+        model names as ``num_workers`` (LlamaIndex) or ``max_concurrent_requests``, else 8 for documents, and for questions as many
+        as the caller allows.
     max_retries : int, default 6
         How often a request is sent again after status 408, 429 or 5xx, a time-out or a lost connection; 0 for never. Pauses double
         from one second to one minute and respect ``Retry-After``; after ten minutes the error is raised. The clients of many
@@ -395,10 +487,11 @@ class HostedEmbedding:
             known.batch_size if batch_size is None else positive("batch_size", batch_size),
             known.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
             known.max_retries if max_retries is None else positive("max_retries", max_retries, least=0),
+            known.questions if max_concurrency is None else max_concurrency,
         )
         if cache is not None and not isinstance(cache, bool):
             as_path("cache", cache)
-        self.name = str(getattr(self.model, "name", type(self.model).__name__)) if name is None else name
+        self.name = _name(self.model) if name is None else name
         if isinstance(self.model, HostedEmbedding):
             self.model = self.model.model
 
@@ -408,21 +501,19 @@ class HostedEmbedding:
 
     def embed_query(self, text: str) -> Any:
         """Return the vector of a query."""
-        return self.model.embed_query(text)
+        return Retries(self.requests.max_retries, _told(self))(lambda: _asked(self, "embed_query", text))
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the model: its asynchronous methods, its metric, and so on."""
         if name == "model" or name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self.model, name)
-        return partial(self._embed_queries, found) if name == "embed_queries" else found
-
-    def _embed_queries(self, embed: Callable[[list[str]], Any], texts: Sequence[str]) -> Tensor:
-        return _in_order(send(embed, texts, self.requests, f"The embedding model {self.name!r}"), len(texts))
+        return partial(embed_queries, self) if name == "embed_queries" else found
 
     def __repr__(self) -> str:
         """Return the name and the settings of requests."""
-        return f"HostedEmbedding({self.name!r}, {', '.join(f'{name}={value}' for name, value in self.requests._asdict().items())})"
+        settings = ("batch_size", "max_concurrency", "max_retries")
+        return f"HostedEmbedding({self.name!r}, {', '.join(f'{name}={getattr(self.requests, name)}' for name in settings)})"
 
 
 class CachedEmbedding:
@@ -430,7 +521,7 @@ class CachedEmbedding:
 
     def __init__(self, model: Any, limit: int = 100_000) -> None:
         self.model, self.limit = as_embedding(model), positive("limit", limit)
-        self.name = str(getattr(self.model, "name", type(self.model).__name__))
+        self.name = _name(self.model)
         self._vectors: dict[str, Tensor] = {}
 
     def embed_documents(self, texts: list[str]) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from graph_retrievers.concurrency import most_calls
 from graph_retrievers.signals.retries import Retries
 
 __all__ = ["Requests", "is_hosted", "requests_of", "send"]
@@ -31,11 +32,16 @@ _SERVICE = ("api_key", "api_token", "api_base", "base_url", "endpoint", "endpoin
 
 
 class Requests(NamedTuple):
-    """How texts are sent to a model: texts of a request, requests at a time, repetitions of a request that fails."""
+    """How texts are sent to a model: texts of a request, requests at a time, repetitions of a request that fails.
+
+    `questions` are those at a time of requests with one question each, if the model or its owner says so; None for as many as the
+    caller wants.
+    """
 
     batch_size: int = _TEXTS
     max_concurrency: int = 1
     max_retries: int = _RETRIES
+    questions: int | None = None
 
 
 def is_hosted(model: Any) -> bool:
@@ -76,11 +82,13 @@ def requests_of(model: Any, hosted: bool) -> Requests:
 
     A request has the number of texts that the model names as ``embed_batch_size`` (LlamaIndex), ``chunk_size`` (OpenAI's model in
     LangChain) or ``batch_size``, else 32. A hosted model gets 8 requests at a time, or the number that it names as ``num_workers``
-    (LlamaIndex) or ``max_concurrent_requests``; any other gets one.
+    (LlamaIndex) or ``max_concurrent_requests``; any other gets one. Questions keep to a number that the model names.
     """
+    named = _number(model, "num_workers", "max_concurrent_requests")
     return Requests(
         _number(model, "embed_batch_size", "chunk_size", "batch_size") or _TEXTS,
-        (_number(model, "num_workers", "max_concurrent_requests") or _AT_A_TIME) if hosted else 1,
+        (named or _AT_A_TIME) if hosted else 1,
+        questions=named,
     )
 
 
@@ -93,7 +101,8 @@ def send(embed: Callable[[list[str]], Any], texts: Sequence[str], requests: Requ
     """Yield the numbers of the texts of a request and what `embed` returns for them, in the order in which requests end.
 
     If a request fails for good or the caller interrupts, no other one starts. Those that run are awaited and yielded, then the
-    error is raised. `what` is for the log.
+    error is raised. No more run at a time than the caller allows (:func:`~graph_retrievers.concurrency.at_most`). `what` is for the
+    log.
     """
     size = requests.batch_size
     waiting = iter([list(range(start, min(start + size, len(texts)))) for start in range(0, len(texts), size)])
@@ -102,7 +111,7 @@ def send(embed: Callable[[list[str]], Any], texts: Sequence[str], requests: Requ
     def answer(rows: list[int]) -> Any:
         return retries(lambda: embed([texts[row] for row in rows]))
 
-    workers = min(requests.max_concurrency, -(-len(texts) // size))
+    workers = min(requests.max_concurrency, most_calls(requests.max_concurrency), -(-len(texts) // size))
     if workers <= 1:
         # In the caller's own thread, as models on a GPU or with a loop of events may want.
         for rows in waiting:

@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.concurrency import finished, most_calls
+from graph_retrievers.concurrency import called, most_calls
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 from graph_retrievers.progress import progress_bar
 
@@ -96,16 +96,7 @@ def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> Any:
 
 def _invoked(model: Any, prompt: str) -> Any:
     """Return what a runnable of LangChain answers; one that can only be awaited is awaited, outside the loop that may run here."""
-    try:
-        return model.invoke(prompt)
-    except NotImplementedError:
-        if not hasattr(model, "ainvoke"):
-            raise
-
-        async def awaited() -> Any:
-            return await model.ainvoke(prompt)
-
-        return finished(awaited())
+    return called(model.invoke, getattr(model, "ainvoke", None), prompt)
 
 
 def _ask_llama_index(model: Any, prompt: str, schema: Schema | None) -> Any:

@@ -92,9 +92,7 @@ class LanguageModelRelevance(RelevanceModel):
 
     paths = listwise = True
 
-    def __init__(
-        self, language_model: Any, *, depth: int = 30, characters: int = 600, attempts: int = 2, workers: int = 4
-    ) -> None:
+    def __init__(self, language_model: Any, *, depth: int = 30, characters: int = 600, attempts: int = 2, workers: int = 4) -> None:
         self._model = as_language_model(language_model)
         self.depth, self.characters = positive("depth", depth), positive("characters", characters)
         self.attempts, self.workers = positive("attempts", attempts), positive("workers", workers)

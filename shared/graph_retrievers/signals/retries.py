@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from threading import Event, Lock
 from typing import Any, TypeVar
 
+from graph_retrievers.concurrency import seconds_to_end
 from graph_retrievers.errors import GraphRetrieverError, reason
 
-__all__ = ["Retries", "is_transient", "retry_after"]
+__all__ = ["Retries", "asked_pause", "is_transient", "retry_after"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,21 +33,41 @@ _NAMES = {
     *("TimeoutError", "Timeout", "APITimeoutError", "TimeoutException", "ReadTimeoutError", "ConnectTimeoutError"),
     *("ConnectionError", "APIConnectionError", "NetworkError", "RemoteProtocolError", "EndpointConnectionError"),
     *("InternalServerError", "ServiceUnavailable", "ServiceUnavailableError", "DeadlineExceeded"),
+    # Lost connections of aiohttp, urllib3, requests, http.client, asyncio and ssl; a name that DNS does not answer now.
+    *("ClientConnectionError", "ClientPayloadError", "ProtocolError", "NewConnectionError", "MaxRetryError"),
+    *("ChunkedEncodingError", "IncompleteRead", "IncompleteReadError", "SSLEOFError", "SSLZeroReturnError", "gaierror"),
 }
+# What an OSError has whose class does not say that a connection failed.
+_LOST = {errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENOTCONN}
 
 
 def is_transient(error: BaseException) -> bool:
     """Return whether the same call may succeed later: too many requests, a time-out, a failure of the server or of the connection.
 
     The status of HTTP decides where the error has one: 408, 429 and from 500 on. Otherwise the name of one of its classes does,
-    or the error that caused it. A ValueError, a TypeError and the errors of this package never pass.
+    the number of an OSError, or the error that caused it. A ValueError, a TypeError and the errors of this package never pass.
 
     Examples
     --------
     >>> is_transient(TimeoutError()), is_transient(ConnectionResetError()), is_transient(ValueError())
     (True, True, False)
     """
-    if isinstance(error, (GraphRetrieverError, ValueError, TypeError)) or not isinstance(error, Exception):
+    # A chain may lead back to its beginning.
+    seen: set[int] = set()
+    cause: Any = error
+    while isinstance(cause, Exception) and id(cause) not in seen:
+        passes = _passes(cause)
+        if passes is not None:
+            return passes
+        seen.add(id(cause))
+        # URLError of urllib has its cause as an attribute.
+        cause = cause.__cause__ or getattr(cause, "reason", None)
+    return False
+
+
+def _passes(error: Exception) -> bool | None:
+    """Return whether an error passes, as far as it says so itself; None if its cause decides."""
+    if isinstance(error, (GraphRetrieverError, ValueError, TypeError)):
         return False
     # What OpenAI answers with status 429 when an account is empty; waiting does not fill it.
     if getattr(error, "code", None) == "insufficient_quota":
@@ -54,9 +77,7 @@ def is_transient(error: BaseException) -> bool:
         return status in (408, 429) or status >= 500
     if any(kind.__name__ in _NAMES for kind in type(error).__mro__):
         return True
-    # URLError of urllib has its cause as an attribute.
-    causes = (error.__cause__, getattr(error, "reason", None))
-    return any(isinstance(cause, Exception) and is_transient(cause) for cause in causes)
+    return True if isinstance(error, OSError) and error.errno in _LOST else None
 
 
 def _status(error: Exception) -> int | None:
@@ -89,13 +110,34 @@ def _until(text: str) -> float:
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
 
 
+def asked_pause(error: BaseException) -> str:
+    """Return a sentence on the pause that a service asks for in an error; "" if it asks for none.
+
+    Examples
+    --------
+    >>> error = ConnectionError()
+    >>> error.headers = {"Retry-After": "3600"}
+    >>> asked_pause(error)
+    'The service asks to wait 3,600 seconds before the next request (Retry-After).'
+    """
+    seconds = retry_after(error)
+    return f"The service asks to wait {seconds:,.0f} seconds before the next request (Retry-After)." if seconds else ""
+
+
+def _note(error: Exception) -> None:
+    told = asked_pause(error)
+    if told and told not in getattr(error, "__notes__", ()):
+        error.add_note(told)
+
+
 class Retries:
     """Calls of one service, repeated while they fail with an error that passes (:func:`is_transient`).
 
     Pauses double from one second to one minute, each longer by a random part of up to a half, so that calls that failed together
     do not come again together. A longer ``Retry-After`` is respected. The last error is raised after `most` repetitions, or
-    if the next attempt would begin more than ten minutes after the first. A warning is logged at most once a minute. Any number of
-    threads may call it.
+    if the next attempt would begin more than ten minutes after the first, or after the time limit of the search
+    (:func:`~graph_retrievers.concurrency.ending_in`). A pause that the service asked for is then told in a note of the error. A
+    warning is logged at most once a minute. Any number of threads may call it.
 
     Parameters
     ----------
@@ -123,17 +165,36 @@ class Retries:
 
     def __call__(self, call: Callable[[], _T]) -> _T:
         """Return what `call` returns."""
-        from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_before_delay, stop_when_event_set
+        from tenacity import Retrying
 
-        attempts = Retrying(
-            retry=retry_if_exception(is_transient),
-            wait=self._pause,
-            stop=stop_after_attempt(self._most + 1) | stop_before_delay(_TOTAL) | stop_when_event_set(self._stopped),
-            sleep=self._rest,
-            before_sleep=self._tell,
-            reraise=True,
-        )
-        return attempts(call)
+        try:
+            return Retrying(sleep=self._rest, **self._rules())(call)
+        except Exception as error:
+            _note(error)
+            raise
+
+    async def awaited(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Return what `call` returns when it is awaited."""
+        from tenacity import AsyncRetrying
+
+        try:
+            return await AsyncRetrying(sleep=asyncio.sleep, **self._rules())(call)
+        except Exception as error:
+            _note(error)
+            raise
+
+    def _rules(self) -> dict[str, Any]:
+        from tenacity import retry_if_exception, stop_after_attempt, stop_before_delay, stop_when_event_set
+
+        # Nobody reads an answer that comes after the caller's time limit.
+        longest = stop_before_delay(min(_TOTAL, max(seconds_to_end(), 0.0)))
+        return {
+            "retry": retry_if_exception(is_transient),
+            "wait": self._pause,
+            "stop": stop_after_attempt(self._most + 1) | longest | stop_when_event_set(self._stopped),
+            "before_sleep": self._tell,
+            "reraise": True,
+        }
 
     def _pause(self, state: Any) -> float:
         own = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
