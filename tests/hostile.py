@@ -423,11 +423,15 @@ class Fuzzer:
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             place = next((f for f in reversed(frames) if "graph_retrievers" in f.filename), frames[-1])
-            if frames[-1].name == "failing" and place.filename.endswith(("/queries.py", "/embedding.py", "/relevance.py")):
+            if frames[-1].name == "failing" and place.filename.endswith(_ASK_MODELS):
                 # What a model of the user raises is for who knows the model.
                 return None
             return f"{door}: {type(error).__name__} at {pathlib.Path(place.filename).name}:{place.lineno}: {error!s:.150}"
         return None
+
+
+# Files that call a model of the user.
+_ASK_MODELS = ("/queries.py", "/embedding.py", "/relevance.py", "/concurrency.py", "/retries.py")
 
 
 def main():

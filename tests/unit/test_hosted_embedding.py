@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, HostedEmbedding, IndexStore, Node
-from graph_retrievers.errors import EmbeddingError, InvalidArgumentError
+from graph_retrievers.errors import DimensionMismatchError, EmbeddingError, InvalidArgumentError
 from graph_retrievers.signals import embedding_requests, retries
 from graph_retrievers.signals.embedding import CachedEmbedding, embed_texts, hosted, requests_for
 from graph_retrievers.signals.vector_cache import PROBES, embed_corpus
@@ -289,6 +289,54 @@ def test_a_model_that_is_not_known_as_hosted_is_tried_again_and_the_error_says_w
     with pytest.raises(EmbeddingError, match=told):
         GraphIndex.from_texts(TEXTS, embedding=embed, metric="dot")
     assert [len(texts) for texts in asked] == [32, 32, 32, 32, *[4] * 7] and not folder.exists()
+
+
+class Refusing(Service):
+    """Refuses every request with one error."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def embed_documents(self, texts):
+        raise self.error
+
+
+def refusal(status, **headers):
+    error = Exception("no")
+    error.status_code, error.headers = status, headers
+    return error
+
+
+@pytest.mark.parametrize("cache", [None, False])
+def test_an_error_at_the_first_request_names_the_model(cache):
+    with pytest.raises(EmbeddingError, match="The embedding model 'service' failed: Exception: no. No vector is kept.$"):
+        GraphIndex.from_texts(TEXTS, embedding=Refusing(refusal(401)), metric="dot", cache=cache)
+
+
+def test_an_error_at_the_first_request_tells_of_what_was_kept_before(folder):
+    with pytest.raises(EmbeddingError):
+        GraphIndex.from_texts(TEXTS, embedding=Service(stop=70), metric="dot")
+    with pytest.raises(EmbeddingError, match=f"Nothing was embedded; what was kept in {folder} before is still there"):
+        GraphIndex.from_texts(TEXTS, embedding=Refusing(refusal(401)), metric="dot")
+
+
+def test_an_error_tells_of_a_pause_that_is_too_long():
+    model = Refusing(error := refusal(429, **{"Retry-After": "3600"}))
+    told = r"The service asks to wait 3,600 seconds before the next request \(Retry-After\)."
+    with pytest.raises(EmbeddingError, match=f"Exception: no. {told} No vector is kept."):
+        GraphIndex.from_texts(TEXTS, embedding=model, metric="dot")
+    assert len(error.__notes__) == 1 and error.__notes__[0].startswith("The service asks to wait 3,600 seconds")
+
+
+def test_vectors_that_are_too_few_name_the_model_and_what_helps():
+    class Short(Service):
+        def embed_documents(self, texts):
+            return super().embed_documents(texts)[:20]
+
+    told = r"'service' did not give one vector for each of 32 texts: vectors have shape \[20, 3\].*batch_size="
+    with pytest.raises(DimensionMismatchError, match=told):
+        GraphIndex.from_texts(TEXTS, embedding=Short(), metric="dot")
 
 
 def test_two_models_of_a_class_share_nothing(folder):

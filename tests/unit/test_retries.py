@@ -1,5 +1,6 @@
 """Calls of a service that are made again: after which errors, after how long, how often, and what is logged."""
 
+import errno
 import logging
 import urllib.error
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,12 @@ PASSING = [
     ConnectionRefusedError(),
     urllib.error.URLError(ConnectionRefusedError()),
     caused(failure("GoogleError"), failure(code=429)),
+    # Lost connections, by the classes of aiohttp and by the number of an OSError; also as the cause of another error.
+    failure("ServerDisconnectedError", (type("ClientConnectionError", (Exception,), {}),)),
+    failure("ClientConnectorError", (type("ClientOSError", (type("ClientConnectionError", (Exception,), {}), OSError), {}),)),
+    failure("ClientPayloadError"),
+    OSError(errno.EHOSTUNREACH, "no route"),
+    caused(failure("Wrapped"), caused(failure("Wrapper"), OSError(errno.ENETUNREACH, "no network"))),
 ]
 FINAL = [
     *(failure(status_code=status) for status in (400, 401, 403, 404, 413, 422)),
@@ -66,6 +73,9 @@ FINAL = [
     TypeError(),
     KeyboardInterrupt(),
     caused(failure(), ValueError()),
+    caused(again := failure(), again),
+    PermissionError(errno.EACCES, "not yours"),
+    FileNotFoundError(errno.ENOENT, "no such file"),
     caused(failure(status_code=400), TimeoutError()),
     InvalidVectorError("NaN"),
     TimeLimitError("over"),

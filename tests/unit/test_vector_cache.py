@@ -5,6 +5,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -140,6 +142,20 @@ def test_threads_and_processes_may_use_one_folder(tmp_path):
     for thread in threads:
         thread.join()
     assert len(found) == 3 and all(torch.equal(vectors, plain(TEXTS)) for vectors in found)
+
+
+def test_of_those_who_embed_the_same_texts_one_does(tmp_path):
+    class Slow(Model):
+        def embed_documents(self, texts):
+            time.sleep(0.01)
+            return super().embed_documents(texts)
+
+    models = [Slow() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda model: VectorCache(model, tmp_path).vectors(TEXTS), models))
+    assert all(torch.equal(vectors, plain(TEXTS)) for vectors in found)
+    assert sorted(len(model.asked) for model in models) == [0, 0, 0, len(TEXTS)]
+    assert [file.suffix for file in tmp_path.iterdir()] == [".sqlite"]
 
 
 def test_progress_in_a_log_file_is_a_line_now_and_then(monkeypatch):

@@ -197,7 +197,7 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
 
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
-            return check_vectors(embed(part), len(part), width, name)
+            return _counted(model, embed(part), len(part), width, name)
         with _refused(known, part[0]):
             return _row(model, part[0], _asked(model, "embed_query", part[0]), width, name)
 
@@ -355,6 +355,19 @@ def _table(found: list[Any], distinct: list[str], texts: Sequence[str], width: i
     return torch.stack([found[row_of[text]] for text in texts])
 
 
+def _counted(model: Any, vectors: Any, count: int, width: int | None = None, name: str = "vectors") -> Tensor:
+    """Return the checked vectors of texts, one for each; the error names the model, and why it may have given another number."""
+    try:
+        return check_vectors(vectors, count, width, name)
+    except DimensionMismatchError as error:
+        if hasattr(vectors, "__len__") and getattr(vectors, "ndim", 1) > 0 and len(vectors) == count:
+            raise
+        raise DimensionMismatchError(
+            f"{_told(model)} did not give one vector for each of {count} texts: {error} If it leaves out texts, such as empty or "
+            "too long ones, take them away; if it takes fewer texts in a request, pass HostedEmbedding(model, batch_size=...)."
+        ) from error
+
+
 def _is_missing(vector: Any) -> bool:
     # Numbers of arrays have a length that cannot be asked for.
     return vector is None or (getattr(vector, "ndim", 1) > 0 and hasattr(vector, "__len__") and not len(vector))
@@ -395,7 +408,7 @@ def embedded_batches(
         logger.info("Embedding %d texts with %s.", len(texts), _name(model))
     with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows, vectors in _batches(model, texts):
-            yield rows, check_vectors(vectors, len(rows))
+            yield rows, _counted(model, vectors, len(rows))
             bar.update(len(rows))
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from graph_retrievers.concurrency import seconds_to_end
 from graph_retrievers.errors import GraphRetrieverError, reason
 
-__all__ = ["Retries", "asked_pause", "is_transient", "retry_after"]
+__all__ = ["Retries", "asked_pause", "is_transient", "retry_after", "status_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _passes(error: Exception) -> bool | None:
     # What OpenAI answers with status 429 when an account is empty; waiting does not fill it.
     if getattr(error, "code", None) == "insufficient_quota":
         return False
-    status = _status(error)
+    status = status_of(error)
     if status is not None:
         return status in (408, 429) or status >= 500
     if any(kind.__name__ in _NAMES for kind in type(error).__mro__):
@@ -80,7 +80,8 @@ def _passes(error: Exception) -> bool | None:
     return True if isinstance(error, OSError) and error.errno in _LOST else None
 
 
-def _status(error: Exception) -> int | None:
+def status_of(error: Exception) -> int | None:
+    """Return the status of HTTP that an error has; None if it has none."""
     response = getattr(error, "response", None)
     found = [getattr(error, name, None) for name in ("status_code", "http_status", "status", "code")]
     found += [getattr(response, name, None) for name in ("status_code", "status")]

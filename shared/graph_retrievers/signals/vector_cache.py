@@ -7,14 +7,15 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from graph_retrievers.arguments import as_path
@@ -30,7 +31,7 @@ from graph_retrievers.signals.embedding import (
     hosted,
     requests_for,
 )
-from graph_retrievers.signals.retries import is_transient
+from graph_retrievers.signals.retries import asked_pause, is_transient, status_of
 
 __all__ = ["PROBES", "VectorCache", "cache_folder", "cached_vectors", "embed_corpus", "with_cache"]
 
@@ -93,11 +94,18 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
             return cached_vectors(inner, texts, folder=folder, show_progress=show_progress)
         return embed_texts(model, texts, show_progress)
     except Exception as error:
-        if not is_transient(error):
+        # What a local model raises for another reason is for who wrote it.
+        service = hosted(inner) or is_transient(error) or status_of(error) is not None
+        if isinstance(error, GraphRetrieverError) or not service:
             raise
         advice = "" if hosted(inner) else " With embedding=HostedEmbedding(model), what was embedded is kept."
-        name = getattr(inner, "name", type(inner).__name__)
-        raise EmbeddingError(f"The embedding model {name!r} failed: {reason(error)}. No vector is kept.{advice}") from error
+        raise EmbeddingError(f"{_failure(inner, error)} No vector is kept.{advice}") from error
+
+
+def _failure(model: Any, error: Exception) -> str:
+    """Return what to say of a model that failed: its name, why, and the pause that its service asks for."""
+    name = getattr(model, "name", type(model).__name__)
+    return " ".join(filter(None, (f"The embedding model {name!r} failed: {reason(error)}.", asked_pause(error))))
 
 
 def with_cache(embedding: Embedding, cache: bool | str | Path | None) -> Embedding:
@@ -127,8 +135,9 @@ class VectorCache:
     """The vectors of texts by one embedding model, in their own SQLite file.
 
     Vectors are stored by the digest of the text as they are computed: after an interruption, only missing vectors are embedded.
-    Any number of processes may use a folder. Each vector has a checksum; a damaged vector or an unreadable file is computed
-    again. Texts themselves are not stored. The folder may be deleted at any time.
+    Any number of processes may use a folder; of those that embed the same texts, one does and the others wait for it. Each vector
+    has a checksum; a damaged vector or an unreadable file is computed again. Texts themselves are not stored. The folder may be
+    deleted at any time.
 
     Parameters
     ----------
@@ -163,7 +172,8 @@ class VectorCache:
 
     def __init__(self, embedding: Any, folder: Path | None = None, limit: int | None = None, required: bool = True) -> None:
         self._model: Embedding = as_embedding(embedding)
-        probe = check_vectors(embed_texts(self._model, list(PROBES), told=False), len(PROBES)).cpu()
+        root = folder or cache_folder()
+        probe = self._probed(root)
         self._width, self.found, self._required = probe.shape[1], 0, required
         self._limit = _LIMIT if limit is None else limit
         self._given, self._lost = limit is not None, False
@@ -173,12 +183,23 @@ class VectorCache:
         named = (getattr(self._model, name, None) for name in ("model", "model_name", "model_id", "deployment", "dimensions"))
         settings += [str(value) for value in named if isinstance(value, (str, int)) and value]
         name = _digest(json.dumps([str(getattr(self._model, "name", type(self._model).__name__)), self._width, *settings])).hex()
-        root = folder or cache_folder()
         # A model of the same name with other weights has the next number.
         for number in count():
             self.path = root / f"vectors-{name}-{number}.sqlite"
             if self._is_of(probe):
                 break
+
+    def _probed(self, root: Path) -> Tensor:
+        """Return the vectors of the two fixed texts, without which the file of the model is not known."""
+        try:
+            return check_vectors(embed_texts(self._model, list(PROBES), told=False), len(PROBES)).cpu()
+        except Exception as error:
+            if isinstance(error, GraphRetrieverError):
+                raise
+            kept = "No vector is kept."
+            if any(root.glob("vectors-*.sqlite")):
+                kept = f"Nothing was embedded; what was kept in {root} before is still there, and the same call goes on there."
+            raise EmbeddingError(f"{_failure(self._model, error)} {kept}") from error
 
     def vectors(self, texts: Sequence[str], show_progress: bool = False) -> Tensor:
         """Return the vectors of n texts: Tensor, shape [n, d], float32; missing ones are embedded and stored in batches.
@@ -189,33 +210,51 @@ class VectorCache:
         by_key = dict(zip(keys, texts, strict=True))
         if not self._given:
             self._limit = max(_LIMIT, (len(by_key) + len(PROBES)) * (4 * self._width + _CHECK))
-        rows = {key: row for row, key in enumerate(by_key)}
-        made = torch.empty((len(by_key), self._width))
         held = self._held(by_key)
-        for key, vector in held.items():
-            made[rows[key]] = vector
-        self.found = sum(key in held for key in keys)
-        missing = [key for key in by_key if key not in held]
-        kept = len(held)
-        del held
-        bar = show_progress and bool(missing)
+        if len(held) == len(by_key):
+            self.found = len(keys)
+        else:
+            with self._alone(by_key):
+                # Another process may have embedded them while this one waited.
+                held = self._held(by_key)
+                self.found = sum(key in held for key in keys)
+                self._embed({key: text for key, text in by_key.items() if key not in held}, held, show_progress)
+        return torch.stack([held[key] for key in keys]) if keys else torch.empty((0, self._width))
+
+    @contextmanager
+    def _alone(self, keys: Iterable[bytes]) -> Iterator[None]:
+        """Let no other process embed the same texts inside; on a file system without locks, any may."""
+        name = hashlib.sha256(b"".join(sorted(keys))).hexdigest()[:16]
+        lock = FileLock(self.path.with_suffix(f".{name}.lock"))
+        with ExitStack() as held:
+            with suppress(OSError, NotImplementedError):
+                try:
+                    held.enter_context(lock.acquire(timeout=0))
+                except Timeout:
+                    logger.info("Another process embeds the same texts; this one waits for it (%s).", lock.lock_file)
+                    held.enter_context(lock)
+                # Removed before others have their turn: these find all texts kept.
+                held.callback(_remove, Path(lock.lock_file))
+            yield
+
+    def _embed(self, missing: dict[bytes, str], held: dict[bytes, Tensor], show_progress: bool) -> None:
+        """Embed the missing texts of a call, by their keys, and add their vectors to those that are held."""
+        new, kept, count = list(missing), len(held), len(held) + len(missing)
         try:
-            for numbers, vectors in embedded_batches(self._model, [by_key[key] for key in missing], bar, kept):
+            for numbers, vectors in embedded_batches(self._model, list(missing.values()), show_progress, kept):
                 vectors = check_vectors(vectors, width=self._width).cpu()
-                new = [missing[number] for number in numbers]
-                kept += self._store(new, vectors)
-                made[[rows[key] for key in new]] = vectors
+                keys = [new[number] for number in numbers]
+                kept += self._store(keys, vectors)
+                held |= zip(keys, vectors, strict=True)
         except BaseException as error:
-            told = f"{kept:,} of {len(by_key):,} texts are embedded and kept in {self.path}; the same call goes on there."
+            told = f"{kept:,} of {count:,} texts are embedded and kept in {self.path}; the same call goes on there."
             if isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
                 error.add_note(told)
                 logger.warning("%s", told)
                 raise
-            name = getattr(self._model, "name", type(self._model).__name__)
-            told = f"The embedding model {name!r} failed: {reason(error)}. {told}"
+            told = f"{_failure(self._model, error)} {told}"
             logger.warning("%s", told)
             raise EmbeddingError(told) from error
-        return made[[rows[key] for key in keys]] if keys else made
 
     def _store(self, keys: Sequence[bytes], vectors: Tensor) -> int:
         """Return how many vectors are now kept: all, or none, after one warning, if the file cannot be written and need not be."""
@@ -292,6 +331,12 @@ class VectorCache:
             raise InvalidArgumentError(
                 f"Vectors cannot be kept in {self.path} ({error}); set GRAPH_RETRIEVERS_CACHE to a folder that can be written to."
             ) from error
+
+
+def _remove(file: Path) -> None:
+    # Windows keeps a file that others have open.
+    with suppress(OSError):
+        file.unlink()
 
 
 def _digest(text: str) -> bytes:
