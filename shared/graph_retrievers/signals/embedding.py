@@ -395,28 +395,29 @@ def _in_order(batches: Iterator[tuple[list[int], Any]], count: int) -> Tensor:
 
 
 def embedded_batches(
-    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0, told: bool = True
+    model: Embedding, texts: Sequence[str], show_progress: bool = False, done: int = 0, told: bool = True, first: int = 0
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of some texts and their checked vectors, [b, d], until all n are embedded.
 
     Batches are small, so that the progress bar moves every few seconds: for a :class:`SentenceEncoder` those of
     :meth:`SentenceEncoder.batches`, for other models those of :func:`requests_for`, in the order in which requests end. A request
     that fails with an error that passes is sent again, see :class:`~graph_retrievers.signals.retries.Retries`. `done` is the number
-    of texts that were embedded before. The number of texts is logged once, if `told`.
+    of texts that were embedded before. The number of texts is logged once, if `told`. The `first` texts are
+    a request by themselves.
     """
     if told and not isinstance(model, CachedEmbedding):
         logger.info("Embedding %d texts with %s.", len(texts), _name(model))
     with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
-        for rows, vectors in _batches(model, texts):
+        for rows, vectors in _batches(model, texts, first):
             yield rows, _counted(model, vectors, len(rows))
             bar.update(len(rows))
 
 
-def _batches(model: Embedding, texts: Sequence[str]) -> Iterator[tuple[list[int], Any]]:
+def _batches(model: Embedding, texts: Sequence[str], first: int) -> Iterator[tuple[list[int], Any]]:
     if isinstance(model, (SentenceEncoder, CachedEmbedding)):
         yield from model.batches(texts)
         return
-    yield from send(lambda part: _asked(model, "embed_documents", part), texts, requests_for(model), _told(model))
+    yield from send(lambda part: _asked(model, "embed_documents", part), texts, requests_for(model), _told(model), first)
 
 
 def hosted(model: Any) -> bool:

@@ -97,21 +97,25 @@ def _number(model: Any, *names: str) -> int | None:
     return next((value for value in found if isinstance(value, int) and not isinstance(value, bool) and value > 0), None)
 
 
-def send(embed: Callable[[list[str]], Any], texts: Sequence[str], requests: Requests, what: str) -> Iterator[tuple[list[int], Any]]:
+def send(
+    embed: Callable[[list[str]], Any], texts: Sequence[str], requests: Requests, what: str, first: int = 0
+) -> Iterator[tuple[list[int], Any]]:
     """Yield the numbers of the texts of a request and what `embed` returns for them, in the order in which requests end.
 
     If a request fails for good or the caller interrupts, no other one starts. Those that run are awaited and yielded, then the
     error is raised. No more run at a time than the caller allows (:func:`~graph_retrievers.concurrency.at_most`). `what` is for the
-    log.
+    log. The `first` texts, if any, are a request by themselves.
     """
     size = requests.batch_size
-    waiting = iter([list(range(start, min(start + size, len(texts)))) for start in range(0, len(texts), size)])
+    batches = [list(range(start, min(start + size, len(texts)))) for start in range(first, len(texts), size)]
+    batches[:0] = [list(range(first))] if first else []
+    waiting = iter(batches)
     retries = Retries(requests.max_retries, what)
 
     def answer(rows: list[int]) -> Any:
         return retries(lambda: embed([texts[row] for row in rows]))
 
-    workers = min(requests.max_concurrency, most_calls(requests.max_concurrency), -(-len(texts) // size))
+    workers = min(requests.max_concurrency, most_calls(requests.max_concurrency), len(batches))
     if workers <= 1:
         # In the caller's own thread, as models on a GPU or with a loop of events may want.
         for rows in waiting:

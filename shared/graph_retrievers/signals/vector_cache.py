@@ -8,7 +8,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def cache_folder() -> Path:
 
 def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
     """Return the vectors of n texts, shape [n, d], float32, each embedded once by a model: see :class:`VectorCache`."""
-    return VectorCache(embedding, folder).vectors(contents, show_progress)
+    return VectorCache(embedding, folder, texts=contents).vectors(contents, show_progress)
 
 
 def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | None = None, show_progress: bool = False) -> Tensor:
@@ -86,7 +86,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
         cache = inner.cache
     try:
         if cache is None and hosted(inner) and len(texts) > requests_for(inner).batch_size:
-            kept = _default_cache(inner)
+            kept = _default_cache(inner, texts)
             if kept is not None:
                 return kept.vectors(texts, show_progress)
         elif cache is not None and cache is not False:
@@ -113,14 +113,14 @@ def with_cache(embedding: Embedding, cache: bool | str | Path | None) -> Embeddi
     return HostedEmbedding(embedding, cache=cache) if cache is not None and hosted(embedding) else embedding
 
 
-def _default_cache(model: Embedding) -> VectorCache | None:
+def _default_cache(model: Embedding, texts: Sequence[str]) -> VectorCache | None:
     """Return the cache of a hosted model; None, and a message, if other models look the same or the folder is not writable."""
     name = str(getattr(model, "name", type(model).__name__))
     if name in _NO_NAMES:
         logger.info("Vectors are not kept on disk, because a %s has no name; pass HostedEmbedding(..., name=...).", name)
         return None
     try:
-        cache = VectorCache(model, required=False)
+        cache = VectorCache(model, required=False, texts=texts)
     except InvalidArgumentError as error:
         logger.warning("%s What is embedded is lost if the build fails.", error)
         return None
@@ -150,6 +150,9 @@ class VectorCache:
         Maximum bytes of vectors in a file; the oldest are dropped. By default 4 GiB, or as many as the texts of a call need.
     required : bool, default True
         Whether a file that cannot be written to is an error; otherwise it causes a warning, and the vectors are not kept.
+    texts : sequence of str, default ()
+        What is embedded next. If no file in the folder has the first of them, a hosted model embeds these beside the fixed texts,
+        at the same time.
 
     Attributes
     ----------
@@ -170,10 +173,30 @@ class VectorCache:
     ([[4.0, 1.0], [4.0, 1.0]], [[4.0, 1.0], [6.0, 1.0]], 1, ['loom', 'card', 'a card'])
     """
 
-    def __init__(self, embedding: Any, folder: Path | None = None, limit: int | None = None, required: bool = True) -> None:
+    def __init__(
+        self,
+        embedding: Any,
+        folder: Path | None = None,
+        limit: int | None = None,
+        required: bool = True,
+        texts: Sequence[str] = (),
+    ) -> None:
         self._model: Embedding = as_embedding(embedding)
-        root = folder or cache_folder()
-        probe = self._probed(root)
+        self._failed: BaseException | None = None
+        root, requests = folder or cache_folder(), requests_for(self._model)
+        # With the fixed texts, as many requests as run at a time.
+        early = {_digest(text): text for text in texts[: (requests.max_concurrency - 1) * requests.batch_size]}
+        with _alone(root, early) if early else nullcontext(False) as alone:
+            # In a folder that cannot be written to, they would be embedded for nothing.
+            if not alone or _any_kept(root, early):
+                early = {}
+            probe, vectors = self._probed(root, list(early.values()))
+            self._open(root, probe, limit, required)
+            if vectors:
+                self._store([list(early)[place] for place in vectors], torch.stack(list(vectors.values())))
+
+    def _open(self, root: Path, probe: Tensor, limit: int | None, required: bool) -> None:
+        """Find the file of a model that gives the fixed texts these vectors, [2, d]."""
         self._width, self.found, self._required = probe.shape[1], 0, required
         self._limit = _LIMIT if limit is None else limit
         self._given, self._lost = limit is not None, False
@@ -189,17 +212,28 @@ class VectorCache:
             if self._is_of(probe):
                 break
 
-    def _probed(self, root: Path) -> Tensor:
-        """Return the vectors of the two fixed texts, without which the file of the model is not known."""
+    def _probed(self, root: Path, early: list[str]) -> tuple[Tensor, dict[int, Tensor]]:
+        """Return the vectors of the two fixed texts, without which the file of the model is not known, and those of other texts.
+
+        If only another text fails, its error is raised where these texts are needed: what did not fail is kept.
+        """
+        found: dict[int, Tensor] = {}
+        probes = range(len(PROBES))
         try:
-            return check_vectors(embed_texts(self._model, list(PROBES), told=False), len(PROBES)).cpu()
-        except Exception as error:
-            if isinstance(error, GraphRetrieverError):
+            for numbers, vectors in embedded_batches(self._model, [*PROBES, *early], told=False, first=len(PROBES)):
+                found |= zip(numbers, check_vectors(vectors).cpu(), strict=True)
+        except BaseException as error:
+            if all(number in found for number in probes):
+                self._failed = error
+            elif isinstance(error, GraphRetrieverError) or not isinstance(error, Exception):
                 raise
-            kept = "No vector is kept."
-            if any(root.glob("vectors-*.sqlite")):
-                kept = f"Nothing was embedded; what was kept in {root} before is still there, and the same call goes on there."
-            raise EmbeddingError(f"{_failure(self._model, error)} {kept}") from error
+            else:
+                kept = "No vector is kept."
+                if any(root.glob("vectors-*.sqlite")):
+                    kept = f"Nothing was embedded; what was kept in {root} before is still there, and the same call goes on there."
+                raise EmbeddingError(f"{_failure(self._model, error)} {kept}") from error
+        fixed = check_vectors([found.pop(number) for number in probes], len(PROBES))
+        return fixed, {number - len(PROBES): check_vectors([vector], 1, fixed.shape[1])[0] for number, vector in found.items()}
 
     def vectors(self, texts: Sequence[str], show_progress: bool = False) -> Tensor:
         """Return the vectors of n texts: Tensor, shape [n, d], float32; missing ones are embedded and stored in batches.
@@ -211,36 +245,23 @@ class VectorCache:
         if not self._given:
             self._limit = max(_LIMIT, (len(by_key) + len(PROBES)) * (4 * self._width + _CHECK))
         held = self._held(by_key)
-        if len(held) == len(by_key):
+        if len(held) == len(by_key) and self._failed is None:
             self.found = len(keys)
         else:
-            with self._alone(by_key):
+            with _alone(self.path.parent, by_key):
                 # Another process may have embedded them while this one waited.
                 held = self._held(by_key)
                 self.found = sum(key in held for key in keys)
                 self._embed({key: text for key, text in by_key.items() if key not in held}, held, show_progress)
         return torch.stack([held[key] for key in keys]) if keys else torch.empty((0, self._width))
 
-    @contextmanager
-    def _alone(self, keys: Iterable[bytes]) -> Iterator[None]:
-        """Let no other process embed the same texts inside; on a file system without locks, any may."""
-        name = hashlib.sha256(b"".join(sorted(keys))).hexdigest()[:16]
-        lock = FileLock(self.path.with_suffix(f".{name}.lock"))
-        with ExitStack() as held:
-            with suppress(OSError, NotImplementedError):
-                try:
-                    held.enter_context(lock.acquire(timeout=0))
-                except Timeout:
-                    logger.info("Another process embeds the same texts; this one waits for it (%s).", lock.lock_file)
-                    held.enter_context(lock)
-                # Removed before others have their turn: these find all texts kept.
-                held.callback(_remove, Path(lock.lock_file))
-            yield
-
     def _embed(self, missing: dict[bytes, str], held: dict[bytes, Tensor], show_progress: bool) -> None:
         """Embed the missing texts of a call, by their keys, and add their vectors to those that are held."""
         new, kept, count = list(missing), len(held), len(held) + len(missing)
         try:
+            if self._failed is not None:
+                error, self._failed = self._failed, None
+                raise error
             for numbers, vectors in embedded_batches(self._model, list(missing.values()), show_progress, kept):
                 vectors = check_vectors(vectors, width=self._width).cpu()
                 keys = [new[number] for number in numbers]
@@ -331,6 +352,35 @@ class VectorCache:
             raise InvalidArgumentError(
                 f"Vectors cannot be kept in {self.path} ({error}); set GRAPH_RETRIEVERS_CACHE to a folder that can be written to."
             ) from error
+
+
+@contextmanager
+def _alone(root: Path, keys: Iterable[bytes]) -> Iterator[bool]:
+    """Let no other process embed the same texts inside; yield whether that is so, which needs a folder with locks."""
+    name = hashlib.sha256(b"".join(sorted(keys))).hexdigest()[:16]
+    lock = FileLock(root / f"vectors-{name}.lock")
+    with ExitStack() as held:
+        alone = False
+        with suppress(OSError, NotImplementedError):
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                held.enter_context(lock.acquire(timeout=0))
+            except Timeout:
+                logger.info("Another process embeds the same texts; this one waits for it (%s).", lock.lock_file)
+                held.enter_context(lock)
+            # Removed before others have their turn: these find all texts kept.
+            held.callback(_remove, Path(lock.lock_file))
+            alone = True
+        yield alone
+
+
+def _any_kept(root: Path, keys: Iterable[bytes]) -> bool:
+    """Return whether a file of any model has the vector of one of the texts."""
+    for path in root.glob("vectors-*.sqlite"):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=60)) as database:
+            if any(database.execute("SELECT 1 FROM vectors WHERE text = ?", (key,)).fetchone() for key in keys):
+                return True
+    return False
 
 
 def _remove(file: Path) -> None:
