@@ -234,6 +234,26 @@ def test_a_retriever_with_other_options_keeps_the_first_and_checks_them(index):
         first.with_options(time_limit=-1)
 
 
+@pytest.mark.parametrize("wrong", [{"backfill": "no"}, {"share_batches": "x"}, {"name": 3}, {"source_field": 3, "per_source": 1}])
+def test_values_of_other_types_are_refused_wherever_they_are_given(index, wrong):
+    engine, (name, value) = PPR(index), next(iter(wrong.items()))
+    calls = [
+        lambda: PPR(index, **wrong),
+        lambda: engine.with_options(**wrong),
+        lambda: li.GraphRetriever(engine, **wrong),
+    ]
+    if name != "name":
+        # LangChain has a name of its own.
+        calls += [
+            lambda: lc.GraphRetriever(retriever=engine, **wrong),
+            lambda: lc.GraphRetriever(retriever=engine).invoke("Which loom?", **wrong),
+            lambda: lc.PPRRetriever(index=index).invoke("Which loom?", **wrong),
+        ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"{name} is {value!r}; expected"):
+            call()
+
+
 def test_bm25_is_a_language_or_an_object_in_both_frameworks():
     texts = ["Die Kündigungen sind schriftlich.", "Der Webstuhl ist eine Maschine."]
     made = (

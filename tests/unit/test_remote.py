@@ -229,8 +229,9 @@ def test_only_nodes_of_the_types_of_a_retriever_are_found(corpus):
     found = RemoteRetriever(remote, FastInsight, **given).retrieve("word1", vector=ONE)
     assert_same([found], [FastInsight(index, **given).retrieve("word1", vector=ONE)])
     assert {hit.type for hit in found} == {"film"}
-    other = RemoteRetriever(remote, FastInsight, budget=20).with_options(types=["film"], k=3)
-    assert [hit.id for hit in other.retrieve("word1", vector=ONE)] == [hit.id for hit in found][:3] and other.k == 3
+    other = RemoteRetriever(remote, FastInsight, budget=20).with_options(types=["film"], k=3, time_limit=60)
+    assert [hit.id for hit in other.retrieve("word1", vector=ONE)] == [hit.id for hit in found][:3]
+    assert (other.k, other.time_limit) == (3, 60)
 
 
 def test_a_cosine_that_is_0_but_for_rounding_is_0_as_in_memory():

@@ -113,6 +113,38 @@ def test_indexes_do_not_share_a_batch_and_a_copy_has_no_callers():
     assert all((each.limit, each._waiting) == (8, []) for each in copies)
 
 
+def test_calls_with_options_of_their_own_share_batches_where_answers_are_alike():
+    batches, begin = [], threading.Event()
+
+    class Waits(Operator):
+        kind = OperatorKind.VECTOR_SEARCH
+
+        def search(self, question, found):
+            yield from ()
+            begin.wait(10)
+            if question.place == 0:
+                batches.append(list(question.queries.texts))
+            return found
+
+    index = GraphIndex.from_texts(["a loom", "a card"])
+    retriever = Retriever(index, Pipeline(BM25Search(), Waits()), share_batches=True)
+    options = [{}, {}, {"time_limit": 60, "name": "mine"}, {"backfill": False}, {"types": [""]}, {"batch_size": 8}]
+    shared = retriever._shared_calls
+    with ThreadPoolExecutor(len(options)) as pool:
+        found = []
+        for place, given in enumerate(options[:-1]):
+            found.append(pool.submit(retriever.with_options(**given).retrieve, f"loom {place}"))
+            until = time.monotonic() + 10
+            while not shared._busy or len(shared._waiting) < len(found):
+                assert time.monotonic() < until
+                time.sleep(0.001)
+        # It waits for no other.
+        found.append(pool.submit(retriever.with_options(**options[-1]).retrieve, "loom 5"))
+        begin.set()
+        assert all(len(each.result()) for each in found)
+    assert sorted(batches) == [["loom 0"], ["loom 1", "loom 2"], ["loom 3"], ["loom 4"], ["loom 5"]]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [True, None])
 def test_many_threads_get_the_answers_given_alone(share):

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Never, Self, Unpack
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, positive, seconds, strings
+from graph_retrievers.arguments import check_keywords, positive, seconds, strings, typed
+from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Search, run
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -172,6 +173,7 @@ class Retriever(BaseRetriever):
                 self.name,
             )
 
+    @typed
     def _set(
         self,
         k: int,
@@ -212,6 +214,9 @@ class Retriever(BaseRetriever):
     def with_options(self, **options: Unpack[RetrieverOptions]) -> Self:
         """Return this retriever with other values of the keywords of every retriever; the operators stay the same.
 
+        Their calls share batches (`share_batches`) unless `backfill`, `types`, `per_source` or `source_field` differ, or a
+        `batch_size` or `share_batches` is given.
+
         Examples
         --------
         >>> from graph_retrievers import BM25
@@ -223,6 +228,8 @@ class Retriever(BaseRetriever):
         made, given = copy(self), dict[str, Any]({**self._options, **options})
         made._options = given
         made._set(**given)
+        if not options.keys() & {"batch_size", "share_batches"}:
+            made._shared_calls = self._shared_calls
         return made
 
     @classmethod
@@ -443,7 +450,9 @@ class Retriever(BaseRetriever):
             call = self._with_vectors(call)
             # Another function knows the vectors of its own queries only.
             alone = callable(call.vectors)
-            return self._answered(call) if alone else self._shared_calls(call, self._answered, self.index)
+            # What an answer depends on, besides the call.
+            key = (Same(self.index), self.backfill, self.per_source, self.source_field, self.types)
+            return self._answered(call) if alone else self._shared_calls(call, self._answered, key)
 
     def _question_model(self) -> tuple[bool, Any]:
         dense = isinstance(self.index.signals.get("dense"), VectorSignal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ Answer = Callable[[Call], list[Hits]]
 class _Waiting:
     call: Call
     answer: Answer
-    index: object
+    key: Hashable
     limits: tuple[Limit, ...] = ()
     found: list[Hits] | None = None
     error: BaseException | None = None
@@ -55,9 +55,9 @@ class SharedCalls:
         """Return the settings for a copy or a pickle, without callers."""
         return SharedCalls, (self.limit,)
 
-    def __call__(self, call: Call, answer: Answer, index: object = None) -> list[Hits]:
-        """Return what `answer` returns for a call; calls on the same `index` share batches."""
-        mine = _Waiting(call, answer, index, present_limits())
+    def __call__(self, call: Call, answer: Answer, key: Hashable = None) -> list[Hits]:
+        """Return what `answer` returns for a call; calls with equal keys share batches."""
+        mine = _Waiting(call, answer, key, present_limits())
         with self._change:
             self._waiting.append(mine)
             try:
@@ -94,7 +94,7 @@ class SharedCalls:
         first, *others = [each for each in self._waiting if not AllOver([each.limits]).over()] or self._waiting
         batch, count = [first], len(first.call.queries)
         for other in others:
-            if first.index is other.index and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
+            if first.key == other.key and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
                 batch.append(other)
                 count += len(other.call.queries)
         return batch

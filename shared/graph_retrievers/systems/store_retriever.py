@@ -66,7 +66,7 @@ class StoreRetriever(BaseRetriever):
             self._present()
 
     def with_options(self, **options: Any) -> StoreRetriever:
-        """Return this retriever with other values of its keywords."""
+        """Return this retriever with other values of its keywords. It is built anew: calls of the two share no batches."""
         return StoreRetriever(self.store, self.system, **{"k": self.k, **self._options, **options})
 
     @property

@@ -114,7 +114,7 @@ class RemoteRetriever(BaseRetriever):
         """Return this retriever with other values of the keywords of every retriever."""
         made = copy(self)
         made._made = self._made.with_options(**options)
-        made.name, made.k = made._made.name, made._made.k
+        made.name, made.k, made.time_limit = made._made.name, made._made.k, made._made.time_limit
         return made
 
     def search(self, call: Call) -> list[Hits]:
