@@ -153,7 +153,7 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         ------
         GraphRetrieverError
             If the store is empty, lacks a vector or a text, has vectors of different widths, or does not list its vectors; if it
-            compares vectors of different lengths by L2 distance, and no ``metric`` is given.
+            compares vectors of different lengths by L2 distance, and no ``metric`` is given. BM25 then takes only the documents.
 
         Examples
         --------
@@ -171,18 +171,22 @@ class EngineRetriever(CheckedFields, BaseRetriever):
         found = read_store(store)
         if embedding is None:
             embedding = getattr(store, "embeddings", None)
-        given = dict(options)
-        if given.get("metric") is None:
-            given["metric"] = index_metric(
-                found.metric,
-                torch.from_numpy(found.vectors),
-                f"The {type(store).__name__}",
-                "Use a store of unit vectors (normalize_L2=True of FAISS), or of inner products; or pass metric='cosine' or "
-                "metric='dot', for an order that is not the store's.",
-            )
-        return cls._built(
-            GraphIndex.from_documents, found.documents, given, edges=edges, embedding=embedding, vectors=found.vectors
-        )
+        given: dict[str, Any] = {**options, "vectors": found.vectors}
+        try:
+            if given.get("metric") is None:
+                given["metric"] = index_metric(
+                    found.metric,
+                    torch.from_numpy(found.vectors),
+                    f"The {type(store).__name__}",
+                    "Use a store of unit vectors (normalize_L2=True of FAISS), or of inner products; or pass metric='cosine' or "
+                    "metric='dot', for an order that is not the store's.",
+                )
+        except InvalidArgumentError:
+            if getattr(cls, "system", given.get("system")) != "bm25":
+                raise
+            # Only words are searched.
+            given["vectors"] = embedding = None
+        return cls._built(GraphIndex.from_documents, found.documents, given, edges=edges, embedding=embedding)
 
     @classmethod
     def from_texts(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast, get_args
 
+from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.runnables import ConfigurableField, ConfigurableFieldSpec, RunnableSerializable
+from langchain_core.runnables.configurable import RunnableConfigurableFields, make_options_spec
+from langchain_core.runnables.utils import AnyConfigurableField, get_unique_config_specs
 from pydantic import Field, model_validator
 
 from graph_retrievers.cache import Cache
@@ -130,11 +134,46 @@ class GraphRetriever(EngineRetriever):
         given: dict[str, Any] = {**fields}
         return cls(retriever=load_retriever(index, folder), **given)
 
+    def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
+        """Return a retriever of which the configuration of a call may set some fields, or keywords of every engine retriever.
+
+        Examples
+        --------
+        >>> from langchain_core.runnables import ConfigurableField
+        >>> index = GraphIndex.from_texts(["A loom.", "A card."], edges=[])
+        >>> retriever = GraphRetriever.from_index(index, system="bm25")
+        >>> configured = retriever.configurable_fields(backfill=ConfigurableField(id="fill"))
+        >>> [d.page_content for d in configured.with_config(configurable={"fill": False}).invoke("Which card?")]
+        ['A card.']
+        """
+        check_fields(type(self).__name__, kwargs, type(self).model_fields.keys() | ENGINE_OPTIONS)
+        return _ConfigurableRetriever(default=self, fields=kwargs)
+
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if type(self) is GraphRetriever and self.name is None:
             params["ls_retriever_name"] = self.retriever.name.lower()
         return params
+
+
+class _ConfigurableRetriever(RunnableConfigurableFields):
+    """A retriever with configurable fields, some of which are keywords of its engine retriever and no fields of its own."""
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """What a configuration may set."""
+        knobs = {knob.name: knob for knob in class_knobs(Retriever) if knob.name in ENGINE_OPTIONS}
+        engine = cast(GraphRetriever, self.default).retriever
+        fields = {name: spec for name, spec in self.fields.items() if name not in knobs}
+        specs = RunnableConfigurableFields(default=self.default, fields=fields).config_specs
+        for knob, spec in ((knobs[name], spec) for name, spec in self.fields.items() if name in knobs):
+            if isinstance(spec, ConfigurableField):
+                kind, told = spec.annotation or knob.annotation, spec.description or knob.doc
+                present = getattr(engine, knob.name, knob.default)
+                specs.append(ConfigurableFieldSpec(spec.id, kind, spec.name, told, present, spec.is_shared))
+            else:
+                specs.append(make_options_spec(spec, knob.doc))
+        return get_unique_config_specs(specs)
 
 
 def _identity(value: Any) -> Hashable:

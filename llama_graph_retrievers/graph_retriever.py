@@ -76,7 +76,8 @@ class GraphSearchEvent(BaseEvent):
         return "GraphSearchEvent"
 
 
-# Vectors whose lengths differ from 1 by less are unit vectors.
+# Vectors whose lengths differ from 1 by less, as after rounding to half precision, are unit vectors: scores are then cosines but
+# for this difference, and the order does not depend on it.
 _UNIT = 1e-3
 # Number of searches before all nodes are looked up in a document store from which many have been deleted.
 _ATTEMPTS = 3
@@ -424,7 +425,7 @@ class GraphRetriever(BaseRetriever):
             try:
                 metric = store_metric(store, vectors) if store is not None else None
             except InvalidArgumentError:
-                if cls.embeds_nodes:
+                if cls.embeds_nodes and options.get("system") != "bm25":
                     raise
                 # Only words are searched.
                 vectors = None

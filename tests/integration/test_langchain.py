@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.runnables import ConfigurableField, ConfigurableFieldSingleOption, RunnableLambda, RunnablePassthrough
 from langchain_core.structured_query import Comparator, Comparison, StructuredQuery, Visitor
 from langchain_core.tools import create_retriever_tool
 from pydantic import ValidationError
@@ -502,6 +502,29 @@ def test_generated_fields_can_be_configured_by_name_and_description(index):
     assert configured == FastInsightRetriever(index=index, k=4, nodes_per_round=1, budget=4).invoke(QUESTIONS[0])
     with pytest.raises(InvalidArgumentError, match="nodes_per_round"):
         retriever.invoke(QUESTIONS[0], config={"configurable": {"round": 0}})
+
+
+def test_keywords_of_the_engine_retriever_can_be_configured(index):
+    retriever = GraphRetriever.from_index(index, system="bm25", k=4)
+    configured = retriever.configurable_fields(
+        k=ConfigurableField(id="k"),
+        backfill=ConfigurableField(id="fill", name="Fill"),
+        types=ConfigurableFieldSingleOption(id="kind", options={"people": ["person"], "any": None}, default="any"),
+    )
+    assert configured.invoke(QUESTIONS[0]) == retriever.invoke(QUESTIONS[0])
+    for given, options in (
+        ({"fill": False, "k": 3}, {"backfill": False, "k": 3}),
+        ({"kind": "people"}, {"types": ["person"]}),
+    ):
+        found = configured.invoke(QUESTIONS[0], {"configurable": given})
+        assert found == retriever.invoke(QUESTIONS[0], **options) != retriever.invoke(QUESTIONS[0])
+    told = {spec.id: spec for spec in configured.config_specs}
+    assert told.keys() == {"k", "fill", "kind"} and told["fill"].description.startswith("Whether vector search")
+    assert told["fill"].default is True
+    with pytest.raises(ValueError, match="backfill is 'no'"):
+        configured.invoke(QUESTIONS[0], {"configurable": {"fill": "no"}})
+    with pytest.raises(InvalidArgumentError, match="Did you mean 'types'"):
+        retriever.configurable_fields(type=ConfigurableField(id="kind"))
 
 
 def test_lists_do_not_make_configured_copies_build_anew(index, monkeypatch):

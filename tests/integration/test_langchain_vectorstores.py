@@ -285,12 +285,34 @@ def test_the_order_of_faiss_is_kept(embeddings, index, metric, strategy, caplog)
 @pytest.mark.parametrize("strategy", ["EUCLIDEAN_DISTANCE", "COSINE"])
 def test_l2_distances_between_vectors_of_different_lengths_are_refused(strategy):
     store = Faiss(DOCUMENTS, Turned(), faiss.IndexFlatL2(2), strategy)
-    with pytest.raises(InvalidArgumentError, match=r"different lengths \(0.2 to 12.7\) by Euclidean distance; .*normalize_L2=True"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"different lengths \(0.2 to 12.72792\) by Euclidean distance; .*normalize_L2=True"
+    ):
         VectorRetriever.from_vectorstore(store)
     orders = [[d.id for d in VectorRetriever.from_vectorstore(store, metric=m).invoke("?")] for m in ("cosine", "dot")]
     assert orders == [["card", "engine", "ada"], ["ada", "engine", "card"]] and by_faiss(store) == ["engine", "card", "ada"]
     with pytest.raises(InvalidArgumentError, match="compares vectors by faiss' metric 2"):
         VectorRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexFlat(2, faiss.METRIC_L1)))
+    with pytest.raises(InvalidArgumentError, match="compares vectors by Hamming distance"):
+        VectorRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexLSH(2, 8)))
+    # Words are searched all the same.
+    words = BM25Retriever.from_texts([d.page_content for d in DOCUMENTS], ids=[d.id for d in DOCUMENTS], edges=[])
+    for made in (BM25Retriever.from_vectorstore(store), GraphRetriever.from_vectorstore(store, system="bm25")):
+        assert [d.id for d in made.invoke("brass")] == [d.id for d in words.invoke("brass")]
+
+
+@pytest.mark.parametrize("length", [1 + 1e-6, 1 + 1e-4])
+def test_lengths_that_change_the_order_are_refused(length):
+    """By L2 distance, a vector of a larger length is further away than another at the same angle."""
+    store = Faiss(DOCUMENTS[:2], LangChainHashEmbeddings(), faiss.IndexFlatL2(64))
+    vectors = store.index.reconstruct_n(0, 2) * np.array([[1], [length]], np.float32)
+    store.index.reset()
+    store.index.add(vectors)
+    if length - 1 < 1e-5:
+        assert VectorRetriever.from_vectorstore(store).index.dense.metric == "cosine"
+    else:
+        with pytest.raises(InvalidArgumentError, match=r"different lengths \(1 to 1.0001\)"):
+            VectorRetriever.from_vectorstore(store)
 
 
 @pytest.mark.parametrize(

@@ -611,7 +611,8 @@ def test_l2_distances_between_vectors_of_different_lengths_are_refused():
     with pytest.raises(InvalidArgumentError, match=r"The FaissStore compares vectors of different lengths .* by Euclid"):
         VectorRetriever.from_defaults(index)
     # Words are searched all the same.
-    assert BM25Retriever.from_defaults(index).retrieve(QUESTION)
+    found = scores(BM25Retriever.from_defaults(index).retrieve(QUESTION))
+    assert scores(GraphRetriever.from_defaults(index, system="bm25").retrieve(QUESTION)) == found != []
 
 
 class Qdrant(ListingStore):

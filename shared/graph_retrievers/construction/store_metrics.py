@@ -15,8 +15,9 @@ __all__ = ["chroma_metric", "equal_lengths", "faiss_metric", "index_metric", "qd
 # Numbers of faiss.
 _FAISS = {0: "dot", 1: "euclidean"}
 _NAMES = {"cosine": "cosine", "dot": "dot", "ip": "dot", "euclid": "euclidean", "l2": "euclidean"}
-# Vectors are of equal length if these differ by a smaller share, as after rounding to half precision.
-_EQUAL = 1e-3
+# Vectors are of equal length if these differ by a smaller share, as after rounding to single precision. Two orders then differ
+# only where cosines differ by less.
+_EQUAL = 1e-5
 
 
 def index_metric(metric: str | None, vectors: Tensor, what: str, instead: str) -> str | None:
@@ -43,7 +44,7 @@ def index_metric(metric: str | None, vectors: Tensor, what: str, instead: str) -
             return "cosine"
         lengths = torch.linalg.vector_norm(vectors, dim=1)
         lengths, metric = lengths[lengths > 0], "Euclidean distance"
-        lengths_told = f"vectors of different lengths ({lengths.min():.3g} to {lengths.max():.3g})"
+        lengths_told = f"vectors of different lengths ({lengths.min():.7g} to {lengths.max():.7g})"
     else:
         lengths_told = "vectors"
     raise InvalidArgumentError(
@@ -60,7 +61,9 @@ def equal_lengths(vectors: Tensor) -> bool:
 
 
 def faiss_metric(index: Any) -> str:
-    """Return the metric of a faiss index."""
+    """Return the metric of a faiss index; an ``IndexLSH`` compares signs of its vectors, whatever it states."""
+    if type(index).__name__ == "IndexLSH":
+        return "Hamming distance"
     return _FAISS.get(int(index.metric_type), f"faiss' metric {int(index.metric_type)}")
 
 
