@@ -25,10 +25,10 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from graph_retrievers.arguments import check_keywords, keywords_of, meant
 from graph_retrievers.arguments import listed as as_list
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.construction.edges import default_edges
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
@@ -81,9 +81,12 @@ class GraphSearchEvent(BaseEvent):
 _UNIT = 1e-3
 # Number of searches before all nodes are looked up in a document store from which many have been deleted.
 _ATTEMPTS = 3
+# Filters of the engine.
+_FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 # Objects that a warning names.
 _NAMED = 10
 _DELETED = "nodes were deleted from the document store after this retriever was made; make it again to find new ones"
+_DELETED_MEANWHILE = "nodes were deleted from the VectorStoreIndex; ask again, and those that it has then are found"
 
 
 class GraphRetriever(BaseRetriever):
@@ -207,15 +210,15 @@ class GraphRetriever(BaseRetriever):
                 raise UnexpectedArgumentError(
                     f"{retriever.name} reads no input {name!r}; besides the query it reads: {known}.{other}"
                 )
-        given = {"filter": filters, "seed_filter": seed_filters, "traversal_filter": traversal_filters, "scope": scope}
-        self._filters = {name: self._read(wanted) for name, wanted in given.items() if wanted is not None}
+        given = dict(zip(_FILTERS, (filters, seed_filters, traversal_filters, scope), strict=True))
+        self._filters = _read(given, self.index)
         if self.index is not None:
             _tell_absent(objects, self.index)
         self._lookups = [NodeLookup(objects), NodeLookup(nodes)]
         self._live = any(lookup.live for lookup in self._lookups)
-        # The index and its retriever, if the nodes of a VectorStoreIndex are followed.
+        # The index, if the nodes of a VectorStoreIndex are followed, and the filters to read again.
         self._followed: FollowedIndex | None = None
-        self._of_index: Callable[[GraphIndex], Any] = type(self).from_index
+        self._given: dict[str, Any] = {}
         # One an index: that of an index before may still answer.
         self._retrievers = Cache(2)
 
@@ -224,14 +227,6 @@ class GraphRetriever(BaseRetriever):
         engine = [] if hasattr(type(self), "engine_class") else [self.engine.name]
         sizes = [] if self.index is None else [f"{len(self.index)} nodes", f"{self.index.graph.num_edges} edges"]
         return f"{type(self).__name__}({', '.join([*engine, *sizes, f'similarity_top_k={self.similarity_top_k}'])})"
-
-    def _read(self, filters: MetadataFilters | Filter) -> Filter:
-        condition = engine_filter(filters) if self.index is None else engine_filter(filters, self.index.graph)
-        if self.index is None or (isinstance(condition, Mapping) and not condition):
-            # An empty filter selects nothing, as that of an auto-retriever without conditions.
-            return condition
-        # Computed once: the index never changes, and every query would pay for it.
-        return filter_mask(self.index.graph, condition)
 
     @property
     def similarity_top_k(self) -> int:
@@ -321,7 +316,8 @@ class GraphRetriever(BaseRetriever):
             The nodes of a ``VectorStoreIndex`` are read with the vectors of its store (see
             :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries. Its later changes are
             seen by the next query, unless its store keeps the texts (Qdrant, Chroma): such a store is read once; make the retriever
-            again after a change. The edges of an ``IndexStore`` below it are not used; to search them, use
+            again after a change. A later node that cannot be indexed is left out, and a warning says why; a filter that is a mask
+            keeps selecting the same nodes. The edges of an ``IndexStore`` below it are not used; to search them, use
             ``GraphRetriever(StoreRetriever(store))``.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
@@ -377,7 +373,9 @@ class GraphRetriever(BaseRetriever):
         cls._check(options)
         given = {"index": index, "nodes": nodes, "docstore": docstore}
         names = [name for name, value in given.items() if value is not None]
-        objects = _index_nodes(options.get("objects"))
+        if isinstance(nodes, BaseNode):
+            raise InvalidArgumentError(f"nodes is a single {type(nodes).__name__}; pass a list of them: nodes=[node].")
+        objects = options["objects"] = _index_nodes(options.get("objects"))
         if not names and objects:
             nodes, names = [], ["nodes"]
         if len(names) != 1:
@@ -432,8 +430,7 @@ class GraphRetriever(BaseRetriever):
         made = GraphIndex.from_documents(
             listed,
             title_key=title_key,
-            # Retrievers without a walk need no edges, and those with a walk report missing edges themselves.
-            edges=default_edges(listed) if edges is None else edges,
+            edges=edges,
             device=device,
             embedding=embed_model if vectors is not None else None,
             vectors=vectors,
@@ -442,13 +439,10 @@ class GraphRetriever(BaseRetriever):
             bm25=bm25,
             show_progress=show_progress,
         )
-        of_index: Callable[[GraphIndex], Self] = partial(
-            cls.from_index, **{"embed_model": embed_model, "nodes": nodes_of, **options}
-        )
-        retriever = cls._told(of_index(made), relevance)
+        retriever = cls._told(cls.from_index(made, **{"embed_model": embed_model, "nodes": nodes_of, **options}), relevance)
         if isinstance(index, VectorStoreIndex) and not index.vector_store.stores_text:
             retriever._followed = FollowedIndex(index, held, made, title_key=title_key, embed_model=embed_model)
-            retriever._of_index = of_index
+            retriever._given = {name: _lasting(options.get(f"{name}s", options.get(name)), made.graph) for name in _FILTERS}
         if (
             isinstance(index, VectorStoreIndex)
             and edges is None
@@ -482,11 +476,19 @@ class GraphRetriever(BaseRetriever):
         if self._followed is None:
             return self
         if (index := self._followed.index()) is not self.index:
-            made = self._retrievers.get(Same(index), partial(self._of_index, index))
+            made = self._retrievers.get(Same(index), partial(self._over, index))
             names = ("engine", "index", "_filters", "_compares_by_cosine")
             vars(self).update({name: getattr(made, name) for name in names})
         # Another call may replace the index meanwhile.
         return copy(self)
+
+    def _over(self, index: GraphIndex) -> Self:
+        """Return this retriever on another index with the same signals."""
+        made = copy(self)
+        made.engine, made.index = cast(Retriever, self.engine).over(index), index
+        made._filters = _read(self._given, index)
+        vars(made).pop("_compares_by_cosine", None)
+        return made
 
     async def _apresent(self) -> Self:
         """Return what :meth:`_present` returns, without blocking the event loop."""
@@ -525,30 +527,39 @@ class GraphRetriever(BaseRetriever):
         found = zip(bundles, await (await self._apresent())._asearch(bundles, inputs), strict=True)
         return _ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
-    def _search(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
+    def _search(
+        self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]], again: bool = True
+    ) -> list[list[NodeWithScore]]:
         if self._similarity_top_k == 0:
             return [[] for _ in bundles]
         texts, options = self._call(bundles, inputs)
-        gone, attempt = set[str](), 0
+        index, gone, attempt = self.index, set[str](), 0
         while True:
             results = self.engine.retrieve_batch(texts, self._similarity_top_k, **self._filter(gone) | options)
             known, missing = self._originals(results)
+            if again and missing and (present := self._present()).index is not index:
+                # The followed index changed during the search: once, the question is asked of what it has now.
+                return present._search(bundles, inputs, again=False)
             if missing <= gone:
                 dispatcher.event(_searched(results))
                 return self._nodes(results, known, missing, gone)
             gone, attempt = gone | self._gone(missing, attempt), attempt + 1
 
-    async def _asearch(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> list[list[NodeWithScore]]:
+    async def _asearch(
+        self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]], again: bool = True
+    ) -> list[list[NodeWithScore]]:
         ask = getattr(self.engine, "aretrieve_batch", None)
         if ask is None or self._similarity_top_k == 0:
             return await in_thread(self._search, bundles, inputs)
         # Functions of the user and stores of documents would block the event loop.
         texts, options = await asyncio.to_thread(self._call, bundles, inputs) if self._inputs else self._call(bundles, inputs)
-        gone, attempt = set[str](), 0
+        index, gone, attempt = self.index, set[str](), 0
         while True:
             filters = await asyncio.to_thread(self._filter, gone) if gone else self._filters
             results = await ask(texts, self._similarity_top_k, **filters | options)
             known, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
+            if again and missing and (present := await self._apresent()).index is not index:
+                return await present._asearch(bundles, inputs, again=False)
             if missing <= gone:
                 dispatcher.event(_searched(results))
                 return self._nodes(results, known, missing, gone)
@@ -612,7 +623,8 @@ class GraphRetriever(BaseRetriever):
     def _nodes(
         self, results: Sequence[Hits], known: Mapping[str, BaseNode], missing: set[str], gone: set[str]
     ) -> list[list[NodeWithScore]]:
-        told = [hits if hits or not gone else Hits((), [*hits.notes, _DELETED]) for hits in results]
+        why = _DELETED if self._followed is None else _DELETED_MEANWHILE
+        told = [hits if hits or not gone else Hits((), [*hits.notes, why]) for hits in results]
         return [scored_nodes(hits, known, missing, self._provenance) for hits in told]
 
 
@@ -621,8 +633,31 @@ def engine_knobs(kind: type) -> dict[str, Knob]:
     return {knob.name: knob for knob in (*class_knobs(kind), *class_knobs(Retriever)) if knob.name != "k"}
 
 
+def _read(given: Mapping[str, MetadataFilters | Filter | None], index: GraphIndex | None) -> dict[str, Filter]:
+    """Return the filters that are not None, by name: as masks of an index, or without one as filters of the engine."""
+    graph = None if index is None else index.graph
+    conditions = {name: engine_filter(wanted, graph) for name, wanted in given.items() if wanted is not None}
+    if graph is None:
+        return conditions
+    # Computed once: the index never changes, and every query would pay for it. An empty filter selects nothing, as that of an
+    # auto-retriever without conditions.
+    return {
+        name: condition if isinstance(condition, Mapping) and not condition else filter_mask(graph, condition)
+        for name, condition in conditions.items()
+    }
+
+
+def _lasting(wanted: Any, graph: CorpusGraph) -> Any:
+    """Return a filter that means the same for an index after a change: a mask selects its nodes by their ids."""
+    if not isinstance(wanted, torch.Tensor):
+        return wanted
+    return {"$id": {"$in": {graph.ids[row] for row in wanted.nonzero().flatten().tolist()}}}
+
+
 def _index_nodes(objects: Any) -> list[IndexNode]:
     """Return the `objects` of a retriever as a list; raise InvalidArgumentError if one is not an ``IndexNode``."""
+    if isinstance(objects, BaseNode):
+        raise InvalidArgumentError(f"objects is a single {type(objects).__name__}; pass a list of them: objects=[node].")
     found = [] if objects is None else as_list("objects", objects, "IndexNode(text=..., index_id=..., obj=...)")
     for place, node in enumerate(found):
         if not isinstance(node, IndexNode):

@@ -513,5 +513,7 @@ def test_a_store_without_edges_says_so_in_the_log_and_in_notes(tmp_path, caplog)
     assert caplog.text.count("There are no edges, so that") == 1
     (note,) = retriever.retrieve("a loom").notes
     assert note.startswith("there are no edges, so that")
+    store.update(upsert=[Node("mill", "A mill.")])
+    assert retriever.retrieve("a mill").notes == (note,) and caplog.text.count("There are no edges, so that") == 1
     store.update(add_edges=[("loom", "card")])
     assert retriever.retrieve("a loom").notes == ()

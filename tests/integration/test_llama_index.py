@@ -557,7 +557,8 @@ def behind(kind):
     if kind == "objects":
         return BM25Retriever.from_defaults(nodes=others, objects=pointers(), similarity_top_k=1)
     if kind == "objects alone":
-        return BM25Retriever.from_defaults(objects=pointers(), similarity_top_k=1)
+        # Read only once.
+        return BM25Retriever.from_defaults(objects=iter(pointers()), similarity_top_k=1)
     if kind == "objects beside a docstore":
         store = SimpleDocumentStore()
         store.add_documents(others)
@@ -617,6 +618,9 @@ def test_objects_of_a_saved_index_are_given_again(tmp_path, caplog):
     assert "1 of the objects ('pumps') are not nodes of the index" in record.getMessage()
     with pytest.raises(InvalidArgumentError, match=r"objects\[0\] is a TextNode; expected an IndexNode"):
         BM25Retriever(index, objects=[TextNode(text="a loom")])
+    for name, node in (("objects", absent[0]), ("nodes", TextNode(text="a loom"))):
+        with pytest.raises(InvalidArgumentError, match=rf"{name} is a single {type(node).__name__}; .*{name}=\[node\]"):
+            BM25Retriever.from_defaults(**{name: node})
 
 
 # -- what LlamaIndex watches ------------------------------------------------------------------------------------------

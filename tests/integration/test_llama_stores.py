@@ -3,12 +3,14 @@
 import copy
 import logging
 import pickle
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import faiss
 import numpy as np
 import pytest
+import torch
 from llama_index.core import MockEmbedding, Settings, SummaryIndex, VectorStoreIndex
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
@@ -27,6 +29,7 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from llama_graph_retrievers import (
     BM25Retriever,
+    GARRetriever,
     GraphRetriever,
     GraphVectorStore,
     SpreadingActivationRetriever,
@@ -686,8 +689,8 @@ def test_each_change_of_a_vector_store_index_is_seen_once(monkeypatch):
     embed_model = HashEmbed()
     theirs = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
     retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50, filters={"year": {"$gt": 1800}})
-    made, of_index = [], retriever._of_index
-    monkeypatch.setattr(retriever, "_of_index", lambda index: made.append(1) or of_index(index))
+    made, over = [], retriever._over
+    monkeypatch.setattr(retriever, "_over", lambda index: made.append(1) or over(index))
     before = ids(retriever.retrieve(QUESTION))
     new = [TextNode(id_=f"new {year}", text="A loom of brass.", metadata={"year": year}) for year in (1700, 1900)]
     theirs.insert_nodes(new)
@@ -728,13 +731,111 @@ def test_a_retriever_of_which_all_nodes_are_deleted_says_so(caplog):
     theirs.delete_nodes(names)
     for name in names:
         store.delete_document(name)
-    for retriever in retrievers:
+    for retriever, told in zip(retrievers, ("the VectorStoreIndex; ask again", "the document store after this"), strict=True):
         caplog.clear()
         assert retriever.retrieve(QUESTION) == []
         (record,) = caplog.records
-        assert "nodes were deleted from the document store after this retriever was made" in record.getMessage()
+        assert f"nodes were deleted from {told}" in record.getMessage()
     theirs.insert_nodes([TextNode(id_="new", text="A loom of brass.")])
     assert ids(retrievers[0].retrieve(QUESTION)) == ["new"]
+
+
+def warned(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+NEW = "A loom of brass and its punched cards."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"embedding": [float("nan")] * 64}, "holds NaN"),
+        ({"embedding": [1.0, 0.0]}, "have 2 dimensions, the index has 64"),
+        ({"text": "a \ud800"}, "surrogate"),
+    ],
+)
+async def test_a_node_that_cannot_be_indexed_is_left_out_and_named_once_until_it_is_right(wrong, why, caplog):
+    theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    before = scores(retriever.retrieve(QUESTION))
+    name = before[0][0]
+    # One of two new nodes, and one that replaces another, are wrong.
+    theirs.insert_nodes([TextNode(**{"id_": "bad", "text": NEW, **wrong}), TextNode(id_="new", text=NEW)])
+    for found in (retriever.retrieve(QUESTION), await retriever.aretrieve(QUESTION)):
+        assert {n.node.node_id for n in found} == {name for name, _ in before} | {"new"}
+    (message,) = warned(caplog)
+    assert "node 'bad'" in message and why in message and "insert them again, or delete them" in message
+    caplog.clear()
+    theirs.insert_nodes([TextNode(**{"id_": name, "text": NEW, **wrong})])
+    assert name not in ids(retriever.retrieve(QUESTION))
+    theirs.delete_nodes(["bad"])
+    theirs.insert_nodes([TextNode(id_=name, text=NEW)])
+    assert len(warned(caplog)) == 1
+    again = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    # Of equal nodes, the order may be another.
+    assert dict(scores(retriever.retrieve(QUESTION))) == dict(scores(again.retrieve(QUESTION)))
+
+
+def test_lengths_that_change_an_order_by_l2_are_checked_in_what_is_inserted(caplog):
+    theirs = stored(FaissStore(), HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    before = ids(retriever.retrieve(QUESTION))
+    longer = [2 * value for value in HashEmbed().get_text_embedding(NEW)]
+    theirs.insert_nodes([TextNode(id_="long", text=NEW, embedding=longer), TextNode(id_="new", text=NEW)])
+    assert set(ids(retriever.retrieve(QUESTION))) == {*before, "new"}
+    (message,) = warned(caplog)
+    assert "node 'long'" in message and "to 2) by Euclidean distance" in message
+
+
+def test_a_mask_selects_the_same_nodes_after_a_change():
+    theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
+    everything = ids(VectorRetriever.from_defaults(theirs, similarity_top_k=50).retrieve(QUESTION))
+    names = [node.node_id for node in index_nodes(theirs)]
+    chosen, gone, other = everything[:3], everything[0], everything[3]
+    mask = torch.tensor([name in chosen for name in names])
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50, filters=mask, scope=mask)
+    assert ids(retriever.retrieve(QUESTION)) == chosen
+    theirs.insert_nodes([TextNode(id_="new", text=QUESTION)])
+    theirs.delete_nodes([gone, other])
+    assert ids(retriever.retrieve(QUESTION)) == chosen[1:]
+
+
+class Interrupted(HashEmbed):
+    """Does something while a question runs."""
+
+    meanwhile: Any = None
+
+    def _get_query_embedding(self, query):
+        done, self.meanwhile = self.meanwhile, None
+        if done:
+            done()
+        return super()._get_query_embedding(query)
+
+
+async def test_a_document_that_is_updated_while_a_question_runs_is_found(caplog):
+    model = Interrupted()
+    theirs = VectorStoreIndex.from_documents(documents(a="A loom."), embed_model=model)
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=1)
+    for text, ask in (("A brass loom.", retriever.retrieve), ("A loom of wood.", retriever.aretrieve)):
+        model.meanwhile = partial(theirs.update_ref_doc, Document(text=text, id_="a"))
+        found = ask("Which loom?")
+        assert texts_of(found if isinstance(found, list) else await found) == [text]
+    assert warned(caplog) == []
+
+
+def test_a_graph_without_edges_is_told_once_whatever_is_inserted(caplog):
+    theirs = VectorStoreIndex.from_documents(documents(a="A loom.", b="A card."), embed_model=HashEmbed())
+    searching = VectorRetriever.from_defaults(theirs)
+    assert warned(caplog) == [], "a search needs none"
+    # No relevance model is told once too.
+    walking = GARRetriever.from_defaults(theirs)
+    before = warned(caplog)
+    assert [message.startswith("There are no edges") for message in before] == [True, False]
+    for name in "cd":
+        theirs.insert(Document(text="A mill.", id_=name))
+        assert len(walking.retrieve("mill")) == len(searching.retrieve("mill")) == len(walking.index)
+    assert warned(caplog) == before
 
 
 def test_a_chunk_without_others_is_added_without_a_warning(tmp_path, caplog):
@@ -747,4 +848,4 @@ def test_a_chunk_without_others_is_added_without_a_warning(tmp_path, caplog):
     for index in (theirs, kept):
         index.insert(second)
     assert len(retriever.retrieve(QUESTION)) == len(store) == 2
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert warned(caplog) == []

@@ -18,7 +18,7 @@ from graph_retrievers.graph.labels import path_title
 from graph_retrievers.graph.languages import has_stems
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["NO_EDGES", "NO_EDGES_NOTE", "GraphDescription", "describe", "tell_no_edges"]
+__all__ = ["NO_EDGES", "NO_EDGES_NOTE", "GraphDescription", "describe", "keep_told", "tell_no_edges"]
 
 _logger = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ _SOURCES = {
     "similar": "NearestNeighbors()",
 }
 NO_EDGES = "there are no edges"
+_TOLD = "missing edges reported"
 
 
 def _no_edges(tried: Collection[str] = ()) -> str:
@@ -208,7 +209,13 @@ def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
     """
     if len(graph) < 2:
         return
-    graph.cache.get("missing edges reported", lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
+    graph.cache.get(_TOLD, lambda: _logger.warning("%s", _sentence(_no_edges(tried))))
+
+
+def keep_told(before: CorpusGraph, after: CorpusGraph) -> None:
+    """Let :func:`tell_no_edges` say nothing of a graph after a change if it has warned of the graph before."""
+    if _TOLD in before.cache:
+        after.cache.get(_TOLD, lambda: None)
 
 
 def _sentence(note: str) -> str:

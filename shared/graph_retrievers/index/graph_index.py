@@ -25,7 +25,7 @@ from graph_retrievers.errors import (
     shown,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
-from graph_retrievers.graph.description import describe, tell_no_edges
+from graph_retrievers.graph.description import describe, keep_told, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import Built, build, check_not_empty
@@ -291,10 +291,11 @@ class GraphIndex:
         documents = list(documents) if isinstance(documents, Iterator) else documents
         nodes = to_nodes(documents, title_key=title_key, type_key=type_key, strict=strict)
         documents = list(documents)
-        edges = (default_edges(documents) or None) if edges is None else edges
+        asked = edges is not None
+        edges = edges if asked else default_edges(documents) or None
         if any(hasattr(document, "node_id") for document in documents):
             signals["metric"] = signals.get("metric") or "cosine"
-        return cls._linked(nodes, documents, edges, include_titles, device, dict(signals), lenient)
+        return cls._linked(nodes, documents, edges, include_titles, device, dict(signals), lenient, asked)
 
     @classmethod
     def _linked(
@@ -306,15 +307,19 @@ class GraphIndex:
         device: Any,
         signals: dict[str, Any],
         lenient: bool = False,
+        asked: bool = True,
     ) -> GraphIndex:
-        """Return the index of nodes and of the edges that an ``edges`` argument describes."""
+        """Return the index of nodes and of the edges that an ``edges`` argument describes, if it was `asked` for."""
         edges, relevance = edge_items(edges), signals.pop("relevance", None)
         graph = CorpusGraph.from_nodes(nodes, include_titles=include_titles, device=device)
         index = cls._of(build(graph, nodes, documents, edges, lenient=lenient, **signals), relevance)
-        # If none are requested, a retriever that needs some reports it.
-        if edges and not index.graph.has_edges:
-            tell_no_edges(index.graph, index._tried())
-        elif edges and (advice := index.describe().advice):
+        if not edges:
+            return index
+        if not index.graph.has_edges:
+            # If none are requested, a retriever that needs some reports it.
+            if asked:
+                tell_no_edges(index.graph, index._tried())
+        elif advice := index.describe().advice:
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
 
@@ -577,6 +582,7 @@ class GraphIndex:
         """
         options = {"add_edges": add_edges, "delete_edges": delete_edges, "vectors": vectors, "show_progress": show_progress}
         made = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, **options)
+        keep_told(self.graph, made.graph)
         return GraphIndex._of(made, self._own_relevance())
 
     def to(self, device: str | torch.device) -> GraphIndex:
