@@ -596,6 +596,43 @@ def test_entities_without_a_name_are_left_out_of_a_property_graph(caplog):
         from_property_graph_store(store, strict=True)
 
 
+@pytest.mark.parametrize("odd", [["A", "list"], {"a": "mapping"}], ids=repr)
+def test_titles_and_descriptions_that_are_no_texts_are_left_out_and_named(odd, caplog):
+    store = SimplePropertyGraphStore()
+    page = ChunkNode(text="A page.", id_="page", properties={"title": odd})
+    store.upsert_nodes([page, EntityNode(name="Ada", properties={"description": odd}), EntityNode(name="Bo")])
+    store.upsert_relations([Relation(label="knows", source_id="Ada", target_id="Bo", properties={"summary": odd, "since": 1833})])
+    nodes, edges = from_property_graph_store(store)
+    assert {node.id: (node.title, node.text) for node in nodes} == {
+        "page": ("", "A page."),
+        "Ada": ("Ada", "Ada knows Bo."),
+        "Bo": ("Bo", "Ada knows Bo."),
+    }
+    assert edges == [Edge("Ada", "Bo", "knows", metadata={"since": 1833})]
+    (told,) = caplog.messages
+    kind = type(odd).__name__
+    for name, owner in (
+        ("title", "passage 'page'"),
+        ("description", "node 'Ada'"),
+        ("summary", "relation 'knows' from 'Ada' to 'Bo'"),
+    ):
+        assert f"property {name!r} of {owner} (a {kind}, not a text)" in told
+    with pytest.raises(InvalidArgumentError, match="3 items of the property graph cannot be used"):
+        from_property_graph_store(store, strict=True)
+
+
+def test_metadata_of_a_chunk_are_no_weight_of_a_relation_after_the_chunk_is_deleted():
+    store, held = SimplePropertyGraphStore(), {"weight": 9, "summary": "A page on Ada.", "topic": "letters"}
+    store.upsert_nodes([EntityNode(name=name) for name in ("Ada", "Bo")])
+    store.upsert_llama_nodes([TextNode(id_="page", text="Ada knew Bo.", metadata=held)])
+    properties = {**held, "triplet_source_id": "page"}
+    store.upsert_relations([Relation(label="KNEW", source_id="Ada", target_id="Bo", properties=properties)])
+    edge = Edge("Ada", "Bo", "KNEW", metadata={"topic": "letters", "triplet_source_id": "page"})
+    assert from_property_graph_store(store)[1] == [edge]
+    store.delete(ids=["page"])
+    assert from_property_graph_store(store)[1] == [edge]
+
+
 @pytest.mark.parametrize("odd", [Decimal("1.5"), b"bytes", float("inf"), timedelta(1), {1: 2}], ids=repr)
 def test_a_property_without_a_json_form_is_left_out_alone(odd, caplog):
     store = SimplePropertyGraphStore()
@@ -618,7 +655,8 @@ def test_entities_without_an_id_are_left_out_of_graph_documents(caplog):
     assert [(node.id, node.title) for node in nodes][:1] == [("page", "")] and {node.id for node in nodes} == {"page", "Ada", "Bo"}
     assert Edge("Ada", "Bo", "KNOWS") in edges and all(edge.source and edge.target for edge in edges)
     (told,) = caplog.messages
-    assert told.startswith("Left out 13 items of the graph documents: entity 2 of document 0 (its id is empty); entity 3")
-    assert "entity 11 of" in told and "entity 12" not in told and "; and 3 more." in told
-    with pytest.raises(InvalidArgumentError, match="13 items of the graph documents .*entity 13 of document 0.*an end has no id"):
+    assert told.startswith("Left out 14 items of the graph documents: entity 2 of document 0 (its id is empty); entity 3")
+    assert "entity 11 of" in told and "entity 12" not in told and "; and 4 more." in told
+    wrong = "14 items of the graph documents .*entity 13 of document 0.*an end has no id.*property 'title' of passage 'page'"
+    with pytest.raises(InvalidArgumentError, match=wrong):
         from_graph_documents(documents, strict=True)

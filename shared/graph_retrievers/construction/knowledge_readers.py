@@ -64,8 +64,7 @@ class _Entities:
     def nodes(self, edges: Iterable[_Key], left: Omissions, passages: Mapping[str, Node] | None = None) -> list[Node]:
         """Return the entities as nodes; those found in one of `passages` hide the same metadata from models as it does."""
         titles = {
-            name: next((str(p[key]) for p in said for key in ("name", "title") if p.get(key)), name)
-            for name, said in self.properties.items()
+            name: next(_texts(said, ("name", "title"), f"node {shown(name)}", left), name) for name, said in self.properties.items()
         }
         facts: dict[str, list[str]] = defaultdict(list)
         for source, target, relation in edges:
@@ -74,10 +73,10 @@ class _Entities:
                 facts[end] += [f"{' '.join(filter(None, words))}."] if len(facts[end]) < _FACTS else []
         made = []
         for name, kinds in self.types.items():
-            said = self.properties[name]
+            said, owner = self.properties[name], f"node {shown(name)}"
             title = titles[name]
-            text = canonical_description(str(p[key]) for p in said for key in _DESCRIPTION if p.get(key)) or " ".join(facts[name])
-            metadata = _joined(said, (*_DESCRIPTION, "name", "title", _SOURCE), f"node {shown(name)}", left)
+            text = canonical_description(_texts(said, _DESCRIPTION, owner, left)) or " ".join(facts[name])
+            metadata = _joined(said, (*_DESCRIPTION, "name", "title", _SOURCE), owner, left)
             chunk = next((p[_SOURCE] for p in said if p.get(_SOURCE)), None)
             origin: dict[str, Any] = {"relationships": {"1": {"node_id": chunk}}} if chunk else {}
             if chunk and passages and chunk in passages:
@@ -105,9 +104,10 @@ class _Relations:
             right = [weight for weight in weights if weight is not None]
             if len(right) < len(weights):
                 wrong.append(key)
-            text = canonical_description(str(p[name]) for p in said for name in _DESCRIPTION if p.get(name))
+            owner = _relation_name(key[0], key[2], key[1])
+            text = canonical_description(_texts(said, _DESCRIPTION, owner, left))
             taken = (*_DESCRIPTION, _WEIGHT) if len(right) == len(weights) else _DESCRIPTION
-            metadata = _joined(said, taken, _relation_name(key[0], key[2], key[1]), left)
+            metadata = _joined(said, taken, owner, left)
             # The largest, as of parallel edges: a store may give the same triplet twice.
             made.append(Edge(*key, max(right, default=1.0), text, metadata))
         if wrong:
@@ -128,6 +128,18 @@ def _weight(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if LIGHTEST <= number <= HEAVIEST and not isinstance(value, bool) else None
+
+
+def _texts(said: Iterable[Mapping[str, Any]], names: Iterable[str], owner: str, left: Omissions) -> Iterator[str]:
+    """Yield the texts in some properties; a list or mapping is none, and is left out."""
+    for properties in said:
+        for name in names:
+            if not (value := properties.get(name)):
+                continue
+            if isinstance(value, Iterable) and not isinstance(value, str):
+                left.add(f"property {name!r} of {owner}", f"a {type(value).__name__}, not a text")
+            else:
+                yield str(value)
 
 
 def _joined(said: Iterable[Mapping[str, Any]], without: Collection[str], owner: str, left: Omissions) -> dict[str, Any]:
@@ -158,8 +170,9 @@ def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> t
     joined. The edges are the distinct relationships, with their properties (see this module), then "mentions" from each passage to
     its entities.
 
-    An entity without an id, a relationship with such an end, and a property without a JSON form are left out, and a warning names
-    the first ten; `strict` raises an InvalidArgumentError that names them all.
+    An entity without an id, a relationship with such an end, a title or description that is no text, such as a list, and a
+    property without a JSON form are left out, and a warning names the first ten; `strict` raises an InvalidArgumentError that names
+    them all.
     """
     entities, relations, left = _Entities(), _Relations(), Omissions("the graph documents", strict)
     passages: list[Node] = []
@@ -187,7 +200,7 @@ def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> t
         if page is not None:
             metadata = dict(page.metadata)
             identity = str(page.id or f"passage:{position}")
-            passages.append(Node(identity, page.page_content, _title(metadata), PASSAGE, metadata))
+            passages.append(Node(identity, page.page_content, _title(metadata, identity, left), PASSAGE, metadata))
             mentions |= dict.fromkeys((identity, name, MENTIONS) for name in met)
     edges, nodes = relations.edges(left), entities.nodes(relations.properties, left)
     left.tell(_logger)
@@ -207,9 +220,11 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
         vectors of nodes (``embed_kg_nodes=True``), the nodes have them as ``embedding``. The metadata of a chunk, which the
         extractors of LlamaIndex copy to its relations, are not taken for weights or descriptions of these. Entities and relations
         of chunks that the store no longer has are read too, with a warning: ``PropertyGraphIndex.delete_ref_doc`` leaves them.
+        These relations have no weight and no description, because either may be the chunk's.
     strict : bool, default False
-        Whether a node whose name or id is empty, a triplet with such an end, or a property without a JSON form is an
-        InvalidArgumentError, which names them all. By default they are left out, and a warning names the first ten.
+        Whether a node whose name or id is empty, a triplet with such an end, a title or description that is no text, such as a
+        list, or a property without a JSON form is an InvalidArgumentError, which names them all. By default they are left out,
+        and a warning names the first ten.
     """
     if not (hasattr(store, "get") and hasattr(store, "get_triplets")):
         raise InvalidArgumentError(f"{type(store).__name__} is not a property graph store; expected get() and get_triplets().")
@@ -222,7 +237,7 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
         vector = getattr(node, "embedding", None)
         if hasattr(node, "text"):
             metadata, origin = _node_content(node.properties)
-            passages[node.id] = Node(node.id, node.text, _title(metadata), PASSAGE, metadata, origin, vector)
+            passages[node.id] = Node(node.id, node.text, _title(metadata, node.id, left), PASSAGE, metadata, origin, vector)
         else:
             entities.add(node.id, str(node.label), {"name": node.name, **node.properties})
             entities.vectors[node.id] = vector
@@ -263,17 +278,19 @@ def tell_lost_chunks(chunks: Collection[str]) -> None:
 
 
 def _own_properties(relation: Any, passages: Mapping[str, Node]) -> dict[str, Any]:
-    """Return the properties of a relation, without a weight or a description that is one of the chunk that it was read from."""
+    """Return the properties of a relation, without a weight or a description that is one of the chunk that it was read from.
+
+    Nobody knows what a chunk had that the store no longer has: without any weight or description.
+    """
     properties: dict[str, Any] = getattr(relation, "properties", None) or {}
     chunk = passages.get(str(properties.get(_SOURCE)))
-    told = {} if chunk is None else chunk.metadata
+    told = chunk.metadata if chunk is not None else properties if properties.get(_SOURCE) else {}
     return {k: v for k, v in properties.items() if k not in (*_DESCRIPTION, _WEIGHT) or k not in told or told[k] != v}
 
 
-def _title(metadata: Mapping[str, Any]) -> str:
-    """Return the title in the metadata of a passage, "" for what is none, such as a list."""
-    title = metadata.get("title")
-    return str(title) if isinstance(title, (str, int, float)) and title else ""
+def _title(metadata: Mapping[str, Any], passage: str, left: Omissions) -> str:
+    """Return the title in the metadata of a passage, "" for none."""
+    return next(_texts([metadata], ["title"], f"passage {shown(passage)}", left), "")
 
 
 def _relation_name(source: Any, relation: Any, target: Any, where: str = "") -> str:
