@@ -32,7 +32,7 @@ ROOMS = {
     "search": {"errors", "arguments", "graph", "signals", "index", "queries", "core"},
     "hits": {"errors", "arguments", "graph", "signals", "core"},
     "retrievers": {
-        *("errors", "arguments", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
+        *("errors", "arguments", "cache", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
         *("tracing", "concurrency"),
     },
     "systems": {
