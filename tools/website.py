@@ -150,7 +150,7 @@ def documented() -> set[str]:
 
 
 def exported(names: list[str]) -> Iterator[str]:
-    """Yield the full names of what modules export, in their order, and of names that are no modules."""
+    """Yield the full names of what modules export, in their order, and of names that are not modules."""
     for name in names:
         full = name if name.endswith("graph_retrievers") and name else (ENGINE + name).rstrip(".")
         found = found_at(full)

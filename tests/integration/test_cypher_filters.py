@@ -56,6 +56,9 @@ def random_date(draw):
 
 def random_metadata(draw):
     found = {field: random_value(draw, field) for field in FIELDS[:-1] if draw.random() < 0.7}
+    if isinstance(found.get("when"), datetime):
+        # Another form of ISO 8601 than the one in which a graph keeps dates.
+        found["when"] = found["when"].strftime("%Y%m%dT%H") + found["when"].isoformat()[19:]
     inside = {field.removeprefix("in."): found.pop(field) for field in list(found) if field.startswith("in.")}
     return found | ({"in": inside} if draw.random() < 0.7 else {})
 
@@ -195,15 +198,16 @@ CONDITIONS = [
 ]
 
 DAY, TIME = date(1970, 1, 1), datetime(1970, 1, 1, 1, tzinfo=ZONES[2])
+ISO = ["1970-01-01", "1969-12-31T19:00:00-05:00", "1970-W01-4", "19691231T18", "19700101", "1970", "red"]
 DATED = [
     *(
         {field: {operator: value}}
         for field in ("when", "days", "in.when")
         for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$contains")
-        for value in (DAY, TIME, datetime(1969, 12, 31, 18), "1970-01-01", "1969-12-31T19:00:00-05:00", "1970", "red", 0)
+        for value in (DAY, TIME, datetime(1969, 12, 31, 18), np.datetime64("1969-12-31T12", "h"), *ISO, 0)
     ),
     *({field: {o: [DAY, TIME, "1969-12-31", None]}} for field in ("when", "days") for o in ("$in", "$nin")),
-    *({"color": {operator: "1970-01-01"}} for operator in ("$lt", "$gte", "$eq")),
+    *({"color": {operator: "1970-01-01"}} for operator in ("$lt", "$gte", "$eq", "$contains")),
     *({"in.year": value} for value in (1, {"$gt": 0}, {"$in": [1, 2]}, {"$exists": True}, None)),
     {"in": {"year": {"$gt": 0}, "when": {"$lt": DAY}}},
     {"in": {"year": {"$gt": 0}}, "in.year": {"$lt": 3}},

@@ -50,7 +50,7 @@ def test_equal_llama_index_ids_are_refused_by_name():
 @pytest.mark.parametrize("query", ["🧶", "\u0000", "the of and", "loom " * 3000])
 @pytest.mark.parametrize("k", [1, 10**15])
 def test_odd_texts_and_sizes(query, k):
-    """All but the empty text, which is no hit."""
+    """All but the empty text, which is not a hit."""
     documents = [Document(text, id=f"n{i}") for i, text in enumerate(ODD)]
     nodes = [TextNode(text=text, id_=f"n{i}") for i, text in enumerate(ODD)]
     for cls in (LangChainVector, LangChainFastInsight):

@@ -738,7 +738,7 @@ def test_nodes_that_nothing_links_are_told_of_once_where_the_retriever_walks(cap
     assert caplog.text.count("There are no edges, so that walks along edges find little more than search does") == 1
     assert all(provenance(hit)["notes"][0].startswith("there are no edges, so that") for hit in found) and found
     caplog.clear()
-    # Relationships that lead out of the nodes are no edges either.
+    # Relationships that lead out of the nodes are not edges either.
     nodes[0].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="elsewhere")
     WalkFusionRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed())
     assert caplog.text.count("There are no edges") == 1

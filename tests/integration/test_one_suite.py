@@ -269,7 +269,7 @@ def test_an_empty_question_lists_what_passes_the_filter(way, question):
 
 
 def test_a_blank_page_is_passed_through_and_not_returned(index, database):
-    """In memory, inside a database and over stores: it is no seed and no hit, and takes no place among the k."""
+    """In memory, inside a database and over stores: it is neither a seed nor a hit, and takes no place among the k."""
     blank = Node("blank", " ", metadata={"year": 1900, "topic": "war"})
     edges = [Edge("colossus", "blank", "next"), Edge("blank", "far", "next")]
     nodes = [*map(index.graph.node, range(len(index))), blank, Node("far", "Beyond a blank page.", "Far", metadata={"year": 1901})]

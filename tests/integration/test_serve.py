@@ -544,7 +544,7 @@ def test_an_application_needs_retrievers_on_one_index():
     [
         (["--host", "0.0.0.0"], "can be reached by other machines"),
         (["--host", "::"], "can be reached by other machines"),
-        (["--host", "no-such-host.invalid"], "is no address to listen at"),
+        (["--host", "no-such-host.invalid"], "is not an address to listen at"),
         (["--port", "99999"], "--port must be at most 65,535"),
     ],
 )

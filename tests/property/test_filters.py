@@ -20,14 +20,24 @@ def random_date(draw):
     return (START + draw.randrange(13) * DAY / 4).replace(tzinfo=draw.choice(ZONES))
 
 
+def written(draw, found):
+    """A date as a text, in any form of ISO 8601 that names a day or an instant; all times are full hours."""
+    year, week, weekday = found.isocalendar()
+    day = draw.choice([found.strftime("%Y-%m-%d"), f"{year}-W{week:02}-{weekday}"])
+    if not isinstance(found, datetime):
+        return day
+    day = day.replace("-", "") if draw.random() < 0.3 else day
+    return found.strftime(f"{day}T%H") + draw.choice(["", ":00", "00", ":00:00", ":00:00.000"]) + found.isoformat()[19:]
+
+
 def random_value(draw, name):
     if name == "any":
         name = draw.choice(["when", "days", "n", "word"])
     return {
-        "when": lambda: random_date(draw),
+        "when": lambda: random_date(draw) if draw.random() < 0.7 else written(draw, random_date(draw)),
         "days": lambda: [random_date(draw) for _ in range(draw.randrange(3))],
         "n": lambda: draw.choice([0, 1, 2.5, True, -1]),
-        "word": lambda: draw.choice(["", "loom", "card", "2024"]),
+        "word": lambda: draw.choice(["", "loom", "card", "2024", "20240101", "2024-W01"]),
     }[name]()
 
 
@@ -111,9 +121,10 @@ def holds(metadata, path, operator, wanted):
     if operator == "$exists":
         return (value is not None) == wanted
     if operator == "$contains":
+        if as_date(value) is not None and as_date(wanted) is not None:
+            return equal(value, wanted)
         if isinstance(value, (str, date)):
-            text = value if isinstance(value, str) else value.isoformat()
-            return isinstance(wanted, (str, date)) and (wanted if isinstance(wanted, str) else wanted.isoformat()) in text
+            return isinstance(wanted, str) and wanted in (value if isinstance(value, str) else value.isoformat())
         return isinstance(value, list) and any(equal(item, wanted) for item in value)
     found = sign(value, wanted) if value is not None else None
     return found in {"$gt": [1], "$gte": [0, 1], "$lt": [-1], "$lte": [-1, 0]}[operator]
@@ -146,7 +157,7 @@ def random_condition(draw, depth=2):
         found = random_value(draw, single)
         while isinstance(found, list):
             found = random_value(draw, single)
-        return found.isoformat() if isinstance(found, date) and draw.random() < 0.5 else found
+        return written(draw, found) if isinstance(found, date) and draw.random() < 0.5 else found
 
     wanted = [value() for _ in range(draw.randrange(4))] if operator in ("$in", "$nin") else value()
     if operator == "$exists":

@@ -120,7 +120,7 @@ def test_a_letter_that_is_a_stop_word_is_one_where_a_word_follows():
         *(["vitamin", "loom", "a"], ["plan", "a"]),
     ]
     assert read(["how do I use I/O", "under Elizabeth I."]) == [["how", "do", "use", "o"], ["under", "elizabeth", "i"]]
-    assert read(["Holm's loom isn't l'eau"]) == [["holm", "loom", "isn", "eau"]], "the rest of a word is no letter"
+    assert read(["Holm's loom isn't l'eau"]) == [["holm", "loom", "isn", "eau"]], "the rest of a word is not a letter"
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_question_that_was_parsed_alone_gets_the_node_that_paths_start_at():
 
 
 def test_a_model_of_amrlib():
-    """A real parser of amrlib on a small model that knows nothing: its answers are no AMRs, and so are empty graphs."""
+    """A real parser of amrlib on a small model that knows nothing: its answers are not AMRs, so its graphs are empty."""
     from amrlib.models.parse_xfm import inference
 
     model, tokenizer = tiny_seq2seq()

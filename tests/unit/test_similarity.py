@@ -52,7 +52,7 @@ def cosine(index, question, node):
 
 @pytest.mark.parametrize("name", COMPARING)
 def test_it_is_the_cosine_whatever_the_score_and_a_batch_has_that_of_its_questions(name):
-    # Of vectors of any length, whose dot products are no cosines.
+    # Of vectors of any length, whose dot products are not cosines.
     lengths, model = torch.linspace(0.5, 3.0, len(linked_nodes())).unsqueeze(1), Recording()
     index = linked_index(model, vectors=lengths * linked_index().dense.vectors)
     retriever = build_retriever(name, index, k=8)

@@ -94,7 +94,7 @@ def _check_way(flag: str, url: str, variable: str, secret: str | None, insecure:
         parts = urlsplit(url)
         host, scheme = parts.hostname or "", parts.scheme
     except ValueError as error:
-        raise InvalidArgumentError(f"{flag} is no address: {error}.") from error
+        raise InvalidArgumentError(f"{flag} is not an address: {error}.") from error
     # Not shown, because it may contain a secret.
     if parts.username or parts.password or parts.query:
         raise InvalidArgumentError(f"{flag} holds a user, a password or a key; set {variable} in the environment.")

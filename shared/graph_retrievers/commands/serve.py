@@ -69,7 +69,7 @@ def listen(host: str, port: int, exposed: bool = False) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
     except (OSError, OverflowError, ValueError) as error:
-        raise InvalidArgumentError(f"--host {host!r} --port {port} is no address to listen at: {error}.") from error
+        raise InvalidArgumentError(f"--host {host!r} --port {port} is not an address to listen at: {error}.") from error
     if not local and not exposed:
         raise InvalidArgumentError(
             f"--host {host!r} can be reached by other machines, and the page has no password: whoever reaches it reads all "

@@ -39,7 +39,7 @@ _UNREAD = frozenset(".adoc .doc .docx .epub .ipynb .odt .org .pdf .pptx .rst .rt
 _FEW_PAGES = 5
 # Pieces of navigation, pages and sections left out, that the log names.
 _NAMED = 8
-# A file in which more than one byte of so many is null is no text.
+# A file in which more than one byte of so many is null is not text.
 _NULLS = 4
 _ADVICE = (
     "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or begin the name "
@@ -213,7 +213,7 @@ def _read(path: Path) -> Page | str:
     except UnicodeDecodeError as error:
         return f"it is not {'UTF-16' if marked else 'UTF-8'}: {error.reason} at byte {error.start:,}"
     if not marked and len(raw) < _NULLS * raw.count(0):
-        return "it has many null bytes, as UTF-16 without a byte order mark, or what is no text"
+        return "it has many null bytes: it is UTF-16 without a byte order mark, or it is not text"
     page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
     return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute())))
 

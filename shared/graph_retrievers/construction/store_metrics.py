@@ -31,7 +31,7 @@ def index_metric(metric: str | None, vectors: Tensor, what: str, instead: str) -
     metric : str or None
         "cosine", "dot", "euclidean" or another name; None, which is returned, if the store does not state it.
     vectors : Tensor, shape [N, d]
-        The vectors of the store; rows of zeros are no vectors.
+        The vectors of the store; a row of zeros stands for a missing vector.
     what, instead : str
 
     >>> index_metric("euclidean", torch.tensor([[3.0, 4.0], [0.0, 5.0]]), "The store", "normalise them")

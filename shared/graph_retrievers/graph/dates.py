@@ -17,8 +17,13 @@ DAY = 86_400_000_000
 """Microseconds of a day."""
 
 _NAIVE, _AWARE = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
-# As isoformat writes them, and RFC 3339. Python reads more forms, among them numbers of eight digits.
-_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?", re.ASCII)
+# Python reads more forms, among them numbers of eight digits, and weeks, of which it takes the Monday.
+_ISO = re.compile(
+    r"(?:\d{4}-\d\d-\d\d|\d{4}-W\d\d-\d|\d{8}(?=T)|\d{4}W\d{3}(?=T))"
+    r"(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",
+    re.ASCII,
+)
+# Of a day with hyphens; one without is read before a time only.
 _LENGTH_OF_DAY = 10
 
 
@@ -31,15 +36,16 @@ class Moment(NamedTuple):
 
 
 def instant(value: Any) -> int | None:
-    """Return a date or time that metadata contain as ISO 8601, in microseconds since 1970 in UTC; None if it is none.
+    """Return a date or time that metadata contain as ISO 8601, in microseconds since 1970 in UTC; None for anything else.
 
-    A time without an offset is one of UTC, and a day counts as its start.
+    A time without an offset is one of UTC, and a day counts as its start. A day without hyphens, such as "20240102", is read only
+    before a time, since a number looks the same; weeks, months and years are neither days nor instants.
 
-    >>> instant("1970-01-01T01:00:01+01:00"), instant("1970-01-02"), instant("soon")
-    (1000000, 86400000000, None)
+    >>> instant("1970-01-01T01:00:01+01:00"), instant("1970-W01-5"), instant("19700102T00Z"), instant("19700102")
+    (1000000, 86400000000, 86400000000, None)
     """
-    # Most texts are none, and the first of these conditions says so.
-    if type(value) is not str or value[4:5] != "-" or not _ISO.fullmatch(value):
+    # The first conditions suffice for most values.
+    if type(value) is not str or not value[:4].isdigit() or not _ISO.fullmatch(value):
         return None
     try:
         read = datetime.fromisoformat(value)

@@ -7,6 +7,7 @@ import logging
 import operator as operators
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import time
 from functools import partial
 from hashlib import sha256
 from itertools import count, islice
@@ -69,6 +70,7 @@ _TESTS: dict[str, Callable[[Any, Any], bool]] = {
 }
 # What other languages of filters call the operators.
 _MEANT = {name[1:]: name for name in _TESTS} | {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_JOINS = {"and": "$and", "or": "$or", "not": "$not"}
 
 
 def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
@@ -103,7 +105,7 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
     Notes
     -----
     A warning is logged, once per graph and field, for a field that no node has, and for a value that cannot be equal to or
-    ordered with any value, because the field never has one of its type, and for values that are no dates in a field of dates: they
+    ordered with any value, because the field never has one of its type, and for values that are not dates in a field of dates: they
     match no date. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name
     fields that no node has.
 
@@ -157,7 +159,7 @@ def flat_filter(condition: Any) -> Any:
             inside += _inside(key, wanted)
         else:
             flat[key] = wanted
-    # Apart, since the filter may name one of these paths too; what is no list is refused later.
+    # Apart, since the filter may name one of these paths too; what is not a list is refused later.
     if inside and isinstance(flat.setdefault("$and", []), list):
         flat["$and"] = flat["$and"] + inside
     return flat
@@ -196,18 +198,30 @@ def _check_meant(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     """Raise InvalidArgumentError for an operator without its ``$``, unless a node has a field of that name."""
     for key, wanted in _fields(condition):
         parts = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        if key in ("and", "or", "not") and parts and all(isinstance(part, Mapping) for part in parts):
-            path, meaning = key, f"${key}"
-        elif isinstance(key, str) and isinstance(wanted, Mapping) and not _has_operators(wanted):
-            said = next((name for name in wanted if isinstance(name, str) and name.lower() in _MEANT), "")
-            path, meaning = f"{key}.{said}", _MEANT.get(said.lower(), "")
+        join = _JOINS.get(key.lower(), "") if isinstance(key, str) else ""
+        if join and parts and all(isinstance(part, Mapping) for part in parts):
+            named = [(key, join)]
         else:
-            continue
-        if meaning and not any(look_up(held, path) is not MISSING for held in graph.metadata):
-            raise InvalidArgumentError(
-                f"The filter has {shown({key: wanted})}, which names no operator, and no node is known to have the field "
-                f"{shown(path)}. Did you mean {meaning!r}? In a database, name such a field by its path, {{{path!r}: ...}}."
-            )
+            named = [] if _has_operators(wanted) else list(_unsigned(key, wanted))
+        for path, meaning in named:
+            if not any(look_up(held, path) is not MISSING for held in graph.metadata):
+                raise InvalidArgumentError(
+                    f"The filter has {shown({key: wanted})}, which names no operator, and no node is known to have the field "
+                    f"{shown(path)}. Did you mean {meaning!r}? In a database, name such a field by its path, {{{path!r}: ...}}."
+                )
+
+
+def _unsigned(path: str, wanted: Any) -> Iterator[tuple[str, str]]:
+    """Yield the path of each key of nested mappings that is called like an operator, with that operator."""
+    for key, inside in wanted.items() if isinstance(wanted, Mapping) else ():
+        if isinstance(key, str) and key.lower() in _MEANT:
+            yield f"{path}.{key}", _MEANT[key.lower()]
+        yield from _unsigned(f"{path}.{key}", inside)
+
+
+def _hint(name: str, meant_by: Mapping[str, str]) -> str:
+    other = meant_by.get(name.lower().removeprefix("$"))
+    return f" Did you mean {other!r}?" if other else ""
 
 
 def dated_fields(condition: Any) -> dict[str, Any]:
@@ -224,7 +238,7 @@ def dated_fields(condition: Any) -> dict[str, Any]:
 
 
 def _check_dates(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
-    """Raise InvalidArgumentError for a date that is compared with a field without dates; log a warning if some values are none."""
+    """Raise InvalidArgumentError for a date that is compared with a field without dates; warn if some values are not dates."""
     for key, asked in dated_fields(condition).items():
         if key in _OWN:
             raise InvalidArgumentError(f"The filter compares {shown(key)}, which is text, with {shown(asked)}; give a text.")
@@ -236,7 +250,7 @@ def _check_dates(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
         others = [value for value in values if not _has_date(value)]
         if others and len(others) == len(values):
             raise InvalidArgumentError(not_dates(key, asked, others[0]))
-        told = "%s of the %s values of %s are no dates, such as %s: they match no date in a filter."
+        told = "%s of the %s values of %s are not dates, such as %s: they match no date in a filter."
         report = partial(logger.warning, told, f"{len(others):,}", f"{len(values):,}", shown(key), shown(others and others[0]))
         already.get((key[:_LONGEST], "dates"), report if others else lambda: None)
 
@@ -443,6 +457,7 @@ def _field_test(key: str, wanted: Any) -> _Test:
     if key.startswith("$") and key not in _OWN:
         raise InvalidArgumentError(
             f"Unknown filter key {shown(key)}; keys are metadata fields, $id, $type, $title, $and, $or or $not."
+            f"{_hint(key, _JOINS | {name[1:]: name for name in _OWN})}"
         )
     own = _OWN.get(key)
     read = own or (lambda g, r: _field(g.metadata[r], key))
@@ -451,9 +466,14 @@ def _field_test(key: str, wanted: Any) -> _Test:
         return lambda g, r: test(read(g, r))
     for operator in wanted:
         if operator not in _TESTS:
-            hint = f" Did you mean {_MEANT[operator]!r}?" if operator in _MEANT else ""
             raise InvalidArgumentError(
-                f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}.{hint}"
+                f"Unknown filter operator {shown(operator)} on {shown(key)}; choose one of {', '.join(_TESTS)}."
+                f"{_hint(str(operator), _MEANT)}"
+            )
+        if operator in _ORDERS and isinstance(wanted[operator], time):
+            raise InvalidArgumentError(
+                f"Filter {operator} on {shown(key)} takes {shown(wanted[operator])}, a time without a day, which has no order; "
+                "give a datetime, or a text in the form of the metadata, such as '09:30:00'."
             )
         kept = as_kept(wanted[operator])
         if operator in ("$in", "$nin") and (isinstance(kept, str) or not isinstance(kept, Collection)):
@@ -482,7 +502,7 @@ def _value_test(operator: str, wanted: Any, dated: bool) -> Callable[[Any], bool
     if operator in _ORDERS:
         return _dated_order(operator, asked, None if is_date(wanted) else test)
     if operator == "$contains":
-        return lambda value: any(_within(item, asked) for item in value) if isinstance(value, list) else test(value, kept)
+        return _dated_contains(asked, None if is_date(wanted) else test)
     return lambda value: _within(value, asked) == (operator == "$eq")
 
 
@@ -492,7 +512,7 @@ def _within(value: Any, asked: Moment) -> bool:
 
 
 def _dated_order(operator: str, asked: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
-    """Return whether a value is before or after a moment; `otherwise` compares texts that are no dates with its text."""
+    """Return whether a value is before or after a moment; `otherwise` compares texts that are not dates with its text."""
     # After a day is from its end on.
     bound = asked.after if operator in ("$gt", "$lte") else asked.first
     compare = operators.ge if operator in ("$gt", "$gte") else operators.lt
@@ -502,6 +522,19 @@ def _dated_order(operator: str, asked: Moment, otherwise: Callable[[Any, Any], b
         if found is None:
             return otherwise is not None and otherwise(value, asked.text)
         return compare(found, bound)
+
+    return test
+
+
+def _dated_contains(asked: Moment, otherwise: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
+    """Return whether a value is, or a list contains, a date within a moment; `otherwise` reads texts that are not dates."""
+
+    def test(value: Any) -> bool:
+        if isinstance(value, list):
+            return any(_within(item, asked) for item in value)
+        if instant(value) is None:
+            return otherwise is not None and otherwise(value, asked.text)
+        return _within(value, asked)
 
     return test
 

@@ -121,7 +121,7 @@ def has_stems(code: str) -> bool:
 
 
 def inflected(language: str) -> str:
-    """Return in which of some languages names have several forms: all with a stemmer but English ("Windows" is no "Window")."""
+    """Return in which of some languages names have several forms: all with a stemmer but English ("Windows" is not "Window")."""
     return "+".join(code for code in filter(None, language.split("+")) if code != "en" and has_stems(code))
 
 

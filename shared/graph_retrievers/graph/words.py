@@ -158,7 +158,7 @@ def pairs(word: str) -> list[str]:
             continue
         letters = _PAIR_LETTER.findall(part)
         if len(letters) == 1:
-            # Particles behind a word of another script are no word.
+            # Particles behind a word of another script are not a word.
             found += [part] if not (found and _PARTICLES.fullmatch(part)) else []
             continue
         found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]

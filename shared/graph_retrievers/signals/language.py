@@ -285,7 +285,7 @@ def _parse(answer: str, schema: Schema) -> Any:
 
 
 def _values(text: str, decoder: json.JSONDecoder, opening: str) -> list[Any]:
-    """Return the JSON values in a text behind the model's thoughts; none if a bracket opens what is no JSON."""
+    """Return the JSON values in a text behind the model's thoughts; none if a bracket opens what is not JSON."""
     if text.startswith("<think>") and _THOUGHTS not in text:
         return []
     found, place = list[Any](), text.find(opening, text.find(_THOUGHTS) + 1)

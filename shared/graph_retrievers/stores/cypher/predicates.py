@@ -49,10 +49,10 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
 
     The semantics are those of :func:`~graph_retrievers.graph.filters.filter_mask`: true equals 1, an absent field equals None,
     values of different kinds are neither equal nor ordered. Differences: a field counts as absent unless its value is a string, a
-    boolean, a number or a list of one kind of these; tuples and sets are lists; ``$contains`` with anything but a string searches
-    lists only; dates are read where :func:`~graph_retrievers.stores.cypher.writer.write_graph` wrote them; and a filter cannot
-    contain mappings (but name the path of a field inside them) and other objects, or compare lists by order. InvalidArgumentError
-    for a callable or a mask, and for a key or a value that a query cannot contain.
+    boolean, a number or a list of one kind of these; tuples and sets are lists; ``$contains`` with anything but a string or a
+    date searches lists only; dates are read where :func:`~graph_retrievers.stores.cypher.writer.write_graph` wrote them; and a
+    filter cannot contain mappings (but name the path of a field inside them) and other objects, or compare lists by order.
+    InvalidArgumentError for a callable or a mask, and for a key or a value that a query cannot contain.
 
     >>> predicate = filter_predicate(GraphSchema(), {"year": {"$gte": 1990}}, "filter")
     >>> predicate.on("n"), predicate.parameters
@@ -167,12 +167,15 @@ class _Builder:
         dates, asked = self._dates(key, wanted), moment(wanted)
         item = _scalar(key, wanted if asked is None else asked.text)
         tests = [f"any(held IN {_items(value)} WHERE held IN {self._parameter(_forms(item))})"]
-        if dates is not None and asked is not None:
-            within = f"held >= {self._parameter(asked.first)} AND held < {self._parameter(asked.after)}"
-            tests.append(f"any(held IN {_items(dates)} WHERE {within})")
-        if isinstance(item, str):
-            tests.append(f"coalesce({value} CONTAINS {self._parameter(item)}, false)")
-        return _joined(tests, "OR")
+        text = isinstance(item, str) and not is_date(wanted)
+        otherwise = f"coalesce({value} CONTAINS {self._parameter(item)}, false)" if text else "false"
+        if dates is None or asked is None:
+            return _joined([*tests, otherwise], "OR")
+        first, after = self._parameter(asked.first), self._parameter(asked.after)
+        tests.append(f"any(held IN {_items(dates)} WHERE held >= {first} AND held < {after})")
+        # Text beside text that is not a date.
+        within = f"coalesce({dates} >= {first} AND {dates} < {after}, false)"
+        return _joined([*tests, f"CASE WHEN {dates} IS NULL THEN {otherwise} ELSE {within} END"], "OR")
 
     def _ordered(self, key: str, value: str, sign: str, wanted: Any) -> str:
         if wanted is None:
@@ -190,7 +193,7 @@ class _Builder:
         timed = f"coalesce({dates} {sign_of_dates} {self._parameter(edge)}, false)"
         if is_date(wanted):
             return timed
-        # Text beside text that is no date.
+        # Text beside text that is not a date.
         return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {timed} END"
 
     def _parameter(self, value: Any) -> str:

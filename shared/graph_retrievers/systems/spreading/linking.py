@@ -73,7 +73,7 @@ def named_entities(
 
 
 def missing_note(missing: Sequence[str], room: int) -> str:
-    """Return the note on entities that are no node's name, of which the first `room` are searched by vector."""
+    """Return the note on entities that no node is called, of which the first `room` are searched by vector."""
     note = f"no node is named {', '.join(map(repr, missing[:room]))}: seeds from vector search"
     rest = ", ".join(map(repr, missing[room:]))
     return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
