@@ -1,7 +1,8 @@
-"""Random numbers of torch for networks: drawn from a seed, while the generator of the process is neither read nor changed."""
+"""Random numbers of torch for networks, drawn from a seed; the generators of the process are neither read nor changed."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -10,7 +11,7 @@ import torch
 
 from graph_retrievers.arguments import seed_number
 
-__all__ = ["seeded", "seeded_weights"]
+__all__ = ["seeded", "seeded_weights", "undrawn"]
 
 _ONE_AT_A_TIME = RLock()
 
@@ -52,3 +53,13 @@ def seeded_weights(seed: int = 0) -> Iterator[None]:
     """Do what :func:`seeded` does while weights are made on the CPU; threads take turns, as they share torch's generator."""
     with _ONE_AT_A_TIME, seeded(seed):
         yield
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Let Python's `random` continue afterwards where it was before, for imports that draw from it."""
+    before = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(before)

@@ -426,7 +426,7 @@ def test_the_first_search_finds_as_many_as_are_reranked_whatever_k_is(first):
 
 
 def test_errors_say_what_is_missing():
-    with pytest.raises(InvalidArgumentError, match="Expected an EvidenceNetwork or a DocumentGraphNetwork"):
+    with pytest.raises(InvalidArgumentError, match="expected an EvidenceNetwork or a DocumentGraphNetwork"):
         DocumentGraphRerank("net")
     with pytest.raises(DimensionMismatchError, match="for vectors of 5 dimensions, got 3"):
         reranked(["loom card", "loom"], network=DocumentGraphNetwork(5))

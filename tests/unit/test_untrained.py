@@ -3,6 +3,8 @@
 import json
 import logging
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import torch
 from torch import nn
 
 from graph_retrievers.cli import main
-from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
+from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import fit
@@ -20,6 +22,7 @@ from graph_retrievers.signals.sparse_encoders import Splade
 from graph_retrievers.systems.grag import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.retriever import GRAG
 from graph_retrievers.systems.lesegr import LeSeGRModel
+from graph_retrievers.systems.lesegr.retriever import LeSeGR
 from graph_retrievers.systems.mor import TrainedPlanner, TrajectoryScorer
 from graph_retrievers.systems.registry import build_retriever, retriever_class, retriever_names
 from langchain_graph_retrievers import GRAGCompressor
@@ -87,6 +90,42 @@ def test_what_ranks_without_training_is_told_in_the_notes(name, instead):
         assert any("trained" in need for need in behind.lacks())
     searching = build_retriever("hyde", index, search=name)
     assert any(note.startswith(instead) for note in searching.retrieve(QUESTION).notes)
+
+
+def test_a_published_network_that_is_not_trained_is_told(caplog):
+    index = linked_index()
+    network = DocumentGraphNetwork(index.dense.dimension, seed=3)
+    note = "the network is not trained (pass checkpoint=): documents are ranked at random"
+    found = GRAG(index, network=network)
+    assert found.retrieve(QUESTION).notes.count(note) == 1 and "a trained network (pass checkpoint=)" in found.lacks()
+    assert not caplog.records
+    GRAGCompressor(network=network, index=index)
+    assert [record.getMessage() for record in caplog.records] == [f"G-RAG: {note}."]
+    with torch.no_grad():
+        network.convs[0].own.bias += 1
+    assert note not in GRAG(index, network=network).retrieve(QUESTION).notes
+
+
+@pytest.mark.parametrize("given", ["gcn", True, DocumentGraphNetwork])
+def test_what_is_not_a_network_is_refused(given):
+    with pytest.raises(InvalidArgumentError, match="^network is .*; expected an EvidenceNetwork or a DocumentGraphNetwork"):
+        GRAG(linked_index(), network=given)
+    with pytest.raises(InvalidArgumentError, match="^model is .*; expected a LeSeGRModel or a mapping"):
+        LeSeGR(linked_index(), model=given)
+
+
+def test_a_keyword_that_a_model_does_not_take_is_refused():
+    with pytest.raises(UnexpectedArgumentError, match="encodr.*Did you mean 'encoder'"):
+        LeSeGR(linked_index(), model={"encodr": "gcn"})
+
+
+def test_the_first_question_of_grag_draws_no_random_number():
+    code = (
+        "import random; from graph_retrievers.signals.concept_parser import ConceptParser; before = random.getstate(); "
+        "ConceptParser().parse(['Ada wrote.']); print(random.getstate() == before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
 
 
 def test_a_published_grag_without_weights_is_refused_everywhere(tmp_path, capsys):

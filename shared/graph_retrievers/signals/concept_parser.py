@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
+from graph_retrievers.seeding import undrawn
 from graph_retrievers.signals.meaning import MeaningGraph
 
 __all__ = ["ConceptParser"]
@@ -83,8 +84,10 @@ def _parsed_all(texts: Sequence[str]) -> list[MeaningGraph]:
 def _tools() -> tuple[Any, Any]:
     """Return TextBlob's parser and simplemma's function from a word to its lemma."""
     try:
-        from simplemma import lemmatize
-        from textblob.parsers import PatternParser
+        # What TextBlob imports draws random numbers.
+        with undrawn():
+            from simplemma import lemmatize
+            from textblob.parsers import PatternParser
     except ImportError as error:
         raise MissingDependencyError(
             "The concept parser needs TextBlob and simplemma; run pip install 'graph-retrievers[meaning]'."

@@ -100,7 +100,7 @@ class DocumentGraphNetwork(nn.Module):
                 raise InvalidArgumentError(f"{name} must be at most {most}, got {value}.")
         self.layer, self.dropout = choice("layer", layer, LAYERS), _rate(dropout)
         self.normalization = choice("normalization", normalization, NORMALIZATIONS)
-        self.paths = choice("paths", paths, (True, False))
+        self.paths, self._seed = choice("paths", paths, (True, False)), seed
         if layer == "gat" and hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
         widths = [dimension, *[hidden] * (layers - 1), dimension]
@@ -123,6 +123,13 @@ class DocumentGraphNetwork(nn.Module):
         """Return the arguments that make this network again, for JSON."""
         names = ("dimension", "layer", "hidden", "layers", "heads", "dropout", "normalization", "paths")
         return {"kind": self.kind, **{name: getattr(self, name) for name in names}}
+
+    @property
+    def trained(self) -> bool:
+        """Whether any weight differs from those with which the network was made."""
+        settings = {name: value for name, value in self.config().items() if name != "kind"}
+        before = DocumentGraphNetwork(**settings, seed=self._seed).state_dict()
+        return not all(torch.equal(before[name], weights.cpu()) for name, weights in self.state_dict().items())
 
     def forward(self, x: Tensor, edges: Tensor, query: Tensor) -> Tensor:
         """Return the scores of the documents.

@@ -16,7 +16,7 @@ from graph_retrievers.core.driver import Search
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Links, Request, Similarity
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import normalized
@@ -110,7 +110,10 @@ class DocumentGraphRerank(Operator):
     ) -> None:
         network = EvidenceNetwork() if network is None else network
         if not isinstance(network, EvidenceNetwork | DocumentGraphNetwork):
-            raise InvalidArgumentError(f"Expected an EvidenceNetwork or a DocumentGraphNetwork, got {type(network).__name__}.")
+            raise InvalidArgumentError(
+                f"network is {shown(network)}; expected an EvidenceNetwork or a DocumentGraphNetwork, such as "
+                "DocumentGraphNetwork(384, layer='gcn'), which you have trained."
+            )
         if together and isinstance(network, EvidenceNetwork):
             raise InvalidArgumentError(
                 "together=True is for a DocumentGraphNetwork; an EvidenceNetwork compares graphs parsed apart."

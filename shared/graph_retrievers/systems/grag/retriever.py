@@ -55,6 +55,7 @@ CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
 Network = EvidenceNetwork | DocumentGraphNetwork
 
 _UNTRAINED = Untrained("network", "documents are scored by rank, similarity and concepts of the question, without edges")
+_RANDOM = Untrained("network", "documents are ranked at random")
 _logger = logging.getLogger(__name__)
 
 
@@ -127,21 +128,18 @@ class GRAG(Retriever):
         parser: Any = None,
         **options: Unpack[RetrieverOptions],
     ) -> None:
-        trained = checkpoint is not None or isinstance(network, Network)
         if isinstance(network, Mapping):
             _check_network(network, checkpoint)
             network = None
-        if not trained:
-            network = EvidenceNetwork()
         settings: Mapping[str, Any] = {}
         if first is None:
             config: dict[str, Any] = {"first": _FIRST, "first_settings": {}} if checkpoint is None else _read(checkpoint)[1]
             first, settings = config["first"], config["first_settings"]
         if first is None:
             raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
-        reranker = grag_reranker(checkpoint, network, parser=parser, depth=depth, embedding=index.embedding_name)
+        reranker = _reranker(checkpoint, network, parser, depth, index.embedding_name)
         super().__init__(index, partial(reranked, first=first, settings=settings, reranker=reranker), **options)
-        self._untrained = (*(() if trained else (_UNTRAINED,)), *untrained_first(index, first, settings))
+        self._untrained = (*_untrained(checkpoint, network), *untrained_first(index, first, settings))
 
 
 def _check_network(settings: Mapping[str, Any], checkpoint: str | Path | None) -> None:
@@ -162,14 +160,26 @@ def grag_reranker(
     depth: int | None = None,
     embedding: str | None = None,
 ) -> DocumentGraphRerank:
-    """Return the operator of a checkpoint or a network; an untrained one, with a warning, if neither is given.
+    """Return the operator of a checkpoint or a network; an untrained one if neither is given. Log a warning if it is not trained.
 
     `embedding` is the name of the model of the vectors, if known. Raises InvalidArgumentError if both a checkpoint and a network
     are given, the checkpoint does not match the parser or the embedding model, or it is not one of G-RAG.
     """
+    for untrained in _untrained(checkpoint, network):
+        _logger.warning("G-RAG: %s.", untrained.note)
+    return _reranker(checkpoint, network, parser, depth, embedding)
+
+
+def _untrained(checkpoint: str | Path | None, network: Network | None) -> tuple[Untrained, ...]:
+    if checkpoint is None and network is None:
+        return (_UNTRAINED,)
+    return (_RANDOM,) if isinstance(network, DocumentGraphNetwork) and not network.trained else ()
+
+
+def _reranker(
+    checkpoint: str | Path | None, network: Network | None, parser: Any, depth: int | None, embedding: str | None
+) -> DocumentGraphRerank:
     if checkpoint is None:
-        if network is None:
-            _logger.warning("G-RAG: %s.", _UNTRAINED.note)
         return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
     if network is not None:
         raise InvalidArgumentError("Pass either checkpoint= or network=.")

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from graph_retrievers.arguments import check_keywords, keywords_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
@@ -112,6 +113,10 @@ class LeSeGR(Retriever):
         first: Operator | None = None,
         **options: Unpack[RetrieverOptions],
     ) -> None:
+        if not isinstance(model, LeSeGRModel | Mapping | None):
+            raise InvalidArgumentError(
+                f"model is {shown(model)}; expected a LeSeGRModel or a mapping of its keywords, such as {{'encoder': 'gcn'}}."
+            )
         if checkpoint is not None and isinstance(model, LeSeGRModel):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
         if checkpoint is not None:
@@ -124,6 +129,7 @@ class LeSeGR(Retriever):
             model = LeSeGRModel.of_config(settings["model"], tensors)
         if not isinstance(model, LeSeGRModel):
             self._untrained = (Untrained("model", "the score is the product of the sparse and the dense one"),)
+            check_keywords("LeSeGRModel", model or {}, ["encoder", "layers", *sorted(keywords_of(LeSeGRModel))])
             model = LeSeGRModel(index.dense.dimension, **(model or {}))
         # An index without it is refused now, not at the first question.
         index.signal(sparse)
