@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from langchain_core.documents import Document
 from safetensors.torch import load_file, save_file
 
 import langchain_graph_retrievers
@@ -36,6 +37,7 @@ from graph_retrievers.systems import StoreRetriever
 from tests.helpers import HashEmbedding
 
 NODES = [Node("a", "A loom weaves.", "Loom"), Node("b", "A card for a Loom.", "Card")]
+UNTITLED = Document(page_content="x", id="c", metadata={"title": ["not", "one"]})
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -347,6 +349,7 @@ class TestErrors:
             ({"delete": ["b"], "add_edges": [("a", "b")]}, UnknownNodeError, "names 'b', which is not a node"),
             ({"upsert": [Node("c", "x")], "vectors": [[1.0]]}, GraphRetrieverError, "dimensions"),
             ({"upsert": ["text"]}, InvalidArgumentError, "expected a Node"),
+            ({"add": [UNTITLED], "strict": True}, InvalidArgumentError, "1 item .*metadata.'title'. of document 0 .a list"),
         ],
     )
     def test_a_wrong_change_says_what_is_wrong_and_changes_nothing(self, tmp_path, change, error, message):
@@ -355,6 +358,14 @@ class TestErrors:
         with pytest.raises(error, match=message):
             store.update(**change)
         assert store.index is before and (tmp_path / "index" / "manifest.json").read_bytes() == manifest
+
+    def test_titles_that_cannot_be_used_are_left_out_unless_strict(self, tmp_path, caplog):
+        store = IndexStore(tmp_path / "index")
+        with pytest.raises(InvalidArgumentError, match="metadata.'title'. of document 0 .a list"):
+            store.update(add=[UNTITLED], strict=True)
+        assert len(store) == 0
+        store.update(add=[UNTITLED])
+        assert store.index.graph.titles == [""] and "Left out 1 item" in caplog.text
 
     def test_an_empty_store(self, tmp_path):
         store = IndexStore(tmp_path / "index", edges=NearestNeighbors(1), embedding=HashEmbedding(8))

@@ -53,10 +53,11 @@ def change(
     delete_edges: Iterable[EdgeLike],
     vectors: Any,
     show_progress: bool,
+    strict: bool,
 ) -> Built:
     """Return the parts of an index after a change; see :meth:`graph_retrievers.index.GraphIndex.with_changes`."""
     new, other = listed("add", add, "documents"), listed("upsert", upsert, "documents")
-    nodes = _change_nodes(before.graph, new, other, delete, delete_sources)
+    nodes = _change_nodes(before.graph, new, other, delete, delete_sources, strict)
     check_not_empty(nodes.graph)
     brought = dict(zip(nodes.rows.tolist(), _own_vectors([*new, *other], vectors), strict=True))
 
@@ -87,7 +88,12 @@ def check_ids(documents: Sequence[Any]) -> Sequence[Any]:
 
 
 def _change_nodes(
-    graph: CorpusGraph, add: Sequence[Any], upsert: Sequence[Any], delete: Iterable[str], delete_sources: Iterable[str]
+    graph: CorpusGraph,
+    add: Sequence[Any],
+    upsert: Sequence[Any],
+    delete: Iterable[str],
+    delete_sources: Iterable[str],
+    strict: bool,
 ) -> _Changed:
     gone = {graph.row(node) for node in strings("delete", delete)}
     if wanted := dict.fromkeys(strings("delete_sources", delete_sources)):
@@ -96,7 +102,7 @@ def _change_nodes(
             if source not in sources:
                 raise UnknownNodeError(f"No node was made from the source {source!r}; see node_source for what a source is.")
             gone.update(sources[source])
-    new = CorpusGraph.from_nodes(to_nodes(check_ids([*add, *upsert])), include_titles=graph.include_titles)
+    new = CorpusGraph.from_nodes(to_nodes(check_ids([*add, *upsert]), strict=strict), include_titles=graph.include_titles)
     for node in new.ids[: len(add)]:
         if node in graph and graph.row(node) not in gone:
             raise DuplicateNodeError(f"{node!r} is already a node; pass it in upsert= to replace it.")

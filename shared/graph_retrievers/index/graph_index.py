@@ -533,6 +533,7 @@ class GraphIndex:
         delete_edges: Iterable[EdgeLike] = (),
         vectors: Any = None,
         show_progress: bool = False,
+        strict: bool = False,
     ) -> GraphIndex:
         """Return the index of a changed corpus; this index does not change, and queries on it continue unaffected.
 
@@ -555,6 +556,9 @@ class GraphIndex:
             Vectors of the documents of `add` and `upsert`. By default the ``embedding`` of LlamaIndex nodes is used, and the
             model of the index embeds the others.
         show_progress : bool, default False
+        strict : bool, default False
+            Whether a title or type of a document that cannot be used is an error; see
+            :func:`graph_retrievers.construction.documents.to_nodes`.
 
         Returns
         -------
@@ -568,7 +572,8 @@ class GraphIndex:
         UnknownNodeError, DuplicateNodeError
             If a node to delete, a source or an end of an edge is unknown, or a document to add has the id of a node.
         InvalidArgumentError
-            If a document has no id, an edge to delete was not given one by one, or a signal cannot be updated.
+            If a document has no id, an edge to delete was not given one by one, or a signal cannot be updated; with `strict`, if a
+            title or type cannot be used.
         MissingSignalError
             If new texts must be embedded and the index has no model.
         EmptyGraphError
@@ -581,7 +586,7 @@ class GraphIndex:
         [Edge(source='0', target='2', relation='', weight=1.0, text='', metadata={})]
         """
         options = {"add_edges": add_edges, "delete_edges": delete_edges, "vectors": vectors, "show_progress": show_progress}
-        made = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, **options)
+        made = change(self._parts, add=add, upsert=upsert, delete=delete, delete_sources=delete_sources, strict=strict, **options)
         keep_told(self.graph, made.graph)
         return GraphIndex._of(made, self._own_relevance())
 

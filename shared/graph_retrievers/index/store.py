@@ -158,6 +158,7 @@ class IndexStore:
         delete_edges: Iterable[EdgeLike] = (),
         vectors: Any = None,
         show_progress: bool = False,
+        strict: bool = False,
     ) -> None:
         """Change the corpus; the arguments and errors are those of :meth:`GraphIndex.with_changes`.
 
@@ -167,7 +168,8 @@ class IndexStore:
         changes: dict[str, Any] = {name: listed(name, values) for name, values in lists.items()}
         changes |= {"delete": strings("delete", delete), "delete_sources": strings("delete_sources", delete_sources)}
         if any(changes.values()):
-            self._apply(lambda index, model: self._changed(index, model, {**changes, "vectors": vectors}, show_progress))
+            changes |= {"vectors": vectors, "strict": strict}
+            self._apply(lambda index, model: self._changed(index, model, changes, show_progress))
 
     def replace(self, index: GraphIndex) -> None:
         """Replace the current index by another."""
@@ -185,7 +187,8 @@ class IndexStore:
             if changes[name]:
                 raise UnknownNodeError(f"{name} names {shown(changes[name][0])}, and the store {self.folder} is empty.")
         edges = [*(self._specs or ()), *changes["add_edges"]] if self._specs is not None or changes["add_edges"] else None
-        options = {"vectors": changes["vectors"], "show_progress": show_progress, "device": self._device, **self._options}
+        options = {"show_progress": show_progress, "device": self._device, **self._options}
+        options |= {name: changes[name] for name in ("vectors", "strict")}
         models = {**self._models, "embedding": model}
         return GraphIndex.from_documents(documents, edges=edges, lenient=True, **models, **options) if documents else None
 
