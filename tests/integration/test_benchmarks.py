@@ -192,6 +192,43 @@ def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypa
     assert sentences["re2"] == "Left out on first, second."
 
 
+def test_recall_of_every_dataset_is_one_table(tmp_path, monkeypatch, capsys):
+    import json
+
+    from tests.helpers import HashEmbedding, linked_edges, linked_nodes
+
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_SHARED", str(tmp_path))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    rows = {
+        "nodes": [{"id": n.id, "title": n.title, "text": n.text} for n in linked_nodes()],
+        "edges": [{"source": s, "target": t} for s, t, _ in linked_edges()],
+        "queries": [{"id": s + t, "query": s, "gold": [t], "split": "dev"} for s, t, _ in linked_edges()],
+    }
+    for name in ("second", "first"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for part, listed in rows.items():
+            (tmp_path / "data" / name / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+    (tmp_path / "data" / "no dataset").mkdir()
+    recall = importlib.import_module("recall")
+    monkeypatch.setattr(recall, "minilm", HashEmbedding)
+
+    def table(*arguments):
+        recall.main(arguments)
+        heading, _, *lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+        assert heading[3:] == ["vector", "bm25", "hybrid", "ppr", "default", "which is"]
+        return lines
+
+    first, second = table("--split", "dev")
+    assert [first[0], second[0]] == ["first", "second"] and first[1:] == second[1:]
+    assert first[1:3] == [str(len(linked_edges())), str(len(linked_nodes()))] and first[-1] == "walk-fusion"
+    assert all(0 < float(cell) <= 1 for cell in first[3:8])
+    assert table("--only", "second") == [["second", "0", first[2], *["-"] * 5, "walk-fusion"]]
+    with pytest.raises(SystemExit):
+        recall.main(["--only", "third"])
+    assert "no dataset third" in capsys.readouterr().err
+
+
 def test_the_compositions_of_the_page_are_measured(tmp_path, monkeypatch, capsys):
     import json
 

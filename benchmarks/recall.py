@@ -1,0 +1,59 @@
+"""Recall@10 on every shared dataset, in one table: vector search, BM25, both, PageRank and the default retriever.
+
+Reads data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default). Vectors are those of
+all-MiniLM-L6-v2, kept in the user's cache. As on the pages of results, ten hits of more than ten relevant nodes are all that can be
+found. Needs the extras eval and offline.
+
+    python benchmarks/recall.py [--split dev] [--only pubmedqa,eu-acts]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from statistics import fmean
+
+from results import shared_folder
+
+from graph_retrievers.datasets import Dataset, is_dataset, read_dataset
+from graph_retrievers.evaluation.harness import evaluate
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.systems.registry import build_retriever, default_retriever
+
+NAMES = ("vector", "bm25", "hybrid", "ppr")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, a line for each dataset as soon as it is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--split", default="test", help="of the questions; several are joined by + (default: test)")
+    parser.add_argument("--only", metavar="NAME", help="datasets, with commas between them (default: all)")
+    options = parser.parse_args(arguments)
+    folder = shared_folder() / "data"
+    there = sorted(path.name for path in folder.iterdir() if is_dataset(path))
+    names = options.only.split(",") if options.only else there
+    if unknown := set(names) - set(there):
+        parser.error(f"no dataset {', '.join(sorted(unknown))} in {folder}; there are {', '.join(there)}")
+    heading = ["dataset", "questions", "nodes", *NAMES, "default", "which is"]
+    print("|", " | ".join(heading), "|\n" + "| --- " * len(heading) + "|", flush=True)
+    for name in names:
+        print("|", " | ".join([name, *row(read_dataset(folder / name), options.split.split("+"))]), "|", flush=True)
+
+
+def row(dataset: Dataset, splits: Sequence[str]) -> list[str]:
+    """Return the cells of a dataset."""
+    queries = [query for query in dataset.queries if query.split in splits and query.gold]
+    index = GraphIndex.from_graph(dataset.graph(), embedding=minilm(), cache=True)
+    cells = [f"{len(queries):,}", f"{len(index):,}"]
+    if queries:
+        retrievers = {name: build_retriever(name, index) for name in NAMES} | {"default": build_retriever(None, index)}
+        found = evaluate(index, queries, retrievers, k=10, timed_queries=0)
+        cells += [f"{fmean(found.column(name, 'recall@10')):.3f}" for name in retrievers]
+    else:
+        cells += ["-"] * (len(NAMES) + 1)
+    return [*cells, default_retriever(index)]
+
+
+if __name__ == "__main__":
+    main()
