@@ -113,6 +113,13 @@ def test_numbers_versions_and_single_letters_are_words(texts, question, row):
     assert first(texts, question)[0] == row
 
 
+def test_single_characters_and_numbers_that_are_there_by_their_parts_do_not_make_a_text_longer():
+    scores, _ = BM25(["loom cloth", "loom cloth 1.5 2.7 x y"]).search(["loom"], 2)
+    assert scores[0, 0] == scores[0, 1]
+    scores, _ = BM25(["loom cloth", "loom cloth 15"]).search(["loom"], 2)
+    assert scores[0, 0] > scores[0, 1]
+
+
 def test_a_letter_that_is_a_stop_word_is_one_where_a_word_follows():
     read = BM25([], language="en").tokenize
     assert read(["A loom", "he built a loom", "It is a, b or c", "the grade he got: a", "Vitamin A and a loom", "plan a."]) == [
@@ -180,6 +187,11 @@ KOREAN = {
 
 def test_ten_korean_questions_find_their_texts():
     assert [first(list(KOREAN), question)[0] for question in KOREAN.values()] == list(range(10))
+
+
+def test_korean_particles_behind_a_word_of_another_script_are_no_words():
+    read = BM25([], language="ko", stopwords=None).tokenize
+    assert read(["Linux는", "Linux 물은"]) == [["linux"], ["linux", "물은", "물"]]
 
 
 @pytest.mark.parametrize(

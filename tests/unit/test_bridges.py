@@ -69,6 +69,7 @@ def bridged(queries, seeds, count):
         ("by Ada Holm Jr. She sang", ["Ada Holm Jr"]),
         ("\u00bfAda? \u00abLund\u00bb, \u00abOslo", ["Oslo"]),
         ("of \u01c5ungla", ["D\u017eungla"]),
+        ("of \u1f8d\u03b4\u03b7\u03c2", ["\u1f8d\u03b4\u03b7\u03c2"]),
         ("the X of it", []),
         ("the El Al of X", []),
         ("see " + " ".join(["Word"] * 8), [" ".join(["Word"] * 8)]),

@@ -64,6 +64,15 @@ def test_a_value_that_could_not_be_made_is_made_by_the_next_thread_that_waits(ca
     assert cache.get("key", failing) == "value"
 
 
+def test_a_cache_holds_as_much_as_its_size():
+    cache = SizedCache(limit=10, size=6)
+    for key in "ab":
+        cache.get(key, lambda: "abc")
+    assert len(cache) == 2
+    cache.get("c", lambda: "a")
+    assert len(cache) == 2, "the first one made room"
+
+
 def test_threads_that_rerank_embed_the_types_of_nodes_once():
     model, together = Slow(), threading.Barrier(THREADS)
     index = linked_index(embedding=HashEmbedding())

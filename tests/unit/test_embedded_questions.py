@@ -133,6 +133,15 @@ def test_a_question_that_was_answered_or_refused_for_good_is_not_sent_again(asyn
     assert model.asked == dict.fromkeys(QUESTIONS, 1)
 
 
+def test_a_question_whose_request_may_succeed_later_is_sent_again():
+    model = HostedEmbedding(service := Single(refused=1), max_retries=0)
+    with each_query_once():
+        with pytest.raises(RateLimitError):
+            embed_queries(model, ["loom"])
+        assert embed_queries(model, ["loom"]).tolist() == [[4.0, 1.0]]
+    assert service.asked == {"loom": 2}
+
+
 def test_nobody_waits_for_a_pause_that_ends_after_the_time_limit(monkeypatch):
     monkeypatch.setattr(retries, "_FIRST", 60.0)
     service = Single(refused=99)

@@ -359,6 +359,12 @@ def test_what_can_never_match_is_named_once(condition, words, caplog):
     assert re.search(words, told)
 
 
+def test_an_order_of_mappings_can_never_match(caplog):
+    g = graph(metadata=[{"size": {"width": 2}}] * 4)
+    assert not filter_mask(g, {"size": {"$gt": {"width": 1}}}).any()
+    assert "can never match: 'size' of the nodes is a mapping." in caplog.text
+
+
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [

@@ -6,6 +6,7 @@ import functools
 import logging
 import stat
 import threading
+import time
 
 import pytest
 import torch
@@ -221,6 +222,24 @@ def test_the_cache_is_switched_off_for_later_changes_too(folder, tmp_path, switc
     store.update(add=[Node(f"n{number}", text) for number, text in enumerate(TEXTS)])
     store.update(add=[Node(f"m{number}", f"new {number}") for number in range(40)])
     assert len(store) == 140 and not folder.exists()
+
+
+def test_a_request_is_not_sent_again_when_another_failed_for_good():
+    asked, most = [], 300
+
+    def embed(texts):
+        if texts == ["refused"]:
+            while not asked:
+                time.sleep(0.001)
+            raise PermissionError("no such key")
+        asked.append(texts)
+        time.sleep(0.01)
+        raise TimeoutError
+
+    model = HostedEmbedding(embed, batch_size=1, max_concurrency=2, max_retries=most)
+    with pytest.raises(PermissionError):
+        model.embed_documents(["late", "refused"])
+    assert len(asked) < most
 
 
 def test_a_store_embeds_each_text_once(folder, tmp_path):
