@@ -315,6 +315,14 @@ def test_lengths_that_change_the_order_are_refused(length):
             VectorRetriever.from_vectorstore(store)
 
 
+def test_a_vector_of_zeros_does_not_make_lengths_different():
+    store = Faiss(DOCUMENTS[:2], LangChainHashEmbeddings(), faiss.IndexFlatL2(64))
+    vectors = store.index.reconstruct_n(0, 2) * np.array([[1], [0]], np.float32)
+    store.index.reset()
+    store.index.add(vectors)
+    assert VectorRetriever.from_vectorstore(store).index.dense.metric == "cosine"
+
+
 @pytest.mark.parametrize(
     ("collection", "metric"),
     [

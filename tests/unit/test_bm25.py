@@ -120,6 +120,10 @@ def test_single_characters_and_numbers_that_are_there_by_their_parts_do_not_make
     assert scores[0, 0] > scores[0, 1]
 
 
+def test_words_with_digits_are_not_stemmed():
+    assert BM25([], language="en", stem=True).tokenize(["contracts for mi24s"]) == [["contract", "mi24s"]]
+
+
 def test_a_letter_that_is_a_stop_word_is_one_where_a_word_follows():
     read = BM25([], language="en").tokenize
     assert read(["A loom", "he built a loom", "It is a, b or c", "the grade he got: a", "Vitamin A and a loom", "plan a."]) == [

@@ -115,6 +115,12 @@ def test_all_that_a_device_computes_is_on_the_device(pooling):
     assert (found.device.type, found.shape, found.dtype) == ("meta", (len(ids), 16), torch.float32)
 
 
+def test_a_decoder_is_not_packed():
+    encoder = Encoder(build("Bert", is_decoder=True), "mean", 1)
+    encoder.pack(lambda: True)
+    assert encoder.packed is None
+
+
 def test_a_packed_encoder_that_does_not_agree_is_not_used():
     encoder = Encoder(build("Bert"), "mean", 1)
     encoder.pack(lambda: False)

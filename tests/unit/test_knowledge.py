@@ -633,6 +633,16 @@ def test_metadata_of_a_chunk_are_no_weight_of_a_relation_after_the_chunk_is_dele
     assert from_property_graph_store(store)[1] == [edge]
 
 
+def test_a_relation_keeps_a_weight_and_a_description_that_are_not_those_of_its_chunk():
+    store = SimplePropertyGraphStore()
+    store.upsert_nodes([EntityNode(name=name) for name in ("Ada", "Bo")])
+    store.upsert_llama_nodes([TextNode(id_="page", text="Ada taught Bo.", metadata={"weight": 9, "summary": "A page on Ada."})])
+    properties = {"weight": 2, "summary": "In letters.", "triplet_source_id": "page"}
+    store.upsert_relations([Relation(label="TAUGHT", source_id="Ada", target_id="Bo", properties=properties)])
+    edge = Edge("Ada", "Bo", "TAUGHT", weight=2.0, text="In letters.", metadata={"triplet_source_id": "page"})
+    assert from_property_graph_store(store)[1] == [edge]
+
+
 @pytest.mark.parametrize("odd", [Decimal("1.5"), b"bytes", float("inf"), timedelta(1), {1: 2}], ids=repr)
 def test_a_property_without_a_json_form_is_left_out_alone(odd, caplog):
     store = SimplePropertyGraphStore()
