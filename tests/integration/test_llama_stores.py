@@ -788,6 +788,27 @@ def test_lengths_that_change_an_order_by_l2_are_checked_in_what_is_inserted(capl
     assert "node 'long'" in message and "to 2) by Euclidean distance" in message
 
 
+def test_lengths_of_what_replaces_all_nodes_are_compared_with_each_other():
+    theirs = stored(FaissStore(), HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    # Its vector store cannot delete.
+    theirs.index_struct.nodes_dict.clear()
+    longer = [2 * value for value in HashEmbed().get_text_embedding(NEW)]
+    theirs.insert_nodes([TextNode(id_="new", text=NEW), TextNode(id_="long", text=NEW, embedding=longer)])
+    assert ids(retriever.retrieve(QUESTION)) == ["new"]
+
+
+def test_a_node_that_the_document_store_gets_later_is_found():
+    theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
+    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=1)
+    theirs.insert_nodes([TextNode(id_="new", text=NEW)])
+    late = theirs.docstore.get_document("new")
+    theirs.docstore.delete_document("new")
+    assert ids(retriever.retrieve(NEW)) != ["new"]
+    theirs.docstore.add_documents([late])
+    assert ids(retriever.retrieve(NEW)) == ["new"]
+
+
 def test_a_mask_selects_the_same_nodes_after_a_change():
     theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
     everything = ids(VectorRetriever.from_defaults(theirs, similarity_top_k=50).retrieve(QUESTION))
