@@ -185,7 +185,7 @@ async def test_a_batch_of_llama_index_embeds_32_questions_at_a_time(share):
 async def test_a_batch_asks_no_more_at_a_time_than_its_configuration_allows():
     model = Hosted(3)
     retriever = asked("vector", model)
-    for config in ({"max_concurrency": 3}, [{"max_concurrency": 3}] * 30):
+    for config in ({"max_concurrency": 3}, [{"max_concurrency": 3}, *[{"max_concurrency": 9}] * 29]):
         retriever.batch(QUESTIONS[:30], config)
         await retriever.abatch(QUESTIONS[:30], config)
     assert len(model.endpoint.sync) == len(model.endpoint.awaited) == 60 and model.endpoint.most == 3

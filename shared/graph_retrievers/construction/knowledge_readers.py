@@ -170,7 +170,7 @@ def from_graph_documents(documents: Iterable[Any], *, strict: bool = False) -> t
     joined. The edges are the distinct relationships, with their properties (see this module), then "mentions" from each passage to
     its entities.
 
-    An entity without an id, a relationship with such an end, a title or description that is no text, such as a list, and a
+    An entity without an id, a relationship with such an end, a title or description that is not a text, such as a list, and a
     property without a JSON form are left out, and a warning names the first ten; `strict` raises an InvalidArgumentError that names
     them all.
     """
@@ -222,7 +222,7 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
         of chunks that the store no longer has are read too, with a warning: ``PropertyGraphIndex.delete_ref_doc`` leaves them.
         These relations have no weight and no description, because either may be the chunk's.
     strict : bool, default False
-        Whether a node whose name or id is empty, a triplet with such an end, a title or description that is no text, such as a
+        Whether a node whose name or id is empty, a triplet with such an end, a title or description that is not a text, such as a
         list, or a property without a JSON form is an InvalidArgumentError, which names them all. By default they are left out,
         and a warning names the first ten.
     """
