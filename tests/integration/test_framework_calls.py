@@ -44,6 +44,20 @@ def test_k_of_a_call_is_at_least_one():
         LangChainRetriever(retriever=looms()).invoke("loom", k=0)
 
 
+def test_an_input_of_a_retriever_comes_before_the_option_of_its_name():
+    class Typed(RemoteRetriever):
+        def __init__(self):
+            super().__init__(looms())
+            self.inputs = ("types",)
+
+        def retrieve_batch(self, queries, k=None, *, types, **options):
+            self.calls.append(types)
+            return self.engine.retrieve_batch(queries, k, **options)
+
+    engine = Typed()
+    assert LangChainRetriever(retriever=engine).invoke("loom", types="wood")[0].id == "0" and engine.calls == [["wood"]]
+
+
 def test_objects_come_before_nodes():
     target = TextNode(text="the object", id_="obj")
     retriever = LlamaRetriever(
