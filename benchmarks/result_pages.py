@@ -105,9 +105,6 @@ retrievers of LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [Manuals split by common splitters](splits/README.md) of LangChain and LlamaIndex: `benchmarks/splits.py`.
 
-[What tuning gains](tuned/README.md), with three seeds: `benchmarks/tune.py`. [How often it finds a true difference, and how often
-it is wrong](tuned/power.md): `benchmarks/tune_power.py`.
-
 [Time and memory](scale/README.md) for indexes of up to a million nodes: `benchmarks/scale.py`.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast, get_args
 
 from langchain_core.documents import Document
@@ -20,7 +19,6 @@ from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, with_options
 from graph_retrievers.retrievers.signatures import class_documentation, class_knobs, published_settings
 from graph_retrievers.systems.registry import build_retriever, retriever_class
-from graph_retrievers.systems.tuned import load_retriever
 from langchain_graph_retrievers.base import ENGINE_OPTIONS, EngineRetriever
 from langchain_graph_retrievers.fields import check_fields
 
@@ -127,12 +125,6 @@ class GraphRetriever(EngineRetriever):
             engine = build_retriever(system, index, published=published, **options)
         own: dict[str, Any] = {name: value for name, value in fields.items() if name not in options}
         return cls(retriever=engine, **own)
-
-    @classmethod
-    def load(cls, index: GraphIndex, folder: str | Path, **fields: Unpack[OptionFields]) -> Self:
-        """Return the retriever that ``graph-retrievers tune`` wrote to a folder, on an index; `fields` are those of the class."""
-        given: dict[str, Any] = {**fields}
-        return cls(retriever=load_retriever(index, folder), **given)
 
     def configurable_fields(self, **kwargs: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
         """Return a retriever of which the configuration of a call may set some fields, or keywords of every engine retriever.

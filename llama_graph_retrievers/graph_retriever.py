@@ -8,7 +8,6 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from copy import copy
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import torch
@@ -39,7 +38,6 @@ from graph_retrievers.retrievers.signatures import Knob, class_knobs, published_
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_class, retriever_names
-from graph_retrievers.systems.tuned import load_retriever
 from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource, scored_nodes
@@ -47,7 +45,7 @@ from llama_graph_retrievers.stores import contents, index_nodes, store_metric, t
 from llama_graph_retrievers.vectors import QueryVectors, node_vectors
 
 if TYPE_CHECKING:
-    from llama_graph_retrievers.options import DefaultsOptions, IndexOptions, Options
+    from llama_graph_retrievers.options import DefaultsOptions, IndexOptions
 
 __all__ = ["GraphRetriever", "GraphSearchEvent", "engine_knobs"]
 
@@ -271,11 +269,6 @@ class GraphRetriever(BaseRetriever):
         """
         engine, own = cls._made(index, system, options, published)
         return cls(engine, **own)
-
-    @classmethod
-    def load(cls, index: GraphIndex, folder: str | Path, **options: Unpack[Options]) -> Self:
-        """Return the retriever that ``graph-retrievers tune`` wrote to a folder, on an index; `options` are class keywords."""
-        return cls(load_retriever(index, folder), **options)
 
     @classmethod
     def _made(

@@ -1,4 +1,4 @@
-"""The command line: ``graph-retrievers index | inspect | search | evaluate | make-queries | fit | tune | mcp | serve ...``."""
+"""The command line: ``graph-retrievers index | inspect | search | evaluate | make-queries | fit | mcp | serve ...``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from graph_retrievers.commands import evaluate, fit, index, mcp, search, serve, tune
+    from graph_retrievers.commands import evaluate, fit, index, mcp, search, serve
 
     parser = argparse.ArgumentParser(prog="graph-retrievers", description="Graph retrievers for RAG and agents.")
     parser.add_argument("--version", action="version", version=f"graph-retrievers {__version__}")
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "print the operators of each retriever"
     taxonomy = commands.add_parser("taxonomy", help=what, description="Print the operators of each retriever, by kind.")
     taxonomy.set_defaults(run=_taxonomy)
-    for each in (evaluate, fit, tune, mcp, serve):
+    for each in (evaluate, fit, mcp, serve):
         each.add_commands(commands)
     return parser
 

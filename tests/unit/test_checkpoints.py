@@ -330,6 +330,13 @@ def test_a_machine_short_of_memory_says_what_could_not_be_read(tmp_path):
     assert "not the weights and settings of a line" in whole and "settings.json cannot be read: MemoryError" in settings
 
 
+def test_a_pipe_in_the_place_of_a_checkpoint_is_not_waited_for(index, tmp_path):
+    for part in ("g-rag.json", "g-rag.safetensors"):
+        os.mkfifo(tmp_path / part)
+    with pytest.raises(InvalidArgumentError, match="does not exist"):
+        GRAG(index, checkpoint=tmp_path)
+
+
 def test_a_checkpoint_that_names_itself_as_its_first_search_is_refused(index, tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     for folder, named in ((one, one), (other, one)):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.evaluation.significance import holm, improvement_test, paired_bootstrap, randomization_test
+from graph_retrievers.evaluation.significance import holm, paired_bootstrap, randomization_test
 
 
 def exact_p(differences):
@@ -66,44 +66,3 @@ def test_unpaired_values_are_refused():
             randomization_test(left, right)
     with pytest.raises(InvalidArgumentError, match="samples"):
         randomization_test([1.0] * 20, [0.0] * 20, samples=0)
-
-
-class TestImprovement:
-    """Gains of several candidates over one base."""
-
-    @staticmethod
-    def literal(candidates, base):
-        """Every way to swap the two sides, tried one by one, in plain Python."""
-        differences = [[a - b for a, b in zip(values, base, strict=False)] for values in candidates]
-
-        def statistics(signs):
-            sums = [sum(s * d for s, d in zip(signs, row, strict=False)) for row in differences]
-            return [total / max(sum(d * d for d in row) ** 0.5, 1e-30) for total, row in zip(sums, differences, strict=True)]
-
-        observed, draws = statistics([1] * len(base)), list(product((1, -1), repeat=len(base)))
-        largest = [max(statistics(signs)) for signs in draws]
-        return [sum(most >= value - 1e-9 for most in largest) / len(draws) for value in observed]
-
-    def test_few_queries_are_tested_exactly(self):
-        draw = np.random.default_rng(4)
-        for count, length in [(1, 5), (3, 6), (4, 8)]:
-            base = draw.random(length).round(1)
-            candidates = [draw.random(length).round(1).tolist() for _ in range(count)]
-            # One was measured on the first queries alone, and one does what the base does.
-            candidates += [draw.random(length - 2).round(1).tolist(), base.tolist()]
-            assert improvement_test(candidates, base) == pytest.approx(self.literal(candidates, base.tolist()))
-
-    def test_errors_are_as_rare_as_stated_whatever_the_candidates_have_in_common(self):
-        draw, smallest = np.random.default_rng(5), []
-        for seed in range(200):
-            columns = draw.normal(size=(30, 10)) + 2 * draw.normal(size=(30, 1)) * (seed % 2)
-            smallest.append(min(improvement_test(columns.T, [0.0] * 30, samples=400, seed=seed)))
-        assert np.mean(np.array(smallest) < 0.05) == pytest.approx(0.05, abs=0.04)
-        assert np.mean(np.array(smallest) < 0.5) == pytest.approx(0.5, abs=0.1)
-
-    def test_it_is_one_sided_and_repeats(self):
-        gains, losses = [0.5] * 20, [-0.5] * 20
-        first = improvement_test([gains, losses], [0.0] * 20, samples=500, seed=1)
-        assert first == improvement_test([gains, losses], [0.0] * 20, samples=500, seed=1) and first[0] < 0.01 < 0.99 < first[1]
-        with pytest.raises(InvalidArgumentError, match="one value a query on both sides, got 3 and 2"):
-            improvement_test([[0.1] * 3], [0.0] * 2)

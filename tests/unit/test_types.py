@@ -43,7 +43,6 @@ def use(
     li.GraphRetriever(fast._engine(), similarity_top_k=2, provenance=False)
     li.GraphRetriever.from_defaults(nodes=nodes, edges=[("a", "b")], similarity_top_k=4, published=True)
     li.GraphRetriever.from_index(index, system=BM25Search(), backfill=False)
-    li.GraphRetriever.load(index, "tuned", filters={"year": 1843})
     GraphIndex.from_texts(["a loom"], titles=["Loom"], metric="dot")
     GraphIndex.from_documents(documents, edges=[("cites", "$id")], bm25=False)
     GraphIndex.from_nodes([], show_progress=False)
@@ -74,7 +73,6 @@ WRONG = [
     ('edges=[("a", "b")], similarity_top_k=4', 'edgess=[("a", "b")], similarity_top_k=4'),
     ("damping=0.5)\n    li.", "dampings=0.5)\n    li."),
     ("backfill=False)", "backfil=False)"),
-    ('"tuned", filters', '"tuned", filter'),
     ('metric="dot"', 'metrics="dot"'),
     ("bm25=False", "bm25=5"),
     ("[], show_progress", "[], show_progres"),

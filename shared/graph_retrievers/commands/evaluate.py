@@ -93,8 +93,7 @@ def _add_retriever_options(group: Any) -> None:
     add("--language-model", metavar="MODULE:NAME", help=writer)
     checkpoint = "trained weights of a retriever, from the fit command; may be repeated"
     add("--checkpoint", action="append", default=[], metavar="NAME=DIR", help=checkpoint)
-    tuned = "folder from the tune command, compared as 'tuned' with the others"
-    add_options(add, "--tuned", "--device", tuned=tuned)
+    add_options(add, "--device")
 
 
 def _add_measurement_options(add: Callable[..., Any]) -> None:
@@ -123,7 +122,6 @@ def run_evaluate(args: argparse.Namespace) -> None:
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
     from graph_retrievers.retrievers.signatures import published_settings
     from graph_retrievers.systems.registry import retriever_class
-    from graph_retrievers.systems.tuned import load_retriever
 
     # Arguments are checked before anything is embedded.
     if args.report:
@@ -144,8 +142,6 @@ def run_evaluate(args: argparse.Namespace) -> None:
     index, queries = index_and_queries(args, args.dataset, partial(embedded_index, edges=edges))
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     retrievers: dict[str, Any] = {name: name for name in names}
-    if args.tuned:
-        retrievers["tuned"], checkpoints["tuned"] = load_retriever(index, args.tuned, k=args.k), args.tuned
     early: list[Evaluation] = []
 
     def write_quality(evaluation: Evaluation) -> None:

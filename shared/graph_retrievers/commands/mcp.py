@@ -38,8 +38,7 @@ def add_commands(subparsers: Any) -> None:
     add("index", metavar="INDEX", help="folder of the index")
     over = "serve http://127.0.0.1:PORT/mcp; 0 chooses a free port (default: standard input and output)"
     add("--port", type=int, metavar="PORT", help=over)
-    add_options(parser.add_mutually_exclusive_group().add_argument, "--retriever", "--tuned")
-    add_options(add, "--embedding", "--device")
+    add_options(add, "--retriever", "--embedding", "--device")
     add("--max-characters", type=int, default=8000, metavar="N", help="most characters of text in an answer (default: 8000)")
     parser.set_defaults(run=run_mcp)
 

@@ -42,7 +42,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "most tokens of question and passage that the cross-encoder reads (default: 160; 512 for models of long passages)",
     },
     "--retriever": {"metavar": "NAME", "help": "name of a retriever, see taxonomy (default: the best for such an index)"},
-    "--tuned": {"metavar": "DIR", "help": "folder from the tune command"},
 }
 
 
@@ -137,10 +136,7 @@ def index_and_queries(
 
 
 def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: Any) -> Retriever:
-    """Return the retriever that ``--tuned`` or ``--retriever`` names, by default the best for such an index."""
+    """Return the retriever that ``--retriever`` names, by default the best for such an index."""
     from graph_retrievers.systems.registry import build_retriever
-    from graph_retrievers.systems.tuned import load_retriever
 
-    if args.tuned:
-        return load_retriever(index, args.tuned, **settings)
     return build_retriever(args.retriever, index, published=getattr(args, "published", False), **settings)

@@ -27,7 +27,7 @@ def add_commands(subparsers: Any) -> None:
     add("index", metavar="INDEX", help="folder of the index")
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
-    add_options(parser.add_mutually_exclusive_group().add_argument, "--retriever", "--tuned")
+    add_options(add, "--retriever")
     published = "use the settings of the paper or its code for --retriever"
     add("--published", action="store_true", help=published)
     scored = "cross-encoder for --retriever re2, gar, fastinsight or path-reranking"

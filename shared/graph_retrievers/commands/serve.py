@@ -31,7 +31,6 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--expose", action="store_true", help="allow a --host that other machines can reach; there is no password")
     add("--open", action="store_true", help="open the page in the browser")
     add("--time-limit", type=float, default=30.0, metavar="SECONDS", help="limit of one search (default: 30)")
-    add_options(add, "--tuned", tuned="folder from the tune command: adds its retriever to the page")
     add_options(add, "--reranker", "--max-length", "--embedding", "--device")
     parser.set_defaults(run=run_serve)
 
@@ -44,13 +43,10 @@ def run_serve(args: argparse.Namespace) -> None:
         raise MissingDependencyError("The page needs the extra 'serve': pip install 'graph-retrievers[serve]'.") from error
 
     from graph_retrievers.serve.app import offered, search_app
-    from graph_retrievers.systems.tuned import load_retriever
 
     with listen(args.host, args.port, args.expose) as listening:
         index = load_index(args, args.index, ready=True)
         runs, needs = offered(index, time_limit=args.time_limit)
-        if args.tuned:
-            runs = {"tuned": load_retriever(index, args.tuned, time_limit=args.time_limit), **runs}
         told = {name: in_flags(text, args) for name, text in needs.items()}
         app = search_app(runs, title=Path(args.index).resolve().name, needs=told, hosts=[args.host])
         host = f"[{args.host}]" if ":" in args.host else args.host

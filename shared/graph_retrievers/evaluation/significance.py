@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 
 import torch
@@ -14,7 +13,7 @@ from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation.outcome import Evaluation
 
-__all__ = ["Comparison", "compare", "holm", "improvement_test", "paired_bootstrap", "randomization_test"]
+__all__ = ["Comparison", "compare", "holm", "paired_bootstrap", "randomization_test"]
 
 _CHUNK, _SAMPLES = 1000, 10_000
 
@@ -87,29 +86,6 @@ def randomization_test(left: Sequence[float], right: Sequence[float], *, samples
     return float(_randomization(_paired(left, right), samples, seed))
 
 
-def improvement_test(
-    candidates: Sequence[Sequence[float]], base: Sequence[float], *, samples: int = _SAMPLES, seed: int = 0
-) -> list[float]:
-    r"""Return the p-value of the gain of each candidate over `base`, corrected for choosing among them all.
-
-    The statistic of a candidate is :math:`t_j = \sum_i d_{ij} / \sqrt{\sum_i d_{ij}^2}` over the differences :math:`d_{ij}` of
-    its queries. When the sides of each query are swapped at random, for all candidates alike, the p-value is the share of draws
-    in which the largest statistic of any candidate is at least :math:`t_j` (Westfall and Young, "Resampling-Based Multiple
-    Testing", 1993, single-step maxT). So candidates that differ on the same queries, such as settings of one retriever, count as
-    hardly more than one, while Bonferroni's correction counts each. It is one-sided: a loss has a p-value near 1. Values are by
-    query, in the order of `base`; a candidate that was measured only on the first queries may be shorter.
-
-    >>> improvement_test([[1.0, 1.0, 1.0], [1.0, 1.0, 0.9]], [0.0, 0.0, 0.0])  # 1 of 8 swaps
-    [0.125, 0.125]
-    """
-    differences = torch.zeros((len(base), len(candidates)), dtype=torch.float64)
-    for place, values in enumerate(candidates):
-        differences[: len(values), place] = _paired(values, base[: len(values)])[:, 0]
-    scaled = differences / differences.norm(dim=0).clamp(min=1e-30)
-    largest = partial(torch.amax, dim=1, keepdim=True)
-    return _p_values(scaled, scaled.sum(0), largest, samples, seed).tolist()  # type: ignore[no-any-return]
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted for testing them all (Holm, 1979)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
@@ -141,21 +117,13 @@ def _bootstrap(differences: Tensor, samples: int, seed: int) -> tuple[Tensor, Te
 
 
 def _randomization(differences: Tensor, samples: int, seed: int) -> Tensor:
-    """Return two-sided p-values, shape [P], of differences, shape [n, P]."""
-    return _p_values(differences, differences.sum(0).abs(), torch.abs, samples, seed)
-
-
-def _p_values(differences: Tensor, observed: Tensor, statistic: Callable[[Tensor], Tensor], samples: int, seed: int) -> Tensor:
-    """Return the share of swaps that give at least what was observed, shape [P].
-
-    `statistic` is that of sums of `differences`, shape [n, P], under some swaps: from shape [m, P] to [m, P] or [m, 1].
-    """
-    count = differences.shape[0]
+    """Return two-sided p-values, shape [P], of differences, shape [n, P]: the share of swaps that give at least as much."""
+    count, observed = differences.shape[0], differences.sum(0).abs()
     exact = 2**count <= samples
     extreme = torch.full_like(observed, 0.0 if exact else 1.0)
     for signs in _swaps(count, samples, seed):
         # Equal sums may differ by rounding.
-        extreme += (statistic(signs @ differences) >= observed - 1e-9).sum(0)
+        extreme += ((signs @ differences).abs() >= observed - 1e-9).sum(0)
     return extreme / (2**count if exact else samples + 1)
 
 
