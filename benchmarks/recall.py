@@ -2,7 +2,7 @@
 
 Reads data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default). Vectors are those of
 all-MiniLM-L6-v2, kept in the user's cache. As on the pages of results, ten hits of more than ten relevant nodes are all that can be
-found. Needs the extras eval and offline.
+found. Needs the extra test.
 
     python benchmarks/recall.py [--split dev] [--only pubmedqa,eu-acts]
 """

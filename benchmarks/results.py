@@ -1,7 +1,7 @@
 """The project's own results: tables and pictures of the shared datasets, in benchmarks/results.
 
 Reads the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default) with data/ and models/ in it.
-What was computed is kept, so that a run that was stopped goes on. Needs the extras eval and offline.
+What was computed is kept, so that a run that was stopped goes on. Needs the extra test.
 
     python benchmarks/results.py [--only NAME] [--out DIR] [--resume DIR] [--precision bfloat16] [--full]
 """
@@ -20,13 +20,12 @@ from typing import Any
 
 import torch
 import transformers
+from plots import write_pictures
 from result_pages import write_contents, write_page
 
 import graph_retrievers
 from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.plots import check_matplotlib
-from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
@@ -145,7 +144,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     shared = shared_folder()
-    check_matplotlib()
     kept = options.resume or cache_folder() / f"results-{_code_digest()}"
     for name, table in TABLES.items():
         if options.only in (None, name):
@@ -199,14 +197,11 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
             resume=folder,
             show_progress=True,
         )
-    # The page itself quotes questions, so it stays where the working files are.
-    page = write_report(evaluation, folder / "report", sweeps=sweeps, subject=table.subject, seed=options.seed)
     out = options.out / name
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob("*.svg"):
         old.unlink()
-    for picture in page.parent.glob("*.svg"):
-        shutil.copy(picture, out)
+    write_pictures(evaluation, out, sweeps=sweeps, subject=table.subject)
     settings = {
         "transformers": transformers.__version__,
         "threads": torch.get_num_threads(),
@@ -214,7 +209,7 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     write_page(evaluation, out, table.title, table.says, settings)
-    print(f"{out}; the page with examples: {page}", flush=True)
+    print(out, flush=True)
 
 
 def _trained(dataset: Dataset, index: GraphIndex, folder: Path, seed: int) -> Path:

@@ -11,13 +11,11 @@ from llama_index.core import VectorStoreIndex
 
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
-from graph_retrievers.evaluation import plots
 from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.records import Returned
-from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table, source_rows
@@ -292,7 +290,6 @@ def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation(tmp_path):
         assert (
             all("was left out: This index has no " in note for note in sorted(evaluation.notes)[1:]) and len(evaluation.notes) == 3
         )
-        assert "late was left out" in write_report(evaluation, tmp_path / "page").read_text(encoding="utf-8")
     for name in ("vector", "lesegr", "late"):
         with pytest.raises(GraphRetrieverError, match="^(This index has no|this question)"):
             evaluate(index, QUERIES, {name: retrievers[name]}, **options)
@@ -467,21 +464,6 @@ def test_tables_say_which_differences_are_real():
         compare(evaluation, "recall@4")
 
 
-def test_a_type_with_dollar_signs_is_drawn_as_it_is_and_numbers_come_before_pictures(tmp_path, monkeypatch):
-    odd = [replace(query, type="$x_{$" if query.type == "single" else "\x1b$y^^$") for query in QUERIES]
-    evaluation = evaluate(linked_index(), odd, ["vector", "bm25"], k=3, timed_queries=0)
-    write_report(evaluation, tmp_path / "whole", subject="vector")
-    assert (tmp_path / "whole" / "report.html").is_file()
-
-    def fail(figure):
-        raise ValueError("no picture")
-
-    monkeypatch.setattr(plots, "to_svg", fail)
-    with pytest.raises(ValueError, match="no picture"):
-        write_report(evaluation, tmp_path / "part", subject="vector")
-    assert json.loads((tmp_path / "part" / "results.json").read_text())["k"] == 3
-
-
 def test_notes_on_questions_are_told_also_when_results_are_kept(tmp_path):
     index, failing = linked_index(), [query.text for query in QUERIES[:3]]
 
@@ -503,7 +485,7 @@ def test_notes_on_questions_are_told_also_when_results_are_kept(tmp_path):
     assert evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path).notes == []
 
 
-def test_tables_of_multi_hop_questions_have_what_papers_print_by_source(tmp_path):
+def test_tables_of_multi_hop_questions_have_what_papers_print_by_source():
     index = linked_index()
     ids = list(index.graph.ids[:4])
     queries = [
@@ -526,8 +508,6 @@ def test_tables_of_multi_hop_questions_have_what_papers_print_by_source(tmp_path
         ["hotpot", "2", "mine", "0.333", "0.500", "0.500", "0.500"],
         ["musique", "1", "mine", "0.500", "0.500", "0.000", "0.500"],
     ]
-    page = write_report(evaluation, tmp_path).read_text(encoding="utf-8")
-    assert "By source" in page and "All@5: the share of questions" in page and "<td>musique</td>" in page
 
 
 def test_tables_of_other_questions_stay_as_they_are():

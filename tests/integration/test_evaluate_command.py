@@ -1,10 +1,7 @@
-"""The commands evaluate and make-queries, and the page that a report is."""
+"""The commands evaluate and make-queries."""
 
-import base64
 import json
 import re
-import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -12,16 +9,12 @@ from langchain_core.language_models import FakeListChatModel
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import read_dataset, read_queries
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
-from graph_retrievers.evaluation import plots
-from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.make_queries import linked_pairs, make_queries, write_queries
 from graph_retrievers.evaluation.metrics import capped_recall
-from graph_retrievers.evaluation.report import write_report
 from graph_retrievers.evaluation.run_files import read_qrels, read_run
-from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.systems.registry import retriever_names
-from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
+from tests.helpers import HashEmbedding, linked_edges, linked_nodes
 
 ROWS = [
     {"id": "q1", "query": "Which machine did Ada Lovelace write a program for?", "gold": ["ada", "engine"], "type": "bridge"},
@@ -268,86 +261,6 @@ def test_what_is_named_and_lacks_something_runs_and_says_so(dataset, capsys):
     status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "bm25,mor-text", "--timed-queries", "0")
     assert status == 0 and printed.count("mor-text ") == 2
     assert "note: mor-text ran without a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
-
-
-@pytest.mark.slow
-def test_a_report_of_all_varies_only_what_was_evaluated(dataset, tmp_path, capsys):
-    options = ["--timed-queries", "0", "--sweep-queries", "2", "--report", tmp_path / "report"]
-    assert run(capsys, "evaluate", dataset, "--retrievers", "all", *options)[0] == 0
-    assert json.loads((tmp_path / "report" / "results.json").read_text())["sweeps"] == {}
-
-
-class Page(HTMLParser):
-    """What a page shows and what it asks for."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.pictures, self.links, self.words = [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        self.links += [value for name, value in attributes.items() if name in ("href", "src", "srcset", "action")]
-        if tag == "img":
-            assert attributes["alt"]
-            self.pictures.append(attributes["src"])
-        if tag not in ("meta", "img", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-
-def test_the_picture_of_costs_joins_what_nothing_else_beats():
-    times = {"slow": (2.0, 0.8), "fast": (0.001, 0.2), "beaten": (0.5, 0.1), "good": (0.01, 0.7), "worse": (0.01, 0.6)}
-    results = {name: {"recall@5": recall, "seconds_per_query": seconds} for name, (seconds, recall) in times.items()}
-    [axes] = plots.plot_costs({**results, "not timed": {"recall@5": 1.0}}, 5).axes
-    assert axes.get_xscale() == "log" and axes.get_ylabel() == "Recall@5"
-    assert [tuple(point) for point in axes.lines[0].get_xydata().round(6)] == [(1.0, 0.2), (10.0, 0.7), (2000.0, 0.8)]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(times)
-    assert plots.plot_costs({"a": {"recall@5": 1.0}}, 5).axes
-
-
-@pytest.mark.slow
-def test_the_report_is_one_page_that_needs_nothing_else(dataset, tmp_path, capsys):
-    options = ["--retrievers", "vector,re2,fastinsight", "-k", "3", "--timed-queries", "1", "--sweep-queries", "2"]
-    status, printed, _ = run(capsys, "evaluate", dataset, *options, "--report", tmp_path / "report", "--resume", tmp_path / "kept")
-    assert status == 0 and printed.strip().endswith("report.html")
-    text = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
-    page = Page(text)
-    assert page.open == [] and "http" not in text
-    names = {"overview", "costs", "types", "quartiles", "fates", "budget-recall", "budget-topological-recall", "sensitivity"}
-    assert {file.stem for file in (tmp_path / "report").glob("*.svg")} == names and len(page.pictures) == len(names)
-    assert page.links == page.pictures
-    for source in page.pictures:
-        kind, _, data = source.partition(",")
-        svg = base64.b64decode(data)
-        assert kind == "data:image/svg+xml;base64" and ElementTree.fromstring(svg).tag.endswith("svg") and b"<path" in svg
-    shown = " ".join(page.words)
-    for words in ("vector", "re2", "fastinsight", "Recall@3", "a & b", "never reached", "Holm"):
-        assert words in shown
-    numbers = json.loads((tmp_path / "report" / "results.json").read_text())
-    assert len(numbers["sweeps"]["budget"]["results"]["re2"]) == len(numbers["sweeps"]["budget"]["values"])
-    again = tmp_path / "again"
-    run(capsys, "evaluate", dataset, *options, "--report", again, "--resume", tmp_path / "kept")
-    assert (again / "report.html").read_bytes() == (tmp_path / "report" / "report.html").read_bytes()
-
-
-def test_a_report_of_one_retriever_and_no_sweeps(tmp_path):
-    index = linked_index()
-    queries = [query for query in made_queries_of(index) if query.id < "made00004"]
-    evaluation = evaluate(index, queries, {"only <one>": "bm25"}, k=2, timed_queries=0)
-    page = Page(write_report(evaluation, tmp_path).read_text(encoding="utf-8"))
-    assert page.open == [] and len(page.pictures) == 3
-    assert any("only <one>" in words for words in page.words)
-    assert sweep_all(index, queries, ["bm25"]) == {}
-
-
-def made_queries_of(index):
-    return make_queries(index.graph, 20)
 
 
 # -- make-queries -----------------------------------------------------------------------------------------------

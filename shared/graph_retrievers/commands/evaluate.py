@@ -7,9 +7,7 @@ import hashlib
 import importlib
 import json
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,6 @@ from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.evaluation.outcome import Evaluation
-    from graph_retrievers.index import GraphIndex
 
 __all__ = ["add_commands", "imported", "run_evaluate", "run_make_queries"]
 
@@ -110,10 +107,6 @@ def _add_measurement_options(add: Callable[..., Any]) -> None:
 def _add_output_options(add: Callable[..., Any]) -> None:
     add("--json", metavar="OUT", help="write results and the ids of every query's hits to this file")
     add("--trec", metavar="DIR", help="write a TREC run file of each retriever, DIR/NAME.run, and DIR/qrels")
-    report = "write tables and plots as one page, DIR/report.html (extra 'eval'), which also varies budgets, alpha and beta"
-    add("--report", metavar="DIR", help=report)
-    sweeps = "number of queries on which the report varies budgets, alpha and beta; 0 for no such plots (default: 40)"
-    add("--sweep-queries", type=int, default=40, metavar="N", help=sweeps)
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -124,10 +117,6 @@ def run_evaluate(args: argparse.Namespace) -> None:
     from graph_retrievers.systems.registry import retriever_class
 
     # Arguments are checked before anything is embedded.
-    if args.report:
-        from graph_retrievers.evaluation.plots import check_matplotlib
-
-        check_matplotlib()
     names, everything = _names(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, names)
     options = _options(names, checkpoints, imported(args.language_model) if args.language_model else None)
@@ -150,32 +139,28 @@ def run_evaluate(args: argparse.Namespace) -> None:
         _write_results(args, evaluation)
         sys.stdout.flush()
 
-    with _working_folder(args) as folder:
-        evaluation = evaluate(
-            index,
-            queries,
-            retrievers | runs,
-            k=args.k,
-            qrels=qrels,
-            use=_listed(args.use),
-            timed_queries=args.timed_queries,
-            seed=args.seed,
-            resume=folder,
-            about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
-            options=options,
-            skip=everything,
-            dataset=Path(args.dataset).resolve().name,
-            split=args.split,
-            before_timing=write_quality,
-            show_progress=True,
-        )
-        if early:
-            _write_times(args, evaluation)
-        else:
-            _write_results(args, evaluation)
-        if args.report:
-            built = [name for name in names if name in evaluation.retrievers]
-            print(_write_report(args, index, evaluation, built, folder))
+    evaluation = evaluate(
+        index,
+        queries,
+        retrievers | runs,
+        k=args.k,
+        qrels=qrels,
+        use=_listed(args.use),
+        timed_queries=args.timed_queries,
+        seed=args.seed,
+        resume=args.resume,
+        about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
+        options=options,
+        skip=everything,
+        dataset=Path(args.dataset).resolve().name,
+        split=args.split,
+        before_timing=write_quality,
+        show_progress=True,
+    )
+    if early:
+        _write_times(args, evaluation)
+    else:
+        _write_results(args, evaluation)
 
 
 def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
@@ -207,7 +192,7 @@ def _write_times(args: argparse.Namespace, evaluation: Evaluation) -> None:
     from graph_retrievers.evaluation.tables import aligned, format_seconds
 
     rows = [[name, format_seconds(costs["seconds_per_query"])] for name, costs in evaluation.costs.items()]
-    print(aligned([['retriever', 'time/query'], *rows]))
+    print(aligned([["retriever", "time/query"], *rows]))
     _write_json(args, evaluation)
 
 
@@ -216,20 +201,6 @@ def _write_json(args: argparse.Namespace, evaluation: Evaluation) -> None:
 
     if args.json:
         write_text(args.json, json.dumps(evaluation.to_dict(), indent=1) + "\n")
-
-
-def _write_report(args: argparse.Namespace, index: GraphIndex, evaluation: Evaluation, names: list[str], folder: Any) -> Path:
-    from graph_retrievers.evaluation.report import write_numbers, write_report
-    from graph_retrievers.evaluation.sweeps import sweep_all
-
-    write_numbers(evaluation, args.report)
-    sweeps = {}
-    if args.sweep_queries:
-        timed = min(args.timed_queries, 5)
-        options: dict[str, Any] = {"k": args.k, "timed_queries": timed, "seed": args.seed, "resume": folder, "show_progress": True}
-        options["published"] = args.published
-        sweeps = sweep_all(index, evaluation.queries, names, sample=args.sweep_queries, **options)
-    return write_report(evaluation, args.report, sweeps=sweeps, seed=args.seed)
 
 
 def run_make_queries(args: argparse.Namespace) -> None:
@@ -257,16 +228,6 @@ def imported(path: str) -> Any:
         raise InvalidArgumentError(f"--language-model {path!r} cannot be imported: {error}.") from error
     finally:
         sys.path.remove("")
-
-
-@contextmanager
-def _working_folder(args: argparse.Namespace) -> Iterator[Path | None]:
-    """Yield the folder for results and latents: the given one, a temporary one for a report, or None."""
-    if args.resume or not args.report:
-        yield Path(args.resume) if args.resume else None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
 
 
 def _listed(names: str) -> list[str]:

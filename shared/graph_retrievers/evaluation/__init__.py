@@ -1,1 +1,1 @@
-"""Measuring retrievers: metrics, run files, a side-by-side harness, significance, reports and pictures."""
+"""Measuring retrievers: metrics, run files, a side-by-side harness, tables and significance."""

@@ -1,16 +1,18 @@
-"""Plots of an evaluation (matplotlib, extra ``eval``), each returned as a figure."""
+"""Pictures of an evaluation, by matplotlib."""
 
 from __future__ import annotations
 
-import base64
-import importlib.util
 import io
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from graph_retrievers.errors import MissingDependencyError
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from graph_retrievers.evaluation.analysis import FATES, fates, quartiles
 from graph_retrievers.evaluation.metrics import relevant_nodes
 from graph_retrievers.evaluation.outcome import Evaluation
@@ -18,24 +20,8 @@ from graph_retrievers.evaluation.significance import paired_bootstrap
 from graph_retrievers.evaluation.sweeps import Sweep
 from graph_retrievers.evaluation.topological import topological_credit
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = [
-    "check_matplotlib",
-    "data_uri",
-    "plot_budget_recall",
-    "plot_budget_topological_recall",
-    "plot_costs",
-    "plot_fates",
-    "plot_overview",
-    "plot_quartiles",
-    "plot_sensitivity",
-    "plot_types",
-    "to_svg",
-]
-
+# The settings of FastInsight that the pictures mark.
+_DEFAULTS = {"alpha": 0.2, "beta": 1.0}
 # The colours of Okabe and Ito, which colour-blind readers can tell apart, and others for further retrievers.
 _COLORS = {"fastinsight": "#D55E00", "vector": "#0072B2", "bm25": "#E69F00", "hybrid": "#009E73", "re2": "#CC79A7"}
 _COLORS |= {"gar": "#56B4E9", "ppr": "#8C6D31", "spreading": "#999999"}
@@ -44,10 +30,38 @@ _FATE_COLORS = dict(zip(FATES, ["#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#99
 _MARKERS = "osD^vPX*<>p"
 
 
-def check_matplotlib() -> None:
-    """Raise MissingDependencyError if matplotlib is not installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingDependencyError("matplotlib is not installed; run pip install 'graph-retrievers[eval]'.")
+def write_pictures(
+    evaluation: Evaluation, folder: Path, *, sweeps: Mapping[str, Sweep] | None = None, subject: str | None = None
+) -> None:
+    """Write the pictures of an evaluation as SVG files into a folder.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    folder : Path
+    sweeps : mapping of str to Sweep, optional
+        Those of `sweep_all`, by parameter; without them, their pictures are left out.
+    subject : str, optional
+        The retriever whose relevant nodes are followed, by default ``"fastinsight"`` if it was evaluated, else the best.
+    """
+    sweeps, names = sweeps or {}, evaluation.retrievers
+    best = max(names, key=lambda name: fmean(evaluation.column(name, f"recall@{evaluation.k}")))
+    figures = {
+        "overview": plot_overview(evaluation),
+        "quartiles": plot_quartiles(evaluation, "vector" if "vector" in names else names[0]),
+        "fates": plot_fates(evaluation, subject or ("fastinsight" if "fastinsight" in names else best)),
+    }
+    if evaluation.costs:
+        figures["costs"] = plot_costs(evaluation.results(), evaluation.k)
+    if len(evaluation.types()) > 1:
+        figures["types"] = plot_types(evaluation)
+    if "budget" in sweeps:
+        figures["budget-recall"] = plot_budget_recall(sweeps["budget"])
+        figures["budget-topological-recall"] = plot_budget_topological_recall(sweeps["budget"])
+    if varied := [sweeps[name] for name in _DEFAULTS if name in sweeps]:
+        figures["sensitivity"] = plot_sensitivity(varied, _DEFAULTS)
+    for name, figure in figures.items():
+        (folder / f"{name}.svg").write_bytes(to_svg(figure))
 
 
 def plot_overview(evaluation: Evaluation) -> Figure:
@@ -177,24 +191,14 @@ def plot_fates(evaluation: Evaluation, retriever: str) -> Figure:
 
 def to_svg(figure: Figure) -> bytes:
     """Return a figure as SVG; the same figure always has the same bytes."""
-    from matplotlib import rc_context
-
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "graph-retrievers", "svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
 
-def data_uri(svg: bytes) -> str:
-    """Return an SVG as a data URI, for use in a page."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
-
-
 def _figure(width: float, height: float, panels: int = 1) -> tuple[Figure, list[Any]]:
     """Return a figure with panels side by side."""
-    check_matplotlib()
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
     columns = list(figure.subplots(1, panels, sharey=True, squeeze=False)[0])
     for axes in columns:
