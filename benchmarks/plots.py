@@ -9,15 +9,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from analysis import FATES, fates, quartiles
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from sweeps import Sweep
 
-from graph_retrievers.evaluation.analysis import FATES, fates, quartiles
 from graph_retrievers.evaluation.metrics import relevant_nodes
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import paired_bootstrap
-from graph_retrievers.evaluation.sweeps import Sweep
 from graph_retrievers.evaluation.topological import topological_credit
 
 # The settings of FastInsight that the pictures mark.

@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from graph_retrievers.evaluation.analysis import FATES, fates
+from analysis import FATES, fates
+
 from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import Comparison, compare
 from graph_retrievers.evaluation.tables import format_seconds, source_rows

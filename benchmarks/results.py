@@ -22,11 +22,11 @@ import torch
 import transformers
 from plots import write_pictures
 from result_pages import write_contents, write_page
+from sweeps import sweep_all
 
 import graph_retrievers
 from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.harness import evaluate
-from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.cross_encoder import CrossEncoder

@@ -1,4 +1,4 @@
-"""The pictures on the pages of results."""
+"""What the pages of results show: pictures, what happens to relevant nodes, and settings varied."""
 
 import importlib
 from dataclasses import replace
@@ -8,20 +8,26 @@ import pytest
 
 from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation.harness import evaluate
-from tests.helpers import linked_index
+from graph_retrievers.evaluation.outcome import Evaluation
+from graph_retrievers.evaluation.records import Returned
+from graph_retrievers.graph import CorpusGraph
+from tests.helpers import WordOverlap, linked_index
+from tests.integration.test_evaluate import QUERIES
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-QUERIES = [
-    Query("q1", "Which machine did Ada Lovelace write a program for?", ("ada", "engine"), "test", "bridge"),
-    Query("q2", "What data do punched cards hold in a loom?", ("cards", "jacquard"), "test", "bridge"),
-    Query("q3", "Which company grew out of tabulating machines?", ("ibm",), "test", "single"),
-]
 
 
-@pytest.fixture
-def plots(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("plots")
+def benchmark(name):
+    """A fixture: a module of the benchmarks, which import each other by their names."""
+
+    def module(monkeypatch):
+        monkeypatch.syspath_prepend(str(BENCHMARKS))
+        return importlib.import_module(name)
+
+    return pytest.fixture(module, name=name)
+
+
+plots, sweeps, analysis = map(benchmark, ("plots", "sweeps", "analysis"))
 
 
 def test_the_picture_of_costs_joins_what_nothing_else_beats(plots):
@@ -41,3 +47,65 @@ def test_a_type_with_dollar_signs_is_drawn_as_it_is(plots, tmp_path):
     made = {file.stem: file for file in tmp_path.glob("*.svg")}
     assert set(made) == {"overview", "types", "quartiles", "fates"}
     assert all(b"<path" in file.read_bytes() for file in made.values())
+
+
+def test_sweeps_vary_what_a_retriever_has(sweeps, tmp_path):
+    model = WordOverlap()
+    index = linked_index(relevance=model)
+    found = sweeps.sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=1, resume=tmp_path)
+    assert set(found) == {"budget", "alpha", "beta"}
+    budget = found["budget"]
+    assert budget.retrievers == ("re2", "fastinsight") and len(budget.evaluation.queries) == 4
+    for name in budget.retrievers:
+        for value in budget.values:
+            sizes = [len(r.found) for r in budget.evaluation.returned[budget.name(name, value)].values()]
+            assert max(sizes) <= value
+    plain = [r.ids for r in found["alpha"].evaluation.returned["fastinsight alpha=0.2"].values()]
+    assert plain == [r.ids for r in found["beta"].evaluation.returned["fastinsight beta=1"].values()]
+    pairs = model.pairs
+    sweeps.sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=0, resume=tmp_path)
+    assert model.pairs == pairs
+    assert sweeps.sweep_all(index, QUERIES, ["vector"], k=3) == {}
+
+
+def made_evaluation():
+    """a - b - c - d - e in a row, x - y apart; two retrievers with everything given."""
+    graph = CorpusGraph(list("abcdexy"), list("abcdexy"), edges=[("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("x", "y")])
+    queries = [Query("q0", "?", tuple("abce"), type="far"), Query("q1", "?", tuple("cex"), type="far"), Query("q2", "?", ("a",))]
+    returned = {
+        "first": {"q0": made("ad", "ad"), "q1": made("ae", "ae"), "q2": made("ab", "ab")},
+        "walk": {"q0": made("ab", "abc"), "q1": made("ab", "abc"), "q2": made("ab", "ab")},
+    }
+    return Evaluation("made", "test", 2, queries, {q.id: q.gold for q in queries}, returned, graph)
+
+
+def made(ids, found):
+    return Returned(tuple(ids), (2.0, 1.0), tuple(found), tuple(float(-place) for place in range(len(found))))
+
+
+def test_the_fate_of_every_relevant_node(analysis):
+    evaluation = made_evaluation()
+
+    def counted(retriever, query):
+        return list(analysis.fates(evaluation, retriever, [query]).values())
+
+    assert tuple(analysis.FATES) == ("hit", "ranked low", "passed over", "never reached", "not connected")
+    # walk holds a, b, c: e is two steps from c, and nothing leads to x. first holds a, d: b, c and e are next to them.
+    assert counted("walk", "q0") == [2, 1, 0, 1, 0]
+    assert counted("walk", "q1") == [0, 1, 0, 1, 1]
+    assert counted("first", "q0") == [1, 0, 3, 0, 0]
+    whole = analysis.fates(evaluation, "walk")
+    assert sum(whole.values()) == 8 and whole["hit"] == 3
+
+
+def test_quartiles_keep_equal_values_together(analysis):
+    evaluation = made_evaluation()
+    groups = analysis.quartiles(evaluation, "first")
+    assert sorted(q for _, _, _, queries in groups for q in queries) == ["q0", "q1", "q2"]
+    assert groups[0][1] <= groups[0][2] <= groups[-1][1] and groups[-1][3] == ["q2"] and groups[-1][0].endswith("Q4")
+    same = replace_results(evaluation, "first", "walk")
+    assert analysis.quartiles(same, "walk")[0][0].startswith("Q1")
+
+
+def replace_results(evaluation, name, source):
+    return replace(evaluation, returned={**evaluation.returned, name: evaluation.returned[source]})

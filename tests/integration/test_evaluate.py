@@ -11,15 +11,10 @@ from llama_index.core import VectorStoreIndex
 
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import DatasetError, EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
-from graph_retrievers.evaluation.analysis import FATES, correlation, fates, quartiles, recall_gain_correlations
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
-from graph_retrievers.evaluation.outcome import Evaluation
-from graph_retrievers.evaluation.records import Returned
 from graph_retrievers.evaluation.significance import compare
-from graph_retrievers.evaluation.sweeps import sweep_all
 from graph_retrievers.evaluation.tables import results_table, source_rows
-from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
 from graph_retrievers.retrievers import Retriever
@@ -372,78 +367,6 @@ def test_texts_read_with_their_paths_are_counted_and_not_kept(tmp_path):
     assert alone.returned["path-reranking"] == found.returned["path-reranking"]
     assert 0 < encodes["path-reranking"] <= encodes["re2"] == len(index)
     assert evaluate(index, QUERIES, ["path-reranking", "re2"], k=3, timed_queries=2, resume=tmp_path).values == found.values
-
-
-def test_sweeps_vary_what_a_retriever_has(tmp_path):
-    index, model = with_overlap()
-    sweeps = sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=1, resume=tmp_path)
-    assert set(sweeps) == {"budget", "alpha", "beta"}
-    budget = sweeps["budget"]
-    assert budget.retrievers == ("re2", "fastinsight") and len(budget.evaluation.queries) == 4
-    for name in budget.retrievers:
-        for value in budget.values:
-            found = [len(r.found) for r in budget.evaluation.returned[budget.name(name, value)].values()]
-            assert max(found) <= value
-    plain = [r.ids for r in sweeps["alpha"].evaluation.returned["fastinsight alpha=0.2"].values()]
-    assert plain == [r.ids for r in sweeps["beta"].evaluation.returned["fastinsight beta=1"].values()]
-    pairs = model.pairs
-    sweep_all(index, QUERIES, ["vector", "re2", "fastinsight"], k=3, sample=4, timed_queries=0, resume=tmp_path)
-    assert model.pairs == pairs
-    assert sweep_all(index, QUERIES, ["vector"], k=3) == {}
-
-
-def made_evaluation():
-    """a - b - c - d - e in a row, x - y apart; two retrievers with everything given."""
-    graph = CorpusGraph(list("abcdexy"), list("abcdexy"), edges=[("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("x", "y")])
-    queries = [Query("q0", "?", tuple("abce"), type="far"), Query("q1", "?", tuple("cex"), type="far"), Query("q2", "?", ("a",))]
-    returned = {
-        "first": {"q0": made("ad", "ad"), "q1": made("ae", "ae"), "q2": made("ab", "ab")},
-        "walk": {"q0": made("ab", "abc"), "q1": made("ab", "abc"), "q2": made("ab", "ab")},
-    }
-    return Evaluation("made", "test", 2, queries, {q.id: q.gold for q in queries}, returned, graph)
-
-
-def made(ids, found):
-    return Returned(tuple(ids), (2.0, 1.0), tuple(found), tuple(float(-place) for place in range(len(found))))
-
-
-def test_the_fate_of_every_relevant_node():
-    evaluation = made_evaluation()
-
-    def counted(retriever, query):
-        return list(fates(evaluation, retriever, [query]).values())
-
-    assert tuple(FATES) == ("hit", "ranked low", "passed over", "never reached", "not connected")
-    # walk holds a, b, c: e is two steps from c, and nothing leads to x. first holds a, d: b, c and e are next to them.
-    assert counted("walk", "q0") == [2, 1, 0, 1, 0]
-    assert counted("walk", "q1") == [0, 1, 0, 1, 1]
-    assert counted("first", "q0") == [1, 0, 3, 0, 0]
-    whole = fates(evaluation, "walk")
-    assert sum(whole.values()) == 8 and whole["hit"] == 3
-
-
-def test_quartiles_keep_equal_values_together():
-    evaluation = made_evaluation()
-    groups = quartiles(evaluation, "first")
-    assert sorted(q for _, _, _, queries in groups for q in queries) == ["q0", "q1", "q2"]
-    assert groups[0][1] <= groups[0][2] <= groups[-1][1] and groups[-1][3] == ["q2"] and groups[-1][0].endswith("Q4")
-    same = replace_results(evaluation, "first", "walk")
-    assert quartiles(same, "walk")[0][0].startswith("Q1")
-
-
-def replace_results(evaluation, name, source):
-    return replace(evaluation, returned={**evaluation.returned, name: evaluation.returned[source]})
-
-
-def test_gain_is_what_all_retrieved_nodes_add():
-    evaluation = made_evaluation()
-    # walk holds abc, abc, ab: recall 3/4, 1/3, 1 against 1/4, 1/3, 1 of the first search.
-    gains, recalls = [0.5, 0.0, 0.0], [0.25, 1 / 3, 1.0]
-    misses = [evaluation.values["first"][q]["miss-tr@2"] for q in ("q0", "q1", "q2")]
-    expected = (float(torch.corrcoef(torch.tensor([c, gains]))[0, 1]) for c in (recalls, misses))
-    assert recall_gain_correlations(evaluation, "walk", "first") == pytest.approx(tuple(expected), abs=1e-6)
-    assert recall_gain_correlations(evaluation, "first", "first") is None
-    assert correlation([1, 1], [0, 1]) is None
 
 
 def test_tables_say_which_differences_are_real():

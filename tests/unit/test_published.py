@@ -286,19 +286,3 @@ def test_a_checkpoint_of_the_published_grag_is_asked_for(data, tmp_path):
 def test_fit_takes_published_where_the_default_network_is_another(tmp_path, capsys):
     assert main(["fit", "mor", str(tmp_path), "--out", str(tmp_path / "out"), "--published"]) == 2
     assert "mor has one kind of network; leave out --published" in capsys.readouterr().err
-
-
-def test_variants_of_a_report_are_published_too(data, monkeypatch):
-    from graph_retrievers.evaluation import sweeps
-
-    built = []
-
-    def recorded(name, index, **options):
-        built.append(build_retriever(name, index, **options))
-        return built[-1]
-
-    monkeypatch.setattr(sweeps, "build_retriever", recorded)
-    index = GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(8))
-    for published, nodes in ((False, 10), (True, 16)):
-        sweeps.sweep(index, data.queries[:1], "budget", [3], ["gar"], published=published, timed_queries=0)
-        assert f"AdaptiveReranking(budget=3, nodes_per_round={nodes})" in repr(built[-1])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 
-from graph_retrievers.evaluation.metrics import recall, relevant_nodes
+from graph_retrievers.evaluation.metrics import relevant_nodes
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.topological import node_rows, path_costs
 
-__all__ = ["FATES", "correlation", "fates", "quartiles", "recall_gain_correlations"]
+__all__ = ["FATES", "fates", "quartiles"]
 
 FATES = {
     "hit": "among the first k",
@@ -63,27 +62,3 @@ def quartiles(evaluation: Evaluation, first: str) -> list[tuple[str, float, floa
         inside = [values[query] for query in groups[place]]
         table.append((name, min(inside), max(inside), groups[place]))
     return table
-
-
-def recall_gain_correlations(evaluation: Evaluation, retriever: str, first: str) -> tuple[float, float] | None:
-    r"""Return Pearson's correlations of Recall and of MissTR of a first search with the recall that a retriever then gains.
-
-    The gain is :math:`\Delta R = R_{total} - R@k_{first}`: recall of all that the retriever retrieved, minus recall of the
-    first search (FastInsight, section 5.3.1 and Table 6); recalls are not capped. None if one of them does not vary.
-    """
-    k = evaluation.k
-    gains, recalls, misses = [], [], []
-    for query, gold in evaluation.gold.items():
-        before, held = evaluation.values[first][query], evaluation.returned[retriever][query]
-        recalls.append(before[f"uncapped-recall@{k}"])
-        misses.append(before[f"miss-tr@{k}"])
-        gains.append(recall(held.found + held.ids, gold) - recalls[-1])
-    with_recall, with_misses = correlation(recalls, gains), correlation(misses, gains)
-    return None if with_recall is None or with_misses is None else (with_recall, with_misses)
-
-
-def correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
-    """Return Pearson's correlation of two columns of equal length; None if one does not vary."""
-    if len(left) == len(right) and (len(left) < 2 or min(statistics.stdev(left), statistics.stdev(right)) < 1e-12):
-        return None
-    return statistics.correlation(left, right)

@@ -1,4 +1,4 @@
-"""Evaluations over the values of a parameter, for the plots of budgets and of sensitivity."""
+"""Evaluations over the values of a parameter, for the pictures of budgets and of sensitivity."""
 
 from __future__ import annotations
 
@@ -47,13 +47,12 @@ def sweep(
     retrievers: Sequence[str],
     *,
     k: int = 10,
-    published: bool = False,
     resume: str | Path | None = None,
     **options: Any,
 ) -> Sweep:
     """Return retrievers (short names) evaluated at several values of ``"budget"``, ``"alpha"`` or ``"beta"``; they share latents.
 
-    With `published`, the other settings are those of the papers. With `resume`, the folder of an evaluation, results are kept in a
+    With `resume`, the folder of an evaluation, results are kept in a
     subfolder with the parameter's name, latents together with those of the evaluation. `k` and the options are those of
     :func:`~graph_retrievers.evaluation.harness.evaluate`.
     """
@@ -61,9 +60,7 @@ def sweep(
     for retriever in retrievers:
         keyword = _BUDGETED[retriever] if parameter == "budget" else parameter
         for value in values:
-            variants[_name(retriever, parameter, value)] = build_retriever(
-                retriever, index, published=published, k=k, **{keyword: value}
-            )
+            variants[_name(retriever, parameter, value)] = build_retriever(retriever, index, k=k, **{keyword: value})
     if resume is not None:
         options |= {"resume": Path(resume) / parameter, "latents": Path(resume) / "latents"}
     evaluation = evaluate(index, queries, variants, k=k, dataset=f"sweep of {parameter}", **options)
@@ -80,7 +77,7 @@ def sweep_all(
     seed: int = 0,
     **options: Any,
 ) -> dict[str, Sweep]:
-    """Return the sweeps of the report by parameter: the budget of the retrievers that have one, alpha and beta of FastInsight.
+    """Return the sweeps of the pictures by parameter: the budget of the retrievers that have one, alpha and beta of FastInsight.
 
     `sample` queries are used, drawn with `seed`; `timed_queries` of them are timed, only in the sweep of the budget. Retrievers
     are given by short names, and those without the parameter are left out. Options: see :func:`sweep`.
