@@ -1,9 +1,9 @@
 """Every retriever by name on the shared datasets: one page with a table for each dataset and a sentence for each retriever.
 
-Needs the extra offline. Vectors of a dataset are kept in the user's cache; with --resume, what was found is kept too.
+Needs the extra offline. Vectors of a dataset are kept in the user's cache.
 
     python benchmarks/peers.py FOLDER_OF_DATASETS [--only citations,...] [--limit N] [--reranker DIR] [--checkpoints DIR]
-        [--language-model MODULE:NAME] [--resume DIR] [--page FILE]
+        [--language-model MODULE:NAME] [--page FILE]
 
 Trained retrievers read CHECKPOINTS/DATASET/NAME (see graph-retrievers fit); those of one class share a folder.
 """
@@ -76,7 +76,6 @@ def evaluated(folder: Path, options: argparse.Namespace) -> Evaluation:
         options=_keywords(options.checkpoints and Path(options.checkpoints) / folder.name, language_model),
         skip=True,
         timed_queries=options.timed,
-        resume=options.resume and Path(options.resume) / folder.name,
         dataset=dataset.name,
         split="test",
         show_progress=True,
@@ -167,7 +166,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--checkpoints", help="folder with DATASET/NAME, for those that train and are left out without")
     model = "Python object for hyde and others, which are left out without one"
     parser.add_argument("--language-model", metavar="MODULE:NAME", help=model)
-    parser.add_argument("--resume", help="folder that keeps what was found; a run that was stopped goes on")
     default = Path(__file__).parent / "results" / "peers" / "README.md"
     parser.add_argument("--page", type=Path, default=default, help="file to write")
     options = parser.parse_args(arguments)

@@ -1,9 +1,9 @@
 """The project's own results: tables and pictures of the shared datasets, in benchmarks/results.
 
 Reads the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default) with data/ and models/ in it.
-What was computed is kept, so that a run that was stopped goes on. Needs the extra test.
+Vectors, and the trained weights of MoR, are kept for later runs. Needs the extra test.
 
-    python benchmarks/results.py [--only NAME] [--out DIR] [--resume DIR] [--precision bfloat16] [--full]
+    python benchmarks/results.py [--only NAME] [--out DIR] [--kept DIR] [--precision bfloat16] [--full]
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", metavar="NAME", choices=list(TABLES), help=f"one table of {', '.join(TABLES)} (default: all)")
     parser.add_argument("--out", metavar="DIR", type=Path, default=here / "results", help="default: benchmarks/results")
     parser.add_argument(
-        "--resume",
+        "--kept",
         metavar="DIR",
         type=Path,
-        help="where results and latents are kept, a folder a table (default: in the user's cache, by the digest of this code)",
+        help="where the weights of MoR are kept (default: in the user's cache, by the digest of this code)",
     )
     parser.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16", help="of the cross-encoder")
     parser.add_argument("--full", action="store_true", help="the cross-encoder on citations and pubmedqa too")
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     shared = shared_folder()
-    kept = options.resume or cache_folder() / f"results-{_code_digest()}"
+    kept = options.kept or cache_folder() / f"results-{_code_digest()}"
     for name, table in TABLES.items():
         if options.only in (None, name):
             _make(name, table, shared, kept, options)
@@ -168,8 +168,6 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
     retrievers = {
         each: build_retriever(each, index, k=10, **({"checkpoint": checkpoint} if each in table.trained else {})) for each in names
     }
-    # What a reranked table computed must not be taken for that of another precision.
-    folder = kept / (f"{name}-{options.precision}" if read and options.precision != "bfloat16" else name)
     evaluation = evaluate(
         index,
         queries,
@@ -178,7 +176,6 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
         use=table.use,
         timed_queries=options.timed_queries,
         seed=options.seed,
-        resume=folder,
         about=about,
         dataset=dataset.name,
         split=SPLIT,
@@ -194,7 +191,6 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
             sample=options.sweep_queries,
             timed_queries=min(options.timed_queries, 3),
             seed=options.seed,
-            resume=folder,
             show_progress=True,
         )
     out = options.out / name

@@ -6,7 +6,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from graph_retrievers.datasets import Query
@@ -47,22 +46,17 @@ def sweep(
     retrievers: Sequence[str],
     *,
     k: int = 10,
-    resume: str | Path | None = None,
     **options: Any,
 ) -> Sweep:
     """Return retrievers (short names) evaluated at several values of ``"budget"``, ``"alpha"`` or ``"beta"``; they share latents.
 
-    With `resume`, the folder of an evaluation, results are kept in a
-    subfolder with the parameter's name, latents together with those of the evaluation. `k` and the options are those of
-    :func:`~graph_retrievers.evaluation.harness.evaluate`.
+    `k` and the options are those of :func:`~graph_retrievers.evaluation.harness.evaluate`.
     """
     variants: dict[str, Any] = {}
     for retriever in retrievers:
         keyword = _BUDGETED[retriever] if parameter == "budget" else parameter
         for value in values:
             variants[_name(retriever, parameter, value)] = build_retriever(retriever, index, k=k, **{keyword: value})
-    if resume is not None:
-        options |= {"resume": Path(resume) / parameter, "latents": Path(resume) / "latents"}
     evaluation = evaluate(index, queries, variants, k=k, dataset=f"sweep of {parameter}", **options)
     return Sweep(parameter, tuple(values), evaluation, tuple(retrievers))
 

@@ -10,7 +10,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
 from graph_retrievers.datasets import Query
-from graph_retrievers.errors import DatasetError, EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_rank
 from graph_retrievers.evaluation.significance import compare
@@ -73,53 +73,6 @@ def test_latents_are_shared_and_costs_are_measured_without_sharing():
         sizes = sorted(len(results[q.id].found) for q in QUERIES)
         assert sizes[0] <= costs["encodes_per_query"] <= sizes[-1]
     assert evaluation.returned == together.returned
-
-
-def test_an_evaluation_that_was_stopped_goes_on(tmp_path):
-    index, model = with_overlap()
-    calls = []
-
-    def fails_at(limit):
-        def search(text):
-            calls.append(text)
-            if len(calls) == limit:
-                raise KeyboardInterrupt
-            return ["ada"]
-
-        return search
-
-    retrievers = {"re2": build_retriever("re2", index, k=3), "mine": fails_at(4)}
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0, resume=tmp_path)
-    with (tmp_path / "results.jsonl").open("a") as file:
-        file.write('{"of": "mine", "query": "q5", "ids": ["a')
-    pairs, first = model.pairs, list(calls)
-    retrievers["mine"] = fails_at(0)
-    evaluation = evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0, resume=tmp_path)
-    # The first chunk was kept for both, the second for re2; latents of a whole chunk are on disk.
-    assert first == [q.text for q in QUERIES[:4]] and calls[4:] == [q.text for q in QUERIES[2:]]
-    assert evaluation.returned["mine"]["q5"].ids == ("ada",)
-    assert model.pairs < 2 * pairs
-    again = model.pairs
-    repeated = evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path)
-    assert model.pairs == again and repeated.returned == evaluation.returned
-    # One more retriever reads the latents that the others left.
-    retrievers["deep"] = build_retriever("re2", index, k=3, depth=5)
-    evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path)
-    assert model.pairs - again <= 2  # the probes that tell one model from another
-
-
-def test_kept_results_of_something_else_are_refused(tmp_path):
-    index = linked_index()
-    evaluate(index, QUERIES, ["vector"], k=3, timed_queries=0, resume=tmp_path)
-    with pytest.raises(InvalidArgumentError, match="another evaluation"):
-        evaluate(index, QUERIES, ["vector"], k=4, timed_queries=0, resume=tmp_path)
-    with pytest.raises(InvalidArgumentError, match="and is now"):
-        evaluate(index, QUERIES, {"vector": build_retriever("re2", index, k=3)}, k=3, timed_queries=0, resume=tmp_path)
-    path = tmp_path / "results.jsonl"
-    path.write_text("broken\n" + path.read_text())
-    with pytest.raises(DatasetError, match="line 1"):
-        evaluate(index, QUERIES, ["vector"], k=3, timed_queries=0, resume=tmp_path)
 
 
 def test_retrievers_of_both_frameworks_and_callables():
@@ -274,17 +227,14 @@ class Refusing(Operator):
 
 
 @pytest.mark.slow
-def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation(tmp_path):
+def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation():
     index = GraphIndex.from_nodes(linked_nodes(), linked_edges())
     retrievers = {"bm25": "bm25", "vector": "vector", "lesegr": "lesegr", "late": Retriever(index, Refusing())}
     options = {"batch_size": 1, "timed_queries": 1}
-    for _ in range(2):
-        evaluation = evaluate(index, QUERIES, retrievers, skip=True, resume=tmp_path, **options)
-        assert evaluation.retrievers == list(evaluation.costs) == ["bm25"]
-        assert sorted(evaluation.notes)[0] == "late was left out: this question is refused."
-        assert (
-            all("was left out: This index has no " in note for note in sorted(evaluation.notes)[1:]) and len(evaluation.notes) == 3
-        )
+    evaluation = evaluate(index, QUERIES, retrievers, skip=True, **options)
+    assert evaluation.retrievers == list(evaluation.costs) == ["bm25"]
+    assert sorted(evaluation.notes)[0] == "late was left out: this question is refused."
+    assert all("was left out: This index has no " in note for note in sorted(evaluation.notes)[1:]) and len(evaluation.notes) == 3
     for name in ("vector", "lesegr", "late"):
         with pytest.raises(GraphRetrieverError, match="^(This index has no|this question)"):
             evaluate(index, QUERIES, {name: retrievers[name]}, **options)
@@ -358,15 +308,13 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path, monk
         cached_vectors(embed, ["a text"], folder=tmp_path)
 
 
-def test_texts_read_with_their_paths_are_counted_and_not_kept(tmp_path):
+def test_texts_read_with_their_paths_are_counted():
     index = linked_index(HashEmbedding(), relevance=WordOverlap())
-    found = evaluate(index, QUERIES, ["path-reranking", "re2"], k=3, timed_queries=2, resume=tmp_path)
+    found = evaluate(index, QUERIES, ["path-reranking", "re2"], k=3, timed_queries=2)
     encodes = {name: found.costs[name]["encodes_per_query"] for name in found.retrievers}
-    # By itself, it leaves nothing to keep.
-    alone = evaluate(index, QUERIES, ["path-reranking"], k=3, timed_queries=0, resume=tmp_path / "alone")
+    alone = evaluate(index, QUERIES, ["path-reranking"], k=3, timed_queries=0)
     assert alone.returned["path-reranking"] == found.returned["path-reranking"]
     assert 0 < encodes["path-reranking"] <= encodes["re2"] == len(index)
-    assert evaluate(index, QUERIES, ["path-reranking", "re2"], k=3, timed_queries=2, resume=tmp_path).values == found.values
 
 
 def test_tables_say_which_differences_are_real():
@@ -387,7 +335,7 @@ def test_tables_say_which_differences_are_real():
         compare(evaluation, "recall@4")
 
 
-def test_notes_on_questions_are_told_also_when_results_are_kept(tmp_path):
+def test_notes_on_questions_are_told():
     index, failing = linked_index(), [query.text for query in QUERIES[:3]]
 
     def model(prompt):
@@ -396,16 +344,8 @@ def test_notes_on_questions_are_told_also_when_results_are_kept(tmp_path):
         return '{"passages": ["A census."]}'
 
     retrievers = {"bm25": "bm25", "hyde": build_retriever("hyde", index, language_model=model)}
-    for _ in range(2):
-        evaluation = evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0, resume=tmp_path)
-        (note,) = evaluation.notes
-        assert note.startswith("hyde: 3 of 5 questions have notes, most often 'HypotheticalDocuments: ") and "no quota" in note
-        failing.clear()
-    # Results that an earlier version kept have no notes.
-    path = tmp_path / "results.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "notes"}) + "\n" for line in lines))
-    assert evaluate(index, QUERIES, retrievers, k=3, timed_queries=0, resume=tmp_path).notes == []
+    (note,) = evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0).notes
+    assert note.startswith("hyde: 3 of 5 questions have notes, most often 'HypotheticalDocuments: ") and "no quota" in note
 
 
 def test_tables_of_multi_hop_questions_have_what_papers_print_by_source():

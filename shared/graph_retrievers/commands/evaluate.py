@@ -98,9 +98,8 @@ def _add_measurement_options(add: Callable[..., Any]) -> None:
     timed = "number of queries that each retriever answers again, one by one, for timing; 0 for no timing (default: 20)"
     add("--timed-queries", type=int, default=20, metavar="N", help=timed)
     add("--seed", type=int, default=0, help="seed of the timed queries and of resampling (default: 0)")
-    add("--resume", metavar="DIR", help="store results and latents in this folder, and continue from what it contains")
     cache = "do not store vectors for later runs; by default they are stored in GRAPH_RETRIEVERS_CACHE or "
-    cache += "~/.cache/graph-retrievers (with --resume, this stores them in its folder)"
+    cache += "~/.cache/graph-retrievers"
     add("--no-cache", action="store_true", help=cache)
 
 
@@ -148,7 +147,6 @@ def run_evaluate(args: argparse.Namespace) -> None:
         use=_listed(args.use),
         timed_queries=args.timed_queries,
         seed=args.seed,
-        resume=args.resume,
         about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
         options=options,
         skip=everything,

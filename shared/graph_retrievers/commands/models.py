@@ -110,9 +110,8 @@ def embedded_index(args: argparse.Namespace, graph: CorpusGraph, *, edges: bool 
     # Loaded first, so that its errors are raised before the corpus is embedded.
     if (model := reranker(args)) is not None:
         model.load()
-    no_embedding, no_cache, resume = (getattr(args, name, None) for name in ("no_embedding", "no_cache", "resume"))
+    no_embedding, cache = getattr(args, "no_embedding", False), not getattr(args, "no_cache", False)
     embedding = None if no_embedding else load_embedding(args.embedding or "minilm", args.device)
-    cache = True if not no_cache else Path(resume) / "vectors" if resume else False
     signals = edges and embedding is not None
     options: dict[str, Any] = {"embedding": embedding, "relevance": model, "show_progress": True}
     return GraphIndex.from_graph(graph, edge_signals=signals, cache=cache, **options)

@@ -7,7 +7,6 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,12 +15,10 @@ from graph_retrievers import __version__
 from graph_retrievers.arguments import choice, positive, seed_number
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError
-from graph_retrievers.evaluation.cache import LatentStore
 from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
-from graph_retrievers.evaluation.outcome import Evaluation
-from graph_retrievers.evaluation.records import Records, Returned
+from graph_retrievers.evaluation.outcome import Evaluation, Returned
 from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
@@ -49,8 +46,6 @@ def evaluate(
     batch_size: int = 32,
     timed_queries: int = 20,
     seed: int = 0,
-    resume: str | Path | None = None,
-    latents: str | Path | None = None,
     about: Mapping[str, str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     skip: bool = False,
@@ -84,12 +79,8 @@ def evaluate(
         Queries that each retriever runs again, one at a time and without sharing, to measure costs; 0 measures none.
     seed : int, default 0
         Seed for drawing the timed queries.
-    resume : str or Path, optional
-        Folder that keeps results and latents; a stopped evaluation continues from there.
-    latents : str or Path, optional
-        Another folder for the latents, which evaluations of the same queries can share.
     about : mapping of str to str, optional
-        What else defines a retriever (the digest of a checkpoint), by name; kept results are used only if it is the same.
+        What else defines a retriever, such as the digest of a checkpoint, by name; it is told in ``settings``.
     options : mapping of str to mapping, optional
         Keywords for retrievers that are given by a short name, by name: ``{"mor": {"checkpoint": folder}}``.
     skip : bool, default False
@@ -98,7 +89,7 @@ def evaluate(
     dataset, split : str, default ""
         Source of the queries.
     before_timing : callable, optional
-        Called with the evaluation so far, without the missing costs, before queries are timed; not called if none are timed.
+        Called with the evaluation so far, without costs, before queries are timed; not called if none are timed.
     show_progress : bool, default False
 
     Raises
@@ -125,36 +116,29 @@ def evaluate(
     given = {name for name in use if any(getattr(query, name) for query in kept)}
     built, said = _built(index, retrievers, k, options or {}, given, skip)
     notes += said
-    header = _header(index, kept, gold, k, use, dataset, split)
-    folder = Path(resume) if resume is not None else None
-    records = Records(folder / "results.jsonl" if folder else None, header)
-    descriptions = {name: f"{_description(built[name])} {(about or {}).get(name, '')}".rstrip() for name in built}
-    for name, description in descriptions.items():
-        records.describe(name, description)
-    kept_latents = Path(latents) if latents is not None else folder and folder / "latents"
-    runner = _Runner(kept, k, tuple(use), LatentStore(kept_latents) if kept_latents else None)
-    for name, error in _run_missing(runner, built, records, batch_size, skip, show_progress).items():
+    runner = _Runner(kept, k, tuple(use))
+    returned, failed = _run(runner, built, batch_size, skip, show_progress)
+    for name, error in failed.items():
         built.pop(name)
         notes.append(_left_out(name, error))
     if not built:
         raise InvalidArgumentError(f"No retriever is left to evaluate. {' '.join(notes)}")
-    returned = {name: {q.id: records.returned[name][q.id] for q in kept} for name in built}
     notes += _unknown(index, returned) + _noted(returned)
+    descriptions = {name: f"{_description(built[name])} {(about or {}).get(name, '')}".rstrip() for name in built}
     made_with = {"batch_size": batch_size, "timed_queries": timed_queries, "seed": seed, "device": str(index.device)}
     versions = {"torch": torch.__version__, "python": platform.python_version()}
-    settings = header | {"retrievers": descriptions} | made_with | versions
+    settings = _source(index, kept, gold, k, use, dataset, split) | {"retrievers": descriptions} | made_with | versions
+    costs: dict[str, dict[str, Any]] = {}
 
     def so_far() -> Evaluation:
-        costs = {name: records.costs[name] for name in built if name in records.costs}
-        return Evaluation(dataset, split, k, kept, gold, returned, index.graph, costs, settings, notes)
+        return Evaluation(dataset, split, k, kept, gold, returned, index.graph, dict(costs), settings, notes)
 
-    untimed = [name for name in built if name not in records.costs and not isinstance(built[name], Mapping)]
-    if timed_queries and untimed:
+    timed = [name for name in built if not isinstance(built[name], Mapping)]
+    if timed_queries and timed:
         if before_timing is not None:
             before_timing(so_far())
-        for name in progress_bar(untimed, desc="timing single queries", unit="retriever", disable=not show_progress):
-            costs = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
-            records.add_costs(name, costs)
+        for name in progress_bar(timed, desc="timing single queries", unit="retriever", disable=not show_progress):
+            costs[name] = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
     return so_far()
 
 
@@ -162,41 +146,35 @@ def _left_out(name: str, reason: object) -> str:
     return f"{name} was left out: {' '.join(str(reason).split())}"
 
 
-def _run_missing(
-    runner: _Runner, built: dict[str, Any], records: Records, batch_size: int, skip: bool, show_progress: bool
-) -> dict[str, GraphRetrieverError]:
-    """Run each retriever on the chunks of queries that have no results yet; return the errors of those to skip, by name."""
-    queries = runner.queries
-    todo = [
-        (slice(start, start + batch_size), name)
-        for start in range(0, len(queries), batch_size)
-        for name in built
-        if any(q.id not in records.returned[name] for q in queries[start : start + batch_size])
-    ]
+def _run(
+    runner: _Runner, built: dict[str, Any], batch_size: int, skip: bool, show_progress: bool
+) -> tuple[dict[str, dict[str, Returned]], dict[str, GraphRetrieverError]]:
+    """Run each retriever on all queries, chunk by chunk; return the results, and the errors of those to skip, by name."""
+    chunks = [slice(start, start + batch_size) for start in range(0, len(runner.queries), batch_size)]
+    returned: dict[str, dict[str, Returned]] = {name: {} for name in built}
     failed: dict[str, GraphRetrieverError] = {}
-    try:
-        with progress_bar(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
-            for part, name in bar:
-                bar.set_postfix_str(name)
-                if name in failed:
-                    continue
-                try:
-                    records.add(name, runner.run(built[name], part))
-                except GraphRetrieverError as error:
-                    if not skip:
-                        raise
-                    failed[name] = error
-    finally:
-        # Latents are kept even if the evaluation fails or is stopped.
-        runner.close()
-    return failed
+    todo = [(part, name) for part in chunks for name in built]
+    with progress_bar(todo, desc="evaluating", unit="chunk", disable=not show_progress) as bar:
+        for part, name in bar:
+            bar.set_postfix_str(name)
+            if name in failed:
+                continue
+            try:
+                returned[name] |= runner.run(built[name], part)
+            except GraphRetrieverError as error:
+                if not skip:
+                    raise
+                failed[name] = error
+    # What the last chunk computed is not memory of the single queries that are timed.
+    runner.close()
+    return {name: results for name, results in returned.items() if name not in failed}, failed
 
 
 class _Runner:
     """Runs retrievers on chunks of queries; those of one chunk share query vectors and latents."""
 
-    def __init__(self, queries: list[Query], k: int, use: tuple[str, ...], store: LatentStore | None) -> None:
-        self.queries, self.k, self.use, self.store = queries, k, use, store
+    def __init__(self, queries: list[Query], k: int, use: tuple[str, ...]) -> None:
+        self.queries, self.k, self.use = queries, k, use
         self._chunk: slice | None = None
         self._batches: dict[int, Queries] = {}
 
@@ -207,13 +185,10 @@ class _Runner:
         if not isinstance(retriever, Retriever):
             return {q.id: _returned(retriever(q.text), self.k) for q in chunk}
         if part != self._chunk:
-            self.close()
-            self._chunk = part
+            self._chunk, self._batches = part, {}
         batch = self._batches.get(id(retriever.index))
         if batch is None:
             batch = self._batches[id(retriever.index)] = Queries.of(retriever.index, [q.text for q in chunk], k=self.k)
-            if self.store is not None:
-                self.store.load(batch)
         if retriever.index.relevance.listwise:
             # Grades of one retriever's candidates are none for another's.
             batch = batch.afresh()
@@ -233,10 +208,7 @@ class _Runner:
         }
 
     def close(self) -> None:
-        """Write the latents of the present chunk to disk and drop the chunk."""
-        if self.store is not None:
-            for batch in self._batches.values():
-                self.store.save(batch)
+        """Drop what is kept for the present chunk."""
         self._chunk, self._batches = None, {}
 
     def single(self, retriever: Any) -> Callable[[int], tuple[int, int | None] | None]:
@@ -345,9 +317,10 @@ def _description(retriever: Any) -> str:
     return f"{retriever!r} with {retriever.index.relevance.name or 'no model'}"
 
 
-def _header(
+def _source(
     index: GraphIndex, queries: list[Query], gold: dict[str, Gold], k: int, use: Sequence[str], dataset: str, split: str
 ) -> dict[str, Any]:
+    """Return what was searched, and with which models, for ``settings``."""
     digest = hashlib.sha256()
     for query in queries:
         digest.update(f"{query.id}\0{query.text}\0{sorted(gold[query.id])}\0".encode())

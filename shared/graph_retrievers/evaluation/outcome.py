@@ -11,12 +11,11 @@ from typing import Any
 from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation import metrics
 from graph_retrievers.evaluation.metrics import Gold, relevant_nodes
-from graph_retrievers.evaluation.records import Returned
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.evaluation.topological import topological_credit
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["ALL_FIVE", "MULTI_HOP", "Evaluation", "query_metrics"]
+__all__ = ["ALL_FIVE", "MULTI_HOP", "Evaluation", "Returned", "query_metrics"]
 
 MULTI_HOP = {"uncapped-recall@2": "Recall@2", "uncapped-recall@5": "Recall@5", "all-recall@5": "All@5"}
 """Metrics that are common in papers on multi-hop questions, and their titles in tables."""
@@ -44,6 +43,21 @@ def query_metrics(ranking: Sequence[str], gold: Gold, k: int) -> dict[str, float
     if k >= 5:
         found |= {"uncapped-recall@5": metrics.recall(ranking, gold, 5), "all-recall@5": metrics.all_recall(ranking, gold, 5)}
     return found
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The result of a retriever for one query: at most k nodes and their scores, best first.
+
+    `found` are all nodes that its operators found, without the cut to k and without backfill (the first 1000). `notes` are the
+    notes of its operators.
+    """
+
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+    found: tuple[str, ...]
+    found_scores: tuple[float, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
