@@ -18,7 +18,6 @@ from typing import Any
 from graph_retrievers.cache import Cache
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
 from graph_retrievers.construction.copies import without_copies
-from graph_retrievers.construction.entity_extraction import collect
 from graph_retrievers.construction.entity_resolution import candidate_clusters
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge_readers import from_triples_file
@@ -236,11 +235,6 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "links, one list in every chunk": (4_000, lambda n: _page(n, 100), lambda nodes: build_edges(nodes, Links(field="links"))),
     "answer, a fence with blank lines": (50_000, lambda n: "``` \n" + " \n " * n + "`", _answer),
     "answer, nested": (20_000, lambda n: "[" * n, _answer),
-    "entities of an answer": (
-        4_000,
-        lambda n: {"entities": [{"name": f"e{i}", "type": "a", "description": "d"} for i in range(n)], "relations": []},
-        lambda answer: collect(answer, [Node("a", "w " * 4_000)], {}, {}),
-    ),
     "names of the same words": (
         1_000,
         lambda n: {" ".join("abcdefgh"[(i >> 3 * j) & 7] for j in range(6)): "X" for i in range(n)},

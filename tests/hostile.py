@@ -34,7 +34,7 @@ from graph_retrievers.cli import main as command_line
 from graph_retrievers.construction import Links, TitleMentions, build_edges
 from graph_retrievers.construction.folder import read_folder
 from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.knowledge import KnowledgeGraphBuilder
+from graph_retrievers.construction.knowledge import resolve_entities
 from graph_retrievers.construction.knowledge_readers import from_triples_file
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.pages import read_text
@@ -217,9 +217,9 @@ class Fuzzer:
         )
 
     def door_knowledge(self):
-        texts = [Node("1", "Ada knew Babbage.", "t"), Node("2", "x (y) [z] \x00")]
-        KnowledgeGraphBuilder(lambda prompt: self.answer(), attempts=1, workers=1).build(texts)
         LanguageModelPlanner(lambda prompt: self.answer(), attempts=1, workers=1).plan(["a?", "b"], self.index.graph)
+        names = [Node("1", "A poet.", "Ada"), Node("2", "x (y) [z] \x00", "Ada x (y)"), Node("3", self.soup(), "Ada")]
+        resolve_entities(names, [("1", "2", "knew")], lambda prompt: self.answer(), attempts=1, workers=1)
 
     def door_dataset(self):
         for name in ("nodes", "edges", "queries"):

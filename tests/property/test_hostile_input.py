@@ -10,7 +10,7 @@ import pytest
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.construction import Links, TitleMentions, build_edges
 from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.knowledge import KnowledgeGraphBuilder
+from graph_retrievers.construction.knowledge import resolve_entities
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.sections import split_page
 from graph_retrievers.datasets import read_dataset
@@ -37,20 +37,19 @@ def test_a_value_without_a_repr_is_shown_by_its_type():
     assert shown(nested(3000)) == "<list>" and shown(10**5000) == "<int>" and shown("a" * 99, 7) == "'aaa..."
 
 
-def test_one_hostile_answer_costs_one_failure():
-    person = {"name": "Ada", "type": "PERSON", "description": "A person."}
-    good = json.dumps({"entities": [person], "relations": []})
+def test_one_hostile_answer_costs_one_group_of_names():
+    nodes = [Node(name, f"{name}.", name) for name in ("Ada", "Ada Holm", "Bo", "Bo Lind")]
+    good = json.dumps({"groups": [{"canonical": "Ada Holm", "members": ["Ada", "Ada Holm"]}]})
     for bad in (
         "[" * 100_000,
-        '{"entities": ' + "[" * 900 + "]" * 900 + "}",
+        '{"groups": ' + "[" * 900 + "]" * 900 + "}",
         good.replace("Ada", "\\ud800"),
         "x" * 1_000_001,
         None,
     ):
-        builder = KnowledgeGraphBuilder(lambda prompt, bad=bad: bad if "second" in prompt else good, attempts=1, workers=1)
-        built = builder.build([Node("1", "Ada wrote the first."), Node("2", "The second.")])
-        assert [failure.ids for failure in built.failures] == [("2",)]
-        assert "entity:ada" in built.graph.ids
+        answers = {"Bo": bad, "Ada": good}
+        merged, _ = resolve_entities(nodes, [], lambda prompt, of=answers: of["Bo" if "- Bo:" in prompt else "Ada"], attempts=1)
+        assert [node.id for node in merged] == ["Ada Holm", "Bo", "Bo Lind"]
 
 
 def test_an_answer_in_a_fence_is_read_and_a_broken_fence_is_not():

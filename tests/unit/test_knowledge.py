@@ -1,7 +1,6 @@
-"""Knowledge graphs: read out of documents by a language model, and read from what others made."""
+"""Knowledge graphs: read from what others made, and names of one entity merged."""
 
 import json
-import logging
 import random
 import re
 from datetime import date, timedelta
@@ -9,7 +8,6 @@ from decimal import Decimal
 
 import neo4j.time
 import networkx as nx
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,16 +18,12 @@ from llama_index.core.graph_stores.types import ChunkNode, EntityNode, Relation
 from llama_index.core.schema import TextNode
 from pydantic import Field
 
-from graph_retrievers.construction.entity_extraction import canonical_description
 from graph_retrievers.construction.entity_resolution import candidate_clusters, majority_type, merged_names
-from graph_retrievers.construction.knowledge import KnowledgeGraphBuilder
+from graph_retrievers.construction.knowledge import canonical_description, resolve_entities
 from graph_retrievers.construction.knowledge_readers import from_graph_documents, from_property_graph_store, from_triples_file
 from graph_retrievers.construction.networkx_graphs import from_networkx
 from graph_retrievers.errors import (
-    CorruptIndexError,
     DatasetError,
-    DuplicateNodeError,
-    EmptyGraphError,
     InvalidArgumentError,
     LanguageModelError,
 )
@@ -39,199 +33,95 @@ from graph_retrievers.operators import BM25Search, FactSearch, PersonalizedPageR
 from graph_retrievers.retrievers import Retriever
 from tests.helpers import as_edges
 
-KING = Node("p1", "Louis XIII reigned in France. Louis XIII of France married Anne of Austria.", title="Louis XIII")
-QUEEN = Node("p2", "Anne of Austria was queen. She was the mother of Louis XIV.", title="Anne of Austria")
-
-EXTRACTED = {
-    "Louis XIII": {
-        "entities": [
-            {"name": "Louis XIII", "type": "PERSON", "description": "King of France."},
-            {"name": "Louis  XIII of France", "type": "PERSON", "description": "King of France. | Son of Henry IV."},
-            {"name": "Anne of Austria", "type": "PERSON", "description": "A queen."},
-            {"name": "France", "type": "LOCATION", "description": "A country."},
-        ],
-        "relations": [
-            {"source": "Louis XIII", "relation": "reigned in", "target": "France"},
-            {"source": "louis xiii", "relation": "also called", "target": "Louis XIII of France"},
-            {"source": "Louis XIII of France", "relation": "married", "target": "Anne of Austria"},
-        ],
-    },
-    "Anne of Austria": {
-        "entities": [{"name": "ANNE of Austria", "type": "PERSON", "description": "Queen of France."}],
-        "relations": [{"source": "Anne of Austria", "relation": "mother of", "target": "Louis XIV"}],
-    },
+KINGS = [
+    Node("Louis XIII", "King of France.", "Louis XIII", "PERSON", {"born": 1601, "seen": ["d1"]}),
+    Node("Louis XIII of France", "Son of Henry IV.", "Louis XIII of France", "PERSON", {"born": 1601, "seen": ["d2", "d1"]}),
+    Node("Anne of Austria", "A queen.", "Anne of Austria", "PERSON"),
+    Node("Anne", "Anne", "", "PERSON"),
+    Node("France", "A country.", "France", "LOCATION"),
+]
+PAGE = Node("p1", "Louis XIII reigned in France.", "Louis XIII", "passage")
+MERGED = {
+    "Louis XIII": {"canonical": "Louis XIII of France", "members": ["Louis XIII", "Louis XIII of France"]},
+    "Anne of Austria": {"canonical": "Anne of Austria", "members": ["Anne", "Anne of Austria"]},
 }
-MERGED = {"groups": [{"canonical": "Louis XIII of France", "members": ["Louis XIII", "Louis XIII of France"]}]}
 
 
-class Reader:
-    """A model that reads the known documents and merges the known names; it counts and keeps what it is asked."""
+class Judge:
+    """A model that merges the known names; it keeps what it is asked, and fails for the names that `fails` has."""
 
-    def __init__(self, extracted=EXTRACTED, resolved=MERGED, fails=(), error=ConnectionError):
-        self.extracted, self.resolved, self.fails, self.error = extracted, resolved, set(fails), error
-        self.prompts = []
+    def __init__(self, fails=()):
+        self.fails, self.prompts = fails, []
 
     def __call__(self, prompt):
         self.prompts.append(prompt)
-        title = re.search(r"Title: (.*)", prompt)
-        if title is None:
-            if "names" in self.fails:
-                raise self.error("gone")
-            return json.dumps(self.resolved)
-        if title.group(1) in self.fails:
-            raise self.error("gone")
-        return json.dumps(self.extracted[title.group(1)])
-
-
-def build(model, documents=(KING, QUEEN), **options):
-    return KnowledgeGraphBuilder(model, **options).build(documents)
+        if any(name in prompt for name in self.fails):
+            raise ConnectionError("gone")
+        return json.dumps({"groups": [group for name, group in MERGED.items() if f"- {name}:" in prompt]})
 
 
 def node(graph, name):
     return graph.node(graph.row(name))
 
 
-def test_entities_triples_and_mentions_of_two_documents():
-    built = build(Reader())
-    graph = built.graph
-    assert graph.ids == [
-        "p1",
-        "p2",
-        "entity:anne of austria",
-        "entity:france",
-        "entity:louis xiii of france",
-        "entity:louis xiv",
+# -- entity resolution ---------------------------------------------------------------------------------------------
+
+
+def test_names_of_one_entity_become_one_node_with_all_edges():
+    edges = [
+        Edge("Louis XIII", "France", "reigned in", weight=2.0, text="From 1610."),
+        Edge("Louis XIII of France", "France", "reigned in", text="Until 1643.", metadata={"page": 1}),
+        Edge("Louis XIII", "Louis XIII of France", "also called"),
+        Edge("Anne", "Louis XIII", "married"),
+        Edge("France", "France", "borders"),
+        ("p1", "Louis XIII", "mentions"),
+        ("p1", "Louis XIII of France", "mentions"),
     ]
-    assert graph.types == ["passage", "passage", "PERSON", "LOCATION", "PERSON", ""]
-    assert {(edge.source, edge.target, edge.relation) for edge in graph.edges()} == {
-        ("entity:louis xiii of france", "entity:france", "reigned in"),
-        ("entity:louis xiii of france", "entity:anne of austria", "married"),
-        ("entity:anne of austria", "entity:louis xiv", "mother of"),
-        ("p1", "entity:anne of austria", "mentions"),
-        ("p1", "entity:france", "mentions"),
-        ("p1", "entity:louis xiii of france", "mentions"),
-        ("p2", "entity:anne of austria", "mentions"),
-        ("p2", "entity:louis xiv", "mentions"),
-    }
-    king = node(graph, "entity:louis xiii of france")
-    assert (king.title, king.text) == ("Louis XIII of France", "King of France. Son of Henry IV.")
-    assert node(graph, "entity:anne of austria").text == "A queen. Queen of France."
-    assert node(graph, "entity:louis xiv").text == ""
-    assert built.aliases == {"Louis XIII": "Louis XIII of France"} and built.failures == ()
-
-
-def test_without_resolution_names_stay_apart():
-    graph = build(Reader(), resolve=False).graph
-    assert "entity:louis xiii" in graph and "entity:louis xiii of france" in graph
-    assert Edge("entity:louis xiii", "entity:louis xiii of france", "also called") in graph.edges()
-
-
-def test_an_entity_without_a_description_has_no_vector():
-    def model(texts):
-        return np.ones((len(texts), 3), np.float32)
-
-    built = build(Reader())
-    index = GraphIndex.from_graph(built.graph, embedding=model, vectors=built.vectors(model))
-    bare = index.graph.row("entity:louis xiv")
-    assert index.dense.vectors[bare].tolist() == [0, 0, 0]
-    assert (index.dense.vectors.sum(1) == 0).nonzero().flatten().tolist() == [bare]
-
-
-def test_failure_of_one_document_keeps_the_others_and_says_which(caplog):
-    with caplog.at_level(logging.WARNING, logger="graph_retrievers"):
-        built = build(Reader(fails=["Anne of Austria"]))
-    assert "p2" in built.graph and "entity:france" in built.graph
-    (failure,) = built.failures
-    assert (failure.stage, failure.ids) == ("extraction", ("p2",)) and "ConnectionError" in failure.reason
-    assert "extraction failed for p2" in caplog.text
-
-
-def test_failure_of_resolution_leaves_names_unmerged_and_says_which():
-    built = build(Reader(fails=["names"]))
-    assert built.aliases == {} and "entity:louis xiii" in built.graph
-    assert built.failures[0].stage == "resolution" and built.failures[0].ids == ("Louis XIII", "Louis XIII of France")
-
-
-def test_failure_of_every_document_is_an_error():
-    with pytest.raises(LanguageModelError, match="The extraction failed for every document.*ConnectionError"):
-        build(Reader(fails=["Louis XIII", "Anne of Austria"]))
-
-
-def test_answers_are_kept_by_content(tmp_path):
-    cache = tmp_path / "answers" / "cache.sqlite"
-    first = Reader(fails=["Anne of Austria"])
-    build(first, cache=cache)
-    # The document that failed is asked again, the other is not; nor are the names.
-    second = Reader()
-    again = build(second, cache=cache)
-    assert len(second.prompts) == 1 and "Title: Anne of Austria" in second.prompts[0]
-    third = Reader()
-    assert build(third, cache=cache).graph.edges() == again.graph.edges() and third.prompts == []
-    # Another text is another document.
-    fourth = Reader()
-    build(fourth, [Node("p1", KING.text + " More.", title=KING.title), QUEEN], cache=cache)
-    assert len(fourth.prompts) == 1
-
-
-def test_answers_that_came_before_a_break_are_kept(tmp_path):
-    cache = tmp_path / "cache.sqlite"
-    with pytest.raises(KeyboardInterrupt):
-        build(Reader(fails=["Anne of Austria"], error=KeyboardInterrupt), cache=cache, workers=1)
-    again = Reader()
-    build(again, cache=cache, resolve=False)
-    assert len(again.prompts) == 1 and "Title: Anne of Austria" in again.prompts[0]
-
-
-def test_a_file_that_is_no_cache_is_refused(tmp_path):
-    other = tmp_path / "notes.txt"
-    other.write_text("this is not a database" * 100)
-    with pytest.raises(CorruptIndexError, match="notes.txt is not a cache"):
-        build(Reader(), cache=other)
-
-
-def test_passages_of_one_title_are_read_in_one_prompt_and_linked_by_the_names_they_hold():
-    title = "Anne of Austria"
-    parts = [Node("a", "Anne of Austria was queen.", title=title), Node("b", "Mother of Louis XIV.", title=title)]
-    together = Reader()
-    edges = build(together, parts).graph.edges()
-    # Every passage holds the name Anne of Austria as its title; Louis XIV stands in the second alone.
-    assert [e for e in edges if e.relation == "mentions"] == as_edges(
-        ("a", "entity:anne of austria", "mentions"),
-        ("b", "entity:anne of austria", "mentions"),
-        ("b", "entity:louis xiv", "mentions"),
+    judge = Judge()
+    nodes, merged = resolve_entities([PAGE, *KINGS], edges, judge)
+    assert [node.id for node in nodes] == ["p1", "Louis XIII of France", "Anne of Austria", "France"]
+    assert nodes[0] is PAGE and nodes[3] is KINGS[4]
+    assert nodes[1] == Node(
+        "Louis XIII of France",
+        "King of France. Son of Henry IV.",
+        "Louis XIII of France",
+        "PERSON",
+        {"born": 1601, "seen": ["d1", "d2"]},
     )
-    assert len(together.prompts) == 1
-    apart = Reader()
-    build(apart, parts, merge_titles=False)
-    assert len(apart.prompts) == 2
+    # A name alone is no description.
+    assert nodes[2] == KINGS[2]
+    assert merged == [
+        Edge("Louis XIII of France", "France", "reigned in", 2.0, "From 1610. Until 1643.", {"page": 1}),
+        Edge("Anne of Austria", "Louis XIII of France", "married"),
+        Edge("France", "France", "borders"),
+        Edge("p1", "Louis XIII of France", "mentions"),
+    ]
+    assert len(judge.prompts) == 2 and all("type PERSON" in prompt for prompt in judge.prompts)
+    assert len(GraphIndex.from_nodes(nodes, merged)) == 4
 
 
-def test_a_type_outside_the_schema_is_asked_again_and_open_types_are_free():
-    wrong = {"entities": [{"name": "1845", "type": "DATE", "description": "A year."}], "relations": []}
-    text = Node("p", "It was 1845.")
-    with pytest.raises(LanguageModelError, match="one of"):
-        build(lambda prompt: json.dumps(wrong), [text], attempts=2)
-    graph = build(lambda prompt: json.dumps(wrong), [text], entity_types=None).graph
-    assert node(graph, "entity:1845").type == "DATE"
+def test_a_name_without_a_description_gets_that_of_the_other():
+    bare = [Node("Anne of Austria", "Anne of Austria", "", "PERSON"), Node("Anne", "A queen.", "Anne", "PERSON")]
+    nodes, _ = resolve_entities(bare, [], Judge())
+    assert nodes == [Node("Anne of Austria", "A queen.", "Anne of Austria", "PERSON")]
+    bare[1] = KINGS[3]
+    assert resolve_entities(bare, [], Judge())[0] == bare[:1]
 
 
-def test_documents_of_both_frameworks_are_read():
-    answer = {"entities": [{"name": "Ada", "type": "PERSON", "description": "A mathematician."}], "relations": []}
-    documents = [Document("Ada wrote.", id="lc"), TextNode(text="Ada slept.", id_="li")]
-    graph = build(lambda prompt: json.dumps(answer), documents).graph
-    assert graph.edges() == as_edges(("lc", "entity:ada", "mentions"), ("li", "entity:ada", "mentions"))
+def test_where_no_names_are_alike_no_model_is_asked():
+    judge = Judge()
+    nodes, edges = resolve_entities(KINGS[1:3], [("Louis XIII of France", "Anne of Austria", "married")], judge)
+    assert nodes == KINGS[1:3] and edges == [Edge("Louis XIII of France", "Anne of Austria", "married")] and judge.prompts == []
 
 
-def test_bad_input_is_refused_before_the_model_is_asked():
-    model = Reader()
-    with pytest.raises(EmptyGraphError):
-        build(model, [])
-    with pytest.raises(DuplicateNodeError, match="'p1'"):
-        build(model, [KING, KING])
-    for types in ([], "PERSON", ["passage"]):
-        with pytest.raises(InvalidArgumentError, match="entity_types"):
-            KnowledgeGraphBuilder(model, entity_types=types)
-    assert model.prompts == []
+def test_names_for_which_the_model_fails_stay_apart_and_are_told(caplog):
+    nodes, _ = resolve_entities(KINGS, [], Judge(fails=["Anne"]))
+    assert [node.id for node in nodes] == ["Louis XIII of France", "Anne of Austria", "Anne", "France"]
+    (told,) = caplog.messages
+    assert told.startswith("Entity resolution failed for 1 of 2 groups of names, which stay apart: Anne, Anne of Austria.")
+    assert "ConnectionError" in told
+    with pytest.raises(LanguageModelError, match="Entity resolution failed for every group of names; .*ConnectionError"):
+        resolve_entities(KINGS, [], Judge(fails=["Anne", "Louis"]))
 
 
 def test_the_graph_does_not_depend_on_the_order_in_which_answers_come():
@@ -241,13 +131,33 @@ def test_the_graph_does_not_depend_on_the_order_in_which_answers_come():
         import time
 
         time.sleep(delays.random() / 50)
-        return Reader()(prompt)
+        return Judge()(prompt)
 
-    graphs = [build(slow, workers=4).graph for _ in range(3)] + [build(Reader(), workers=1).graph]
-    assert all((g.ids, g.texts, g.edges()) == (graphs[0].ids, graphs[0].texts, graphs[0].edges()) for g in graphs)
+    made = [resolve_entities(KINGS, [], slow, workers=4) for _ in range(3)] + [resolve_entities(KINGS, [], Judge(), workers=1)]
+    assert all(each == made[0] for each in made)
 
 
-# -- entity resolution ---------------------------------------------------------------------------------------------
+def test_what_a_framework_extracted_is_resolved():
+    louis, king, anne = (
+        LangChainNode(id=name, type="Person") for name in ("Louis XIII", "Louis XIII of France", "Anne of Austria")
+    )
+    documents = [
+        LangChainGraphDocument(
+            nodes=[name, anne],
+            relationships=[LangChainRelationship(source=name, target=anne, type="MARRIED")],
+            source=Document("A text.", id=page),
+        )
+        for name, page in ((louis, "d1"), (king, "d2"))
+    ]
+    nodes, edges = resolve_entities(*from_graph_documents(documents), Judge())
+    assert [node.id for node in nodes] == ["d1", "d2", "Anne of Austria", "Louis XIII of France"]
+    assert edges == as_edges(
+        ("Louis XIII of France", "Anne of Austria", "MARRIED"),
+        ("d1", "Louis XIII of France", "mentions"),
+        ("d1", "Anne of Austria", "mentions"),
+        ("d2", "Louis XIII of France", "mentions"),
+        ("d2", "Anne of Austria", "mentions"),
+    )
 
 
 def test_descriptions_are_split_stripped_and_sorted():
@@ -538,47 +448,6 @@ def test_lines_that_are_no_triples_are_left_out_and_named(tmp_path, caplog, name
     assert told.startswith(f"Left out 3 items of {file}: line 2 (") and "line 3 (" in told and "line 4 (" in told
     with pytest.raises(DatasetError, match="3 items of .* cannot be used: line 2 .*line 3 .*line 4"):
         from_triples_file(file, strict=True)
-
-
-def faulty(count):
-    """An answer with one good entity and relation, and entities and relations of which each is wrong in another way."""
-    ada, bo = ({"name": name, "type": "PERSON", "description": f"{name}."} for name in ("Ada", "Bo"))
-    knows = {"source": "Ada", "relation": "knows", "target": "Bo"}
-    wrong = [{**ada, "type": "DRAGON"}, {**ada, "name": ""}, {"name": "Ada"}, "Ada", None, {**ada, "more": 1}] * count
-    return {"entities": [ada, *wrong, bo], "relations": [{**knows, "target": ""}, knows, {**knows, "relation": 5}]}
-
-
-def test_a_wrong_entity_in_an_answer_is_left_out_and_the_rest_is_kept(caplog, tmp_path):
-    asked = []
-
-    def model(prompt):
-        asked.append(prompt)
-        return json.dumps(faulty(2))
-
-    builder = {"resolve": False, "workers": 1, "cache": tmp_path / "answers"}
-    passages = [Node("p1", "Ada knows Bo."), Node("p2", "Bo is old.")]
-    built = KnowledgeGraphBuilder(model, **builder).build(passages)
-    assert len(asked) == 6, "the model may correct its answer first"
-    assert [name for name in built.graph.ids if name.startswith("entity:")] == ["entity:ada", "entity:bo"]
-    assert ("entity:ada", "entity:bo", "knows") in [(e.source, e.target, e.relation) for e in built.graph.edges()]
-    assert built.failures == ()
-    (told,) = caplog.messages
-    assert told.startswith("Left out 28 items of the answers of the language model: entity {'name': 'Ada', 'type': 'DRAGON'")
-    assert told.count("in the answer for p1 (it does not satisfy the schema)") == 10 and "; and 18 more" in told
-    caplog.clear()
-    with pytest.raises(LanguageModelError, match="28 items of the answers .* cannot be used") as refused:
-        KnowledgeGraphBuilder(model, **builder, strict=True).build(passages)
-    assert str(refused.value).count("DRAGON") == 4 and not caplog.messages and len(asked) == 6, "from the kept answers"
-
-
-def test_a_corrected_answer_is_whole_and_an_earlier_good_part_counts(caplog):
-    good = {"entities": [{"name": "Ada", "type": "PERSON", "description": "A person."}], "relations": []}
-    answers = [json.dumps(faulty(1)), json.dumps(good)]
-    built = KnowledgeGraphBuilder(lambda prompt: answers.pop(0), resolve=False).build([Node("p", "Ada.")])
-    assert built.graph.ids == ["p", "entity:ada"] and not caplog.messages
-    answers = [json.dumps(faulty(1)), "no JSON", '{"entities": [{}], "relations": []}']
-    built = KnowledgeGraphBuilder(lambda prompt: answers.pop(0), resolve=False).build([Node("p", "Ada.")])
-    assert built.graph.ids == ["p", "entity:ada", "entity:bo"]
 
 
 def test_entities_without_a_name_are_left_out_of_a_property_graph(caplog):

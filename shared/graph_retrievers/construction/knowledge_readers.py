@@ -3,7 +3,8 @@
 Each function returns nodes and edges for ``GraphIndex.from_nodes(*reader(...), embedding=...)``; for networkx see
 :func:`graph_retrievers.construction.networkx_graphs.from_networkx`. Frameworks are recognised by attributes and not imported. The
 text of an entity without a description is its first five facts, so that it can be compared with questions: a name alone is
-similar to few questions, and gates that compare vectors would exclude it.
+similar to few questions, and gates that compare vectors would exclude it. Entities of several names can be merged:
+:func:`graph_retrievers.construction.knowledge.resolve_entities`.
 
 Of the properties that a relation has in a framework, ``weight`` is the weight of its edge, ``description``, ``text`` and
 ``summary`` are its text, and all others its metadata. A relation that several documents state between the same two entities is one
@@ -23,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from graph_retrievers.construction.documents import node_origin
-from graph_retrievers.construction.entity_extraction import canonical_description
 from graph_retrievers.construction.entity_resolution import majority_type
-from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE
+from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE, canonical_description
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.datasets import json_value, text_lines
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown

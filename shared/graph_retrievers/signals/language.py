@@ -138,7 +138,6 @@ def complete_json(
     *,
     attempts: int = 3,
     check: Callable[[Any], str] | None = None,
-    repair: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Return a language model's answer as a JSON value that satisfies a schema; LanguageModelError if there is none.
 
@@ -146,8 +145,7 @@ def complete_json(
     contain the rejected answer and the reason. Answers of more than 200,000 characters are rejected unread. An object, or an
     array if the schema requires one, may be inside a text or a code fence, or after the thoughts in ``<think>``, but not next to
     another one; if the schema requires a number, a string may contain it. `check` returns any other error of a value that
-    satisfies the schema, such as "the id 3 comes twice", or "". If no answer satisfies the schema, `repair` returns what is good of
-    a JSON value that does not, or None; the last one of which something is good is the answer.
+    satisfies the schema, such as "the id 3 comes twice", or "".
 
     >>> complete_json(lambda prompt: '{"year": 1801}', "When was the loom built?", {"type": "object", "required": ["year"]})
     {'year': 1801}
@@ -155,18 +153,14 @@ def complete_json(
     stated = check_schema(schema)
     port = as_language_model(model)
     task = f"{prompt}\n\nAnswer with one JSON value of this schema, and with nothing else:\n{stated}"
-    asked, fault, kept = task, "", None
+    asked, fault = task, ""
     for _ in range(positive("attempts", attempts)):
         answer = complete_text(port, asked, schema)
         value, fault = _read_answer(answer, schema)
         fault = fault or (check(value) if check is not None else "")
         if not fault:
             return value
-        if repair is not None and value is not None and (good := repair(value)) is not None:
-            kept = good
         asked = f"{task}\n\nAn earlier answer was rejected, since {fault}. It was:\n{answer[:2000]}"
-    if kept is not None:
-        return kept
     raise LanguageModelError(
         f"No answer of the language model satisfied the schema in {attempts} attempts; of the last, {fault}. It began "
         f"{answer[:200]!r}. Use a stronger model, or one with structured output."
@@ -180,7 +174,6 @@ def complete_many(
     *,
     attempts: int = 3,
     check: Callable[[Any], str] | None = None,
-    repair: Callable[[Any], Any] | None = None,
     workers: int | None = None,
     show_progress: bool = False,
     description: str = "asking",
@@ -205,7 +198,7 @@ def complete_many(
 
     def ask(position: int) -> Any:
         try:
-            return complete_json(port, prompts[position], schemas[position], attempts=attempts, check=check, repair=repair)
+            return complete_json(port, prompts[position], schemas[position], attempts=attempts, check=check)
         except LanguageModelError as error:
             return error
 

@@ -21,9 +21,9 @@ class HippoRAG(Retriever):
 
     .. math:: O_{vs} \to O_{gs}
 
-    Phrases and passages are nodes of one graph, as built by
-    :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder`: facts join phrases, and a passage is linked to the
-    phrases that it mentions. Only passages are hits. If no fact matches, or a language model keeps none, passages are ranked by
+    Phrases and passages are nodes of one graph, as read by
+    :func:`~graph_retrievers.construction.knowledge_readers.from_graph_documents`: facts join phrases, and a passage is linked to
+    the phrases that it mentions. Only passages are hits. If no fact matches, or a language model keeps none, passages are ranked by
     vector search. For corpus graphs, use :class:`~graph_retrievers.PPR`, whose seeds are nodes.
 
     Parameters

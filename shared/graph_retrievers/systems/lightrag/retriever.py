@@ -65,8 +65,8 @@ class LightRAG(Retriever):
     facts : bool, default False
         Whether the relations are additional hits, of kind "fact", after the k nodes.
     passage_type : str, default "passage"
-        Node type of chunks, as in :class:`~graph_retrievers.construction.knowledge.KnowledgeGraphBuilder`. If no node, or every
-        node, has this type, each node is an entity and its own chunk.
+        Node type of chunks, as :func:`~graph_retrievers.construction.knowledge_readers.from_graph_documents` reads them. If no
+        node, or every node, has this type, each node is an entity and its own chunk.
     fuse : bool, optional
         Whether to fuse the ranking with a search, as for :class:`~graph_retrievers.MMR`. By default over passages, whose
         neighbours are less relevant than the next results of a search, and not over entities of a knowledge graph.
