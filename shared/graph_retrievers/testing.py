@@ -1,4 +1,4 @@
-"""Checks for your own retrievers, operators, models and stores: call them in your tests.
+"""Checks for your own retrievers, operators and stores: call them in your tests.
 
 Each raises an AssertionError that says what was requested, returned and expected, and returns None otherwise.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from graph_retrievers.core.operator import Operator, kind_of
 from graph_retrievers.errors import InvalidArgumentError
@@ -22,8 +21,7 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.signals.embedding import as_embedding, embed_queries, embed_texts
-from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.signals.embedding import embed_queries
 from graph_retrievers.stores.remote import (
     GraphStore,
     RemoteIndex,
@@ -37,13 +35,12 @@ from graph_retrievers.stores.remote import (
 from graph_retrievers.stores.remote.pages import name_key
 from graph_retrievers.systems.registry import retriever_class
 
-__all__ = ["check_embedding", "check_operator", "check_relevance", "check_retriever", "check_stores"]
+__all__ = ["check_operator", "check_retriever", "check_stores"]
 
 # A product of a larger matrix may add in another order.
 _ROUNDING = 1e-5
 # Names to request from a graph store, one per request.
 _NAMES = 20
-_TEXTS = ("A loom weaves cloth.", "Punched cards drive a loom.", "", "A mill grinds corn.", "A loom weaves cloth.")
 # Systems that ask a graph and vectors for what stores are asked for, without what the whole graph would tell.
 _SYSTEMS: dict[str, dict[str, Any]] = {
     **{"vector": {}, "gar": {}, "walk-fusion": {"form": "links", "bridges": 0}},
@@ -152,80 +149,6 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
     for query in queries:
         what = f"{query!r} within a scope, and on the index of its nodes"
         _same(retriever.retrieve(query, k, scope=scope), own.retrieve(query, k), what)
-
-
-def check_embedding(embedding: Any, texts: Sequence[str] = _TEXTS) -> None:
-    """Check an embedding model: shapes, finite numbers, and the same vector for the same text or query in any batch.
-
-    Parameters
-    ----------
-    embedding : Embedding, callable, or a model of LangChain, LlamaIndex or sentence-transformers
-    texts : sequence of str
-        At least two; the default texts include an empty one and a repeated one.
-
-    Raises
-    ------
-    AssertionError
-        If a text, or a query, has several vectors.
-    InvalidVectorError, DimensionMismatchError
-        If vectors are not finite, or not one of the same length for each text.
-
-    Examples
-    --------
-    >>> check_embedding(lambda texts: [[1.0, float(len(text))] for text in texts])
-    """
-    model, given = as_embedding(embedding), list(texts)
-    vectors = embed_texts(model, given)
-    _check_vectors(vectors, given, lambda texts: embed_texts(model, texts), "text")
-    queries = [text for text in given if text.strip()]
-    held = embed_queries(model, queries, vectors.shape[1])
-    _check_vectors(held, queries, lambda texts: embed_queries(model, texts), "query")
-
-
-def _check_vectors(vectors: Tensor, texts: list[str], embed: Callable[[list[str]], Tensor], kind: str) -> None:
-    worst = float((vectors - embed(texts[::-1]).flip(0)).abs().max())
-    _expect(worst < 1e-3, f"a {kind} has another vector in another order: entries differ by {worst:.2g}")
-    for place, text in enumerate(texts):
-        worst = float((embed([text])[0] - vectors[place]).abs().max())
-        _expect(worst < 1e-3, f"the {kind} {text!r} has another vector among others than alone: entries differ by {worst:.2g}")
-
-
-def check_relevance(relevance: Any, query: str = "Which loom?", texts: Sequence[str] = _TEXTS) -> None:
-    """Check a relevance model: a finite score per text, and the same for the same pair, unless it judges lists.
-
-    Parameters
-    ----------
-    relevance : RelevanceModel, or what :class:`~graph_retrievers.index.GraphIndex` takes as `relevance`
-    query : str
-    texts : sequence of str
-        At least two.
-
-    Raises
-    ------
-    AssertionError
-        If one of these does not hold.
-
-    Examples
-    --------
-    >>> check_relevance(lambda pairs: [float(len(text)) for _, text in pairs])
-    """
-    model, given = as_relevance_model(relevance), list(texts)
-    # Among the texts of another query.
-    (_, _), (latents, _) = model.encode_lists([(f"Not: {query}", given[1:]), (query, given)])
-    scores = model.score(latents)
-    _expect(scores.shape == (len(given),), f"{len(given)} texts have scores of shape {tuple(scores.shape)}")
-    _expect(bool(scores.isfinite().all()), "scores hold NaN or infinity")
-    if model.listwise:
-        ((latents, _),) = model.encode_lists([(query, given)])
-        worst = float((model.score(latents) - scores).abs().max())
-        _expect(worst < 1e-3, f"the texts of {query!r} score otherwise beside those of another query: scores differ by {worst:.2g}")
-        return
-    for place, text in enumerate(given):
-        alone = float(model.score(model.encode([query], [text]))[0])
-        _expect(
-            abs(alone - float(scores[place])) < 1e-3,
-            f"{text!r} scores {alone:.6g} alone and {float(scores[place]):.6g} among others; set listwise if that is meant",
-        )
 
 
 def check_stores(
