@@ -131,7 +131,7 @@ def _operations(lengths: list[int], width: int) -> tuple[list[int], list[int]]:
 
 def recall(name: str, split: str) -> None:
     """Print Recall@10 of retrievers with vectors of float32 and of the default precision, and the least cosine of all texts."""
-    from graph_retrievers import GraphIndex, build_retriever, minilm
+    from graph_retrievers import GraphIndex, Retriever, minilm
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.signals.vector_cache import cache_folder, cached_vectors
 
@@ -145,7 +145,7 @@ def recall(name: str, split: str) -> None:
         made[dtype] = cached_vectors(model, graph.contents(), folder=folder, show_progress=True)
         index = GraphIndex.from_graph(graph, embedding=model, vectors=made[dtype])
         for system in RETRIEVERS:
-            hits = build_retriever(system, index).retrieve_batch([query.text for query in queries], 10)
+            hits = Retriever(index, system).retrieve_batch([query.text for query in queries], 10)
             shares = [len({hit.id for hit in row} & set(q.gold)) / len(q.gold) for row, q in zip(hits, queries, strict=True)]
             found.setdefault(system, []).append(statistics.mean(shares))
     least = float((made["float32"] * made[None]).sum(1).min())

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from graph_retrievers import Retriever
 from graph_retrievers.construction import build_edges, read_folder
 from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.structure import DocumentStructure
@@ -75,8 +76,8 @@ def line(name: str, index: GraphIndex, queries: Sequence[Query]) -> str:
     held = set(index.graph.ids)
     asked = [query for query in queries if set(query.gold) <= held]
     asked = random.Random(0).sample(asked, MOST) if len(asked) > MOST else asked
-    fits = WalkFusion(index).form
-    forms = {form: WalkFusion(index, form=form) for form in dict.fromkeys(("links", "names", fits))}
+    fits = WalkFusion().form_on(index)
+    forms = {form: Retriever(index, WalkFusion(form=form)) for form in dict.fromkeys(("links", "names", fits))}
     found = evaluate(index, asked, {"hybrid": "hybrid", **forms}, k=10, timed_queries=0)
     columns = {each: found.column(each, "recall@10") for each in found.retrievers}
     shown = [f"{sum(columns[each]) / len(asked):.3f}" for each in ("hybrid", "links", "names", fits)]
@@ -101,7 +102,7 @@ def rows(options: argparse.Namespace) -> Iterator[str]:
     for folder in filter(None, options.pages.split(",")):
         nodes = read_folder(folder)
         index = GraphIndex.from_graph(CorpusGraph.from_nodes(nodes, build_edges(nodes, [Links(), DocumentStructure()])))
-        yield f"| {Path(folder).name} | {len(index):,} | | {_decides(index)} | {WalkFusion(index).form} | | | | | |"
+        yield f"| {Path(folder).name} | {len(index):,} | | {_decides(index)} | {WalkFusion().form_on(index)} | | | | | |"
 
 
 def main() -> None:

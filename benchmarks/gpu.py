@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from graphs import corpus_graph, power_law_pairs, unit_vectors
 
+from graph_retrievers import Retriever
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
@@ -145,7 +146,7 @@ def cases(setting: Setting) -> dict[str, Callable[[slice], list[Candidates]]]:
     def linked(operator: Operator) -> Callable[[slice], list[Candidates]]:
         return lambda rows: ranked(operator, setting.batch(rows))
 
-    traversal, insight = MixedTraversal(fill=False), FastInsight(setting.linked, budget=50)
+    traversal, insight = MixedTraversal(fill=False), Retriever(setting.linked, FastInsight(budget=50))
     return {
         "vector search": linked(VectorSearch(100)),
         "PageRank": linked(Pipeline(VectorSearch(20), PersonalizedPageRank(20))),

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers import Retriever
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
@@ -36,7 +37,6 @@ from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.grag.training import fit_document_graph
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.splits import labelled_queries
 
 DEPTH = 100
@@ -181,7 +181,7 @@ def main() -> None:
         print(json.dumps(found), flush=True)
 
     for name in args.first.split(","):
-        first = first_hundred(build_retriever(name, index).operator)
+        first = first_hundred(Retriever(index, name).operator)
         say(first=name, row="no reranker", test=quality(lambda queries, f=first: ranked(f, queries), index, test))
         say(first=name, row="tied scorer", test=quality(lambda queries, f=first: tied(queries, ranked(f, queries)), index, test))
         untrained = DocumentGraphRerank(parser=cache)

@@ -26,10 +26,11 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import query_metrics
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
-from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems import read_system
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "walk-fusion, no judge": ("walk-fusion", {}),
@@ -110,7 +111,7 @@ def main() -> None:
             # One at a time, since counts are not kept apart by threads.
             counted = Counted(model, lambda text: len(tokenizer(text)["input_ids"]))
             relevance = LanguageModelRelevance(counted, workers=1)
-            built = build_retriever(retriever, index.with_models(relevance=relevance), k=10, **settings)
+            built = Retriever(index.with_models(relevance=relevance), read_system({"system": retriever, **settings}), k=10)
             found = evaluate(index, queries, {row: built}, k=10, timed_queries=0)
             lists = [(found.returned[row][query.id].ids, query.gold) for query in queries]
             recall = {k: fmean(query_metrics(ids, gold, k)[f"recall@{k}"] for ids, gold in lists) for k in (5, 10)}

@@ -31,7 +31,6 @@ from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.systems import LeSeGR, WalkFusion
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency
 from graph_retrievers.systems.lesegr.retriever import fit_lesegr
-from graph_retrievers.systems.registry import build_retriever
 
 BASELINES = ("vector", "bm25", "hybrid")
 SMALL = {"hidden": 256, "layers": 2}
@@ -73,25 +72,25 @@ def recalls(index: GraphIndex, dataset: Dataset, retrievers: dict[str, Any], spl
     return {name: {"hit@1": mean(name, "hit@1"), **recall[name]} for name in retrievers}
 
 
-def trained(index: GraphIndex, dataset: Dataset, seed: int, **options: Any) -> tuple[LeSeGR, dict[str, Any]]:
+def trained(index: GraphIndex, dataset: Dataset, seed: int, **options: Any) -> tuple[Retriever, dict[str, Any]]:
     """Return a retriever trained with a seed, and how the training went."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         told = fit_lesegr(dataset, index, folder, seed=seed, **options)
         told["seconds"] = round(time.perf_counter() - began, 1)
         told["curves"] = json.loads((Path(folder) / "lesegr.json").read_text())["history"]["measures"]
-        return LeSeGR(index, checkpoint=folder), told
+        return Retriever(index, LeSeGR(checkpoint=folder)), told
 
 
-def with_list(index: GraphIndex, lesegr: LeSeGR) -> Retriever:
+def with_list(index: GraphIndex, lesegr: Retriever) -> Retriever:
     """Return WalkFusion with LeSeGR as a further list."""
-    walk = WalkFusion(index).operator
+    walk = Retriever(index, WalkFusion()).operator
     # Its form for links is one list.
     lists, constant = (walk.operators, walk.constant) if isinstance(walk, ReciprocalRankFusion) else ((walk,), 5)
     return Retriever(index, ReciprocalRankFusion(*lists, lesegr.operator, constant=constant))
 
 
-def costs(index: GraphIndex, dataset: Dataset, lesegr: LeSeGR, repeats: int = 5) -> dict[str, Any]:
+def costs(index: GraphIndex, dataset: Dataset, lesegr: Retriever, repeats: int = 5) -> dict[str, Any]:
     """Return what fusion and LeSeGR cost in one run: indexing, tensors of the index, and a single query, alternating."""
     fusion = Retriever(index, HybridSearch(), name="fusion")
     texts = [query.text for query in dataset.queries if query.split == "dev"][:20]
@@ -176,8 +175,8 @@ def main() -> None:
         dataset = read_dataset(folder)
         graph = dataset.graph()
         index = GraphIndex.from_graph(graph, embedding=embedding, cache=True)
-        first = {name: build_retriever(name, index) for name in (*BASELINES, "walk-fusion")}
-        first |= {"untrained": LeSeGR(index, fuse=False)}
+        first = {name: Retriever(index, name) for name in (*BASELINES, "walk-fusion")}
+        first |= {"untrained": Retriever(index, LeSeGR())}
         print(json.dumps({"dataset": dataset.name, "test": recalls(index, dataset, first)}), flush=True)
         for seed in map(int, args.seeds.split(",")):
             lesegr, told = trained(index, dataset, seed)

@@ -19,19 +19,20 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from graph_retrievers import GraphIndex, build_retriever, minilm
+from graph_retrievers import GraphIndex, minilm
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.signals.vector_cache import cached_vectors
-from graph_retrievers.systems.registry import retriever_names
+from graph_retrievers.systems import every_system
 
 # Functions, and operations, whose result waits for values.
 _READS = {"numpy", "tolist", "item", "__bool__", "__int__", "__float__", "__index__"}
 _SHAPED = {"nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive"}
-_MORE = {f"walk-fusion, form={form}": ("walk-fusion", {"form": form}) for form in ("links", "names", "pieces", "relations")}
-_MORE |= {f"spreading, chains={chains}": ("spreading", {"chains": chains}) for chains in ("hits", "path")}
+_MORE = {f"walk-fusion, form={form}": f"walk-fusion(form={form!r})" for form in ("links", "names", "pieces", "relations")}
+_MORE |= {f"spreading, chains={chains}": f"spreading(chains={chains!r})" for chains in ("path", None)}
 
 
 class Operations(TorchDispatchMode):
@@ -93,10 +94,9 @@ def main() -> None:
     texts = [query.text for query in dataset.queries if query.split == "dev"][: arguments.questions + 1]
     vectors = cached_vectors(model, texts)
     print(f"{arguments.dataset}, {len(index):,} nodes\n\n| retriever | operations | reads |\n| --- | --- | --- |")
-    for name in arguments.system or [*retriever_names(), *_MORE]:
-        registered, options = _MORE.get(name, (name, {}))
+    for name in arguments.system or [*every_system(), *_MORE]:
         try:
-            retriever = build_retriever(registered, index, **options)
+            retriever = Retriever(index, _MORE.get(name, name))
             counts = []
             for text, vector in zip(texts, vectors, strict=True):
                 with Operations() as operations, Reads(operations) as reads:

@@ -22,7 +22,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.wait import WebDriverWait
 from uvicorn import Config, Server
 
-from graph_retrievers import GraphIndex, Node, SpreadingActivation
+from graph_retrievers import GraphIndex, Node, Retriever, SpreadingActivation
 from graph_retrievers.serve.app import search_app
 
 FLAGS = "headless=new no-sandbox disable-gpu disable-dev-shm-usage disable-background-networking no-first-run window-size=1280,800"
@@ -44,7 +44,7 @@ byId("ask").requestSubmit();
 def serve(index: GraphIndex) -> str:
     """Serve an index in a thread; return the address."""
     listening = socket.create_server(("127.0.0.1", 0))
-    app = search_app({"spreading": SpreadingActivation(index, gate="uniform", steps=2)})
+    app = search_app({"spreading": Retriever(index, SpreadingActivation(gate="uniform", steps=2))})
     server = Server(Config(app, log_level="error"))
     threading.Thread(target=lambda: asyncio.run(server.serve([listening])), daemon=True).start()
     return f"http://127.0.0.1:{listening.getsockname()[1]}/"

@@ -31,7 +31,6 @@ from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.systems import FastInsight, PathReranking
 from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
-from graph_retrievers.systems.registry import build_retriever
 
 DATASETS, DEPTH = ("wiki-multihop", "postgres-docs", "citations"), 30
 METRICS = MULTI_HOP | {"recall@10": "Recall@10", "ndcg@10": "nDCG@10", "mrr": "MRR"}
@@ -44,15 +43,15 @@ CPU cores. {all_five}"""
 
 def retrievers(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) -> tuple[dict[str, Retriever], dict[str, Any]]:
     """Return the retrievers by row, and what is told of each besides its figures."""
-    first = FirstStage(build_retriever("walk-fusion", index).operator, DEPTH)
+    first = FirstStage(Retriever(index, "walk-fusion").operator, DEPTH)
     first.k = DEPTH
     found: dict[str, Retriever] = {
-        "walk-fusion": build_retriever("walk-fusion", index),
+        "walk-fusion": Retriever(index, "walk-fusion"),
         "walk-fusion, reranked alone": Retriever(index, Pipeline(first, Rerank()), k=10),
-        "path-reranking, weight 1": PathReranking(index, weight=1.0),
-        "path-reranking, weight 0.5": PathReranking(index),
-        "fastinsight": FastInsight(index, fuse=False),
-        "fastinsight, paths": FastInsight(index, fuse=False, paths=True),
+        "path-reranking, weight 1": Retriever(index, PathReranking(weight=1.0)),
+        "path-reranking, weight 0.5": Retriever(index, PathReranking()),
+        "fastinsight": Retriever(index, FastInsight()),
+        "fastinsight, paths": Retriever(index, FastInsight(paths=True)),
     }
     found = {row: each for row, each in found.items() if row == "walk-fusion" or row.startswith(tuple(args.rows.split(",")))}
     told: dict[str, Any] = {row: {} for row in found}
@@ -67,7 +66,7 @@ def retrievers(index: GraphIndex, dataset: Dataset, args: argparse.Namespace) ->
             summary |= {"seconds": round(time.perf_counter() - began), "MB": round(size / 1e6), "trained_on": questions}
             note.write_text(json.dumps(summary), encoding="utf-8")
         told[f"path-reranking, trained, seed {seed}"] = json.loads(note.read_text(encoding="utf-8"))
-        found[f"path-reranking, trained, seed {seed}"] = PathReranking(index, checkpoint=folder)
+        found[f"path-reranking, trained, seed {seed}"] = Retriever(index, PathReranking(checkpoint=folder))
     return found, told
 
 

@@ -12,22 +12,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from graph_retrievers.commands.evaluate import imported
+from graph_retrievers.commands.imports import imported
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import holm, randomization_test
 from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
-from graph_retrievers.systems.registry import retriever_class, retriever_names
+from graph_retrievers.systems.system import System, every_system
 
 K, _MANY = 10, 1000
 DATASETS = ("wiki-multihop", "metaqa", "citations", "postgres-docs")
@@ -66,14 +66,13 @@ def evaluated(folder: Path, options: argparse.Namespace) -> Evaluation:
     signals = GraphIndex.from_graph(graph, embedding=model, vectors=model.embed_documents(graph.contents())).signals
     edges = DenseIndex(model.embed_documents(graph.edge_contents()), covers="edges")
     index = GraphIndex(graph, {**signals, "edge_dense": edges}, embedding=model, relevance=reranker)
-    language_model = imported(options.language_model) if options.language_model else None
+    language_model = imported("--language-model", options.language_model) if options.language_model else None
     queries = [query for query in dataset.queries if query.split == "test"][: options.limit]
     return evaluate(
         index,
         queries,
-        retriever_names(),
+        _systems(options.checkpoints and Path(options.checkpoints) / folder.name, language_model),
         k=K,
-        options=_keywords(options.checkpoints and Path(options.checkpoints) / folder.name, language_model),
         skip=True,
         timed_queries=options.timed,
         dataset=dataset.name,
@@ -82,19 +81,17 @@ def evaluated(folder: Path, options: argparse.Namespace) -> Evaluation:
     )
 
 
-def _keywords(checkpoints: Path | None, language_model: Any) -> dict[str, dict[str, Any]]:
-    """Return the checkpoint and the language model for the retrievers that take one, by name."""
-    trained = {}
-    for name in retriever_names():
+def _systems(checkpoints: Path | None, language_model: Any) -> dict[str, System]:
+    """Return every system by its name, with its checkpoint and the language model where it takes one."""
+    made: dict[str, System] = {}
+    for name, system in every_system().items():
+        given: dict[str, Any] = {}
         if checkpoints and (checkpoints / name).is_dir():
-            trained[retriever_class(name)[0]] = checkpoints / name
-    keywords: dict[str, dict[str, Any]] = {}
-    for name in retriever_names():
-        kind = retriever_class(name)[0]
-        keywords[name] = {"checkpoint": trained[kind]} if kind in trained else {}
-        if language_model is not None and any(knob.name == "language_model" for knob in class_knobs(kind)):
-            keywords[name]["language_model"] = language_model
-    return keywords
+            given["checkpoint"] = checkpoints / name
+        if language_model is not None and any(field.name == "language_model" for field in fields(system)):
+            given["language_model"] = language_model
+        made[name] = replace(system, **given)
+    return made
 
 
 def against(evaluation: Evaluation) -> dict[tuple[str, str], tuple[float, float]]:
@@ -177,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(sections[-1], flush=True)
     models = f"{'the cross-encoder ' + Path(options.reranker).name if options.reranker else 'no cross-encoder'}, "
     models += "a language model" if options.language_model else "no language model"
-    sentences = "\n".join(sentence(name, tables, ran) for name in retriever_names())
+    sentences = "\n".join(sentence(name, tables, ran) for name in every_system())
     preface = PREFACE.format(models=models, bases=" and ".join(BASES), k=K, all_five=ALL_FIVE)
     parts = [preface, *sections, f"## Where each wins and loses\n\n{sentences}"]
     options.page.parent.mkdir(parents=True, exist_ok=True)

@@ -28,10 +28,9 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
-from graph_retrievers.systems import WalkFusion
+from graph_retrievers.systems import Fused, Hybrid, WalkFusion
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
-from graph_retrievers.systems.registry import build_retriever
 
 DATASETS = ("wiki-multihop", "postgres-docs", "python-docs")
 METRICS = {**MULTI_HOP, "recall@10": "Recall@10"}
@@ -62,18 +61,19 @@ def plain_index(dataset: Dataset) -> GraphIndex:
     """Return the index of the texts of a dataset, without titles and edges."""
     graph, model = CorpusGraph.from_nodes([replace(node, title="") for node in dataset.nodes]), Kept(minilm())
     index = GraphIndex.from_graph(graph, embedding=model, vectors=cached_vectors(model.model, graph.contents(), show_progress=True))
-    tri = tri_graph(graph, LinearRAG(index, fuse=False).operator.extractor, "passage")
+    tri = tri_graph(graph, Retriever(index, LinearRAG()).operator.extractor, "passage")
     model.keep([*tri.names, *tri.sentences])
     return index
 
 
 def retrievers(index: GraphIndex) -> dict[str, Retriever]:
     """Return searches, WalkFusion with and without steps over names, and LinearRAG."""
-    made = {name: build_retriever(name, index, k=10) for name in ("vector", "bm25", "hybrid")}
-    made["walk-fusion, bridges=0"] = WalkFusion(index, bridges=0)
-    made |= {"walk-fusion": WalkFusion(index), "linear-rag": LinearRAG(index)}
-    made |= {"linear-rag, fuse=False": LinearRAG(index, fuse=False)}
-    return made | {"linear-rag, fuse=False, damping=0.85": LinearRAG(index, fuse=False, damping=0.85)}
+    made = {name: Retriever(index, name, k=10) for name in ("vector", "bm25", "hybrid")}
+    made["walk-fusion, bridges=0"] = Retriever(index, WalkFusion(bridges=0))
+    made |= {"walk-fusion": Retriever(index, WalkFusion()), "linear-rag": Retriever(index, LinearRAG())}
+    made["linear-rag, damping=0.5"] = Retriever(index, LinearRAG(damping=0.5))
+    made["linear-rag, fused with hybrid"] = Retriever(index, Fused(LinearRAG(), Hybrid(), weights=(1, 2)))
+    return made
 
 
 def main() -> None:
@@ -88,7 +88,9 @@ def main() -> None:
         index, queries = plain_index(dataset), [query for query in dataset.queries if query.split in options.split.split("+")]
         found = evaluate(index, queries, retrievers(index), k=10, timed_queries=TIMED)
         hybrid = found.column("hybrid", "recall@10")
-        print(f"\n{name}, {options.split}: {len(queries)} questions, {len(index):,} texts; {WalkFusion(index).reason}\n")
+        print(
+            f"\n{name}, {options.split}: {len(queries)} questions, {len(index):,} texts; {Retriever(index, WalkFusion()).reason}\n"
+        )
         heading = ["retriever", *METRICS.values(), "p, hybrid", "ms"]
         print("|", " | ".join(heading), "|\n" + "| --- " * len(heading) + "|")
         for each in found.retrievers:

@@ -15,11 +15,12 @@ from statistics import fmean
 
 from results import shared_folder
 
+from graph_retrievers import Retriever
 from graph_retrievers.datasets import Dataset, is_dataset, read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.systems.registry import build_retriever, default_retriever
+from graph_retrievers.systems import default_system
 
 NAMES = ("vector", "bm25", "hybrid", "ppr")
 
@@ -47,12 +48,12 @@ def row(dataset: Dataset, splits: Sequence[str]) -> list[str]:
     index = GraphIndex.from_graph(dataset.graph(), embedding=minilm(), cache=True)
     cells = [f"{len(queries):,}", f"{len(index):,}"]
     if queries:
-        retrievers = {name: build_retriever(name, index) for name in NAMES} | {"default": build_retriever(None, index)}
+        retrievers = {name: Retriever(index, name) for name in NAMES} | {"default": Retriever(index)}
         found = evaluate(index, queries, retrievers, k=10, timed_queries=0)
         cells += [f"{fmean(found.column(name, 'recall@10')):.3f}" for name in retrievers]
     else:
         cells += ["-"] * (len(NAMES) + 1)
-    return [*cells, default_retriever(index)]
+    return [*cells, str(default_system(index))]
 
 
 if __name__ == "__main__":

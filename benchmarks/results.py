@@ -29,11 +29,12 @@ from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cache_folder
+from graph_retrievers.systems import read_system
 from graph_retrievers.systems.mor.retriever import fit_mor
-from graph_retrievers.systems.registry import build_retriever
 
 RERANKER = "minilm-reranker"
 SPLIT = "test"
@@ -73,8 +74,10 @@ class Table:
     subject: str | None = None
 
 
-_WIKI = "vector bm25 hybrid re2 gar ppr spreading-uniform spreading spreading-hybrid fastinsight walk-fusion"
-_LINKED = ("vector", "bm25", "hybrid", "ppr", "spreading", "spreading-hybrid", "fastinsight", "walk-fusion")
+_FUSED = "fused(systems=['spreading', 'vector'])"
+_SEARCHES = ("vector", "bm25", "hybrid")
+_WIKI = (*_SEARCHES, "re2", "gar", "ppr", "spreading(gate='uniform')", "spreading", _FUSED, "fastinsight", "walk-fusion")
+_LINKED = (*_SEARCHES, "ppr", "spreading", _FUSED, "fastinsight", "walk-fusion")
 _ALONE = "Retrievers see only the text of the question."
 
 TABLES: dict[str, Table] = {
@@ -82,15 +85,18 @@ TABLES: dict[str, Table] = {
         "Questions over linked passages of an encyclopedia",
         "wiki-multihop",
         f"{_ALONE} The relevance model is the cross-encoder {RERANKER}.",
-        tuple(_WIKI.split()),
+        _WIKI,
         reranker="always",
     ),
     "metaqa": Table(
         "Questions of one to three hops over a graph of films",
         "metaqa",
-        f"{_ALONE} A planner trained on the split 'train' makes the plans of mor and mor-no-rerank.",
-        ("vector", "hybrid", "ppr", "spreading-uniform", "spreading", "spreading-hybrid", "walk-fusion", "mor-no-rerank", "mor"),
-        trained=("mor-no-rerank", "mor"),
+        f"{_ALONE} A planner trained on the split 'train' makes the plans of mor and mor(rerank=False).",
+        (
+            *("vector", "hybrid", "ppr", "spreading(gate='uniform')", "spreading", _FUSED, "walk-fusion"),
+            *("mor(rerank=False)", "mor"),
+        ),
+        trained=("mor(rerank=False)", "mor"),
         type_field="hops",
         subject="mor",
     ),
@@ -98,7 +104,7 @@ TABLES: dict[str, Table] = {
         "The same questions with their plans given",
         "metaqa",
         "Every retriever gets the plan of the question; the reranker of mor was trained on the split 'train'.",
-        ("mor-text", "mor-structure", "mor-no-rerank", "mor"),
+        ("mor(structure=False, rerank=False)", "mor(matches=0, rerank=False)", "mor(rerank=False)", "mor"),
         trained=("mor",),
         use=("plan",),
         type_field="hops",
@@ -166,7 +172,8 @@ def _make(name: str, table: Table, shared: Path, kept: Path, options: argparse.N
         about = dict.fromkeys(table.trained, f"trained with seed {options.seed}: {_digest(checkpoint.rglob('*'))}")
     names = [*table.retrievers, *(table.with_reranker if read else ())]
     retrievers = {
-        each: build_retriever(each, index, k=10, **({"checkpoint": checkpoint} if each in table.trained else {})) for each in names
+        each: Retriever(index, replace(read_system(each), checkpoint=checkpoint) if each in table.trained else each, k=10)
+        for each in names
     }
     evaluation = evaluate(
         index,

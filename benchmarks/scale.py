@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from graphs import power_law_pairs, unit_vectors
 
-from graph_retrievers import GraphIndex, build_retriever, minilm
+from graph_retrievers import GraphIndex, Retriever, minilm
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.signals.dense import DenseIndex
@@ -98,7 +98,7 @@ def ask(size: int, folder: Path) -> dict[str, float]:
     vectors = unit_vectors(min(size, 5000), DIMENSION)[:QUERIES]
     questions = [" ".join(text.split()[:8]) + f" Title {row}" for row, text in enumerate(texts(QUERIES))]
     for name in RETRIEVERS:
-        retriever = build_retriever(name, index)
+        retriever = Retriever(index, name)
         spent = []
         for question, vector in zip(questions, vectors, strict=True):
             start = time.process_time()

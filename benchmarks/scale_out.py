@@ -44,31 +44,29 @@ from graph_retrievers import (
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.operators import GatedPropagation, HybridSearch, Rerank, VectorSearch
+from graph_retrievers.operators import GatedPropagation, HybridSearch, Operator, Rerank, VectorSearch
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.systems.system import System
 from tests.integration.conftest import Proxy, _start_arcadedb
 
 WIDTH, QUESTIONS = 384, 8
-SYSTEMS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "FastInsight": (FastInsight, {}),
-    "GAR": (GAR, {}),
-    "WalkFusion": (WalkFusion, {}),
-    "WalkFusion (links)": (WalkFusion, {"form": "links"}),
-    "MoR (two steps)": (MoR, {}),
-    "Eager": (Eager, {}),
-    "Scored": (Scored, {}),
-    "MMR": (MMR, {}),
-    "Spreading (entities)": (SpreadingActivation, {"hub_exponent": 0.25, "fuse": False, "k": 10}),
-    "Spreading (vectors)": (
-        Retriever,
-        {"operator": Pipeline(VectorSearch(5, returned=False), GatedPropagation(hub_exponent=0.25))},
-    ),
-    "Search, reranked": (Retriever, {"operator": Pipeline(HybridSearch(30), Rerank())}),
+SYSTEMS: dict[str, System | Operator] = {
+    "FastInsight": FastInsight(),
+    "GAR": GAR(),
+    "WalkFusion": WalkFusion(),
+    "WalkFusion (links)": WalkFusion(form="links"),
+    "MoR (two steps)": MoR(),
+    "Eager": Eager(),
+    "Scored": Scored(),
+    "MMR": MMR(),
+    "Spreading (entities)": SpreadingActivation(hub_exponent=0.25),
+    "Spreading (vectors)": Pipeline(VectorSearch(5, returned=False), GatedPropagation(hub_exponent=0.25)),
+    "Search, reranked": Pipeline(HybridSearch(30), Rerank()),
 }
 PLAN = [{"type": "a", "restriction": "w3 w8"}, {"type": "b"}, {"type": "a"}]
 
@@ -271,13 +269,13 @@ def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> li
     own, questions = draw.normal(size=(QUESTIONS, WIDTH)).astype(np.float32), [f"w{i} w{i + 7} w{3 * i}" for i in range(QUESTIONS)]
     if "WalkFusion" in names:
         questions = [f"Where did {named(i + 5)} and {index.graph.titles[9 * i]} see w{i} w{i + 7}?" for i in range(QUESTIONS)]
-    for name, (system, options) in ((name, SYSTEMS[name]) for name in names):
-        retriever, local = RemoteRetriever(remote, system, **options), system(index, **options)
+    for name, system in ((name, SYSTEMS[name]) for name in names):
+        retriever, local = RemoteRetriever(remote, system, k=10), Retriever(index, system, k=10)
         for batch in (1, QUESTIONS):
             totals: list[list[float]] = []
             for part in range(0, QUESTIONS, batch):
-                inputs: dict[str, Any] = {"plan": [PLAN] * batch} if system is MoR else {}
-                if system is SpreadingActivation:
+                inputs: dict[str, Any] = {"plan": [PLAN] * batch} if isinstance(system, MoR) else {}
+                if isinstance(system, SpreadingActivation):
                     inputs["entities"] = [[f"t{part + place}", f"T{part + place + 50}"] for place in range(batch)]
                 local.retrieve_batch(questions[part : part + batch], vectors=own[part : part + batch], **inputs)
                 start = time.perf_counter()
@@ -295,7 +293,7 @@ def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> li
             graph_cells = f"{steps:.1f} | {trips:.1f} | {size / 1e3:.0f} | {1e3 * seconds / trips:.0f}"
             cells = f"{graph_cells} | {searches:.1f} | {lookups:.1f} | {1e3 * looking / max(lookups, 1):.0f}"
             cells += f" | {fetched:.0f} | {1e3 * spent:.0f} | {1e3 * memory:.0f}"
-            told = f"{name}, {local.form}" if isinstance(local, WalkFusion) and not options else name
+            told = f"{name}, {system.form_on(index)}" if system == WalkFusion() else name
             print(f"| {count:,} | {told} | {batch} | {cells} |", flush=True)
     direct.close(), database.close(), way.cut()
     return written
@@ -337,7 +335,7 @@ def compare(folder: Path, names: list[str], split: str, where: str) -> None:
                 vectors, words = QdrantVectors(client, "nodes"), held or QdrantWords(client, "nodes")
                 engines: dict[str, Any] = {"vectors": vectors, "words": words}
                 stored = RemoteIndex(CypherGraphStore(database), **engines, embedding=model, include_titles=data.include_titles)
-                remote, local = RemoteRetriever(stored), WalkFusion(index)
+                remote, local = RemoteRetriever(stored), Retriever(index, WalkFusion())
                 found: list[Any] = []
                 spent = []
                 for retriever in (remote, local):
@@ -355,7 +353,7 @@ def compare(folder: Path, names: list[str], split: str, where: str) -> None:
         ]
         same = sum([hit.id for hit in a] == [hit.id for hit in b] for a, b in zip(*found, strict=True))
         trips = np.mean([[int(n) for n in re.findall(r"(\d+) to the", hits.notes[-1])] for hits in found[0]], 0)
-        cells = [name, f"{len(index):,}", local.form, len(texts), f"{recall[1]:.4f}", f"{recall[0]:.4f}", same]
+        cells = [name, f"{len(index):,}", WalkFusion().form_on(index), len(texts), f"{recall[1]:.4f}", f"{recall[0]:.4f}", same]
         cells += [f"{trip:.1f}" for trip in trips] + [f"{each:.0f}" for each in spent]
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
 

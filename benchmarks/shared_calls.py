@@ -14,9 +14,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from graph_retrievers import CrossEncoder, GraphIndex, build_retriever, minilm
+from graph_retrievers import CrossEncoder, GraphIndex, minilm
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.retrievers import Retriever
 
 
 def main() -> None:
@@ -34,9 +35,9 @@ def main() -> None:
     reranker = CrossEncoder(str(shared / "models" / "minilm-reranker"))
     index = GraphIndex.from_graph(graph, embedding=model, cache=True, relevance=reranker)
     texts = [query.text for query in dataset.queries][: arguments.calls * arguments.questions]
-    settings = {"re2": {"depth": 30}, "fastinsight": {"budget": 30}}
-    for name in arguments.system or settings:
-        made = {share: build_retriever(name, index, share_batches=share, **settings.get(name, {})) for share in (False, True)}
+    systems = {"re2": "re2(depth=30)", "fastinsight": "fastinsight(budget=30)"}
+    for name in arguments.system or systems:
+        made = {share: Retriever(index, systems.get(name, name), share_batches=share) for share in (False, True)}
         expected = [[hit.id for hit in hits] for hits in made[False].retrieve_batch(texts)]
         rates: dict[bool, list[float]] = {False: [], True: []}
         late: dict[bool, list[float]] = {False: [], True: []}

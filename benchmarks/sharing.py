@@ -26,7 +26,7 @@ import torch
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from graph_retrievers import GraphIndex, build_retriever
+from graph_retrievers import GraphIndex, Retriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 
@@ -123,7 +123,7 @@ def measure(seconds: float, threads: int = 64, tasks: int = 1000, nodes: int = 2
         return [len(set(query.split()) & set(text.split())) / 7 for query, text in pairs]
 
     index, questions = made_index(nodes, overlap)
-    retrievers = [build_retriever(name, index) for name in _SYSTEMS]
+    retrievers = [Retriever(index, name) for name in _SYSTEMS]
     alone = {(each.name, question): ranked(each.retrieve(question)) for each in retrievers for question in questions}
     print(f"{nodes:,} nodes, {', '.join(_SYSTEMS)}; load of the machine before: {os.getloadavg()[0]:.1f}")
     answers, wrong = with_threads(retrievers, questions, alone, threads, seconds)
@@ -164,7 +164,7 @@ def hosted(seconds: float, calls: int = 60, nodes: int = 2000) -> dict[str, floa
     doors: dict[str, Any] = {"LangChain's own": store.as_retriever(search_kwargs={"k": 10})}
     for name in ("vector", "walk-fusion"):
         for share in (False, True):
-            engine, told = build_retriever(name, index, share_batches=share), " shared" if share else ""
+            engine, told = Retriever(index, name, share_batches=share), " shared" if share else ""
             doors[f"{name}{told}"] = LangChainRetriever(retriever=engine)
             doors[f"{name}{told} in LlamaIndex"] = LlamaRetriever(engine)
 

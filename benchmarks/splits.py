@@ -21,14 +21,13 @@ from typing import Any
 
 import torch
 
-from graph_retrievers import GraphIndex
+from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.construction import DocumentStructure, Links, Relationships
 from graph_retrievers.construction.markdown import slug
 from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import WalkFusion
-from graph_retrievers.systems.registry import build_retriever
 
 K = 10
 PREFACE = """Made by `benchmarks/splits.py --split {split} --only {only} --page FILE`: Recall@10, all-MiniLM-L6-v2, vectors of
@@ -222,12 +221,12 @@ def rows(dataset: Dataset, name: str, given: Pages, split: str, precision: str) 
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
         index = GraphIndex.from_graph(graph, embedding=embedding, cache=True, show_progress=True)
     retrievers = {
-        "vector": build_retriever("vector", index),
-        "hybrid": build_retriever("hybrid", index),
-        "hybrid, per_source=2": build_retriever("hybrid", index, per_source=2),
-        f"walk-fusion ({WalkFusion(index).form})": WalkFusion(index),
-        'walk-fusion, form="links"': WalkFusion(index, form="links"),
-        "walk-fusion, per_source=2": WalkFusion(index, per_source=2),
+        "vector": Retriever(index, "vector"),
+        "hybrid": Retriever(index, "hybrid"),
+        "hybrid, per_source=2": Retriever(index, "hybrid", per_source=2),
+        f"walk-fusion ({WalkFusion().form_on(index)})": Retriever(index, WalkFusion()),
+        'walk-fusion, form="links"': Retriever(index, WalkFusion(form="links")),
+        "walk-fusion, per_source=2": Retriever(index, WalkFusion(), per_source=2),
     }
     queries = [query for query in dataset.queries if query.split in split.split("+")]
     texts = [query.text for query in queries]

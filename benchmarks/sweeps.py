@@ -12,7 +12,7 @@ from graph_retrievers.datasets import Query
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
 
 __all__ = ["ALPHAS", "BETAS", "BUDGETS", "Sweep", "sweep", "sweep_all"]
 
@@ -56,7 +56,7 @@ def sweep(
     for retriever in retrievers:
         keyword = _BUDGETED[retriever] if parameter == "budget" else parameter
         for value in values:
-            variants[_name(retriever, parameter, value)] = build_retriever(retriever, index, k=k, **{keyword: value})
+            variants[_name(retriever, parameter, value)] = Retriever(index, {"system": retriever, keyword: value}, k=k)
     evaluation = evaluate(index, queries, variants, k=k, dataset=f"sweep of {parameter}", **options)
     return Sweep(parameter, tuple(values), evaluation, tuple(retrievers))
 

@@ -23,7 +23,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.systems import WalkFusion
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.traits import names_mentioned
 
 K, TIMED = 10, 50
@@ -50,23 +49,24 @@ documentation of `WalkFusion` says which graph gets which form; lists and consta
 def retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever]]:
     """Yield other retrievers, WalkFusion as it is, its lists one by one, WalkFusion without each, and its other forms."""
     for name in OTHERS:
-        yield name, build_retriever(name, index, k=K)
-    fusion = WalkFusion(index)
-    yield f"walk-fusion ({fusion.form})", fusion
-    lists = LISTS[fusion.form]
+        yield name, Retriever(index, name, k=K)
+    fusion = Retriever(index, WalkFusion())
+    own = WalkFusion().form_on(index)
+    yield f"walk-fusion ({own})", fusion
+    lists = LISTS[own]
     if len(lists) > 1:
         weights = fusion.operator.weights  # type: ignore[attr-defined]
         for place, name in enumerate(lists):
-            yield f"only {name}", WalkFusion(index, weights=[float(place == other) for other in range(len(lists))])
-            yield f"without {name}", WalkFusion(index, weights=[w * (place != other) for other, w in enumerate(weights)])
-    if fusion.form != "relations":
-        bridges = 0 if fusion.form == "names" else 3
-        yield f"bridges={bridges}", WalkFusion(index, bridges=bridges)
-    if fusion.form == "names":
-        yield "only PathSearch, bridges=0", WalkFusion(index, weights=(1, 0, 0), bridges=0)
+            yield f"only {name}", Retriever(index, WalkFusion(weights=[float(place == other) for other in range(len(lists))]))
+            yield f"without {name}", Retriever(index, WalkFusion(weights=[w * (place != other) for other, w in enumerate(weights)]))
+    if own != "relations":
+        bridges = 0 if own == "names" else 3
+        yield f"bridges={bridges}", Retriever(index, WalkFusion(bridges=bridges))
+    if own == "names":
+        yield "only PathSearch, bridges=0", Retriever(index, WalkFusion(weights=(1, 0, 0), bridges=0))
     for form in ("links", "names"):
-        if form != fusion.form:
-            yield f'form="{form}"', WalkFusion(index, form=form)
+        if form != own:
+            yield f'form="{form}"', Retriever(index, WalkFusion(form=form))
 
 
 def shuffled(index: GraphIndex) -> GraphIndex:
@@ -104,11 +104,14 @@ def page(folder: Path, names: list[str], split: str) -> str:
         index = GraphIndex.from_graph(graph, embedding=embedding, cache=True, show_progress=True)
         queries = [query for query in dataset.queries if query.split == split]
         kinds = {query.id: KINDS.get(name, lambda query: query.type)(query) for query in queries}
-        default = f"walk-fusion ({WalkFusion(index).form})"
+        default = f"walk-fusion ({WalkFusion().form_on(index)})"
         evaluation = evaluate(index, queries, dict(retrievers(index)), k=K, timed_queries=TIMED)
         lines = table(evaluation, kinds, default)
         moved = shuffled(index)
-        both = {form or WalkFusion(moved).form: WalkFusion(moved, form=form) for form in (None, WalkFusion(index).form)}
+        both = {
+            form or WalkFusion().form_on(moved): Retriever(moved, WalkFusion(form=form))
+            for form in (None, WalkFusion().form_on(index))
+        }
         both = {f"shuffled edges ({form})": each for form, each in both.items()}
         found = evaluate(moved, queries, {"hybrid": "hybrid", **both}, k=K, timed_queries=TIMED)
         random_lines = table(found, kinds, next(iter(both)))[1:]

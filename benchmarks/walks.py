@@ -1,4 +1,4 @@
-"""Every retriever that walks, with its defaults and alone, beside vector search: does a walk cost what search finds?
+"""Every system that walks, alone and fused with hybrid search, beside the searches: does a walk cost what search finds?
 
     python benchmarks/walks.py FOLDER_OF_DATASETS [--split test] [--only citations,...] [--page FILE]
 
@@ -19,29 +19,32 @@ from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.signatures import class_knobs
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.systems import Fused, Hybrid
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
-from graph_retrievers.systems.registry import build_retriever, retriever_class
 
 DATASETS = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubmedqa", "metaqa")
-SEARCHES = ("vector", "hybrid")
-WALKS = (
-    *("ppr", "spreading", "spreading-uniform", "fastinsight", "eager", "mmr", "scored", "lightrag", "pathrag", "g-retriever"),
-    *("linear-rag", "lesegr", "mor", "walk-fusion"),
-)
+# Those that are shown alone only: searches, and what is made of a search already.
+ALONE = ("vector", "hybrid", "mor", "walk-fusion")
+# How often hybrid search counts beside each.
+WALKS = {
+    **dict.fromkeys(("ppr", "spreading(chains=None)", "spreading(chains=None, hub_exponent=1.0, threshold=0.001)"), 1),
+    **dict.fromkeys(("spreading(chains=None, gate='uniform')", "fastinsight", "eager", "scored", "lesegr"), 1),
+    **dict.fromkeys(("mmr", "lightrag(facts=False)", "pathrag(chains='path')", "g-retriever(facts=False)"), 2),
+    **dict.fromkeys(("linear-rag", "linear-rag(damping=0.5)"), 2),
+}
 # Where LinearRAG is measured, which embeds each name and each sentence.
 SENTENCES = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubmedqa")
 K = 10
-PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no
-cross-encoder, so `fastinsight` ranks by the vectors. In brackets: unfused (`fuse=False`), where the default is fused with a
-search. Recall is not capped. "p" is the p-value of a paired randomisation test of the default against vector search, given where
-the default is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so it finds what hybrid search finds.
-Retrievers that need a checkpoint, facts or a relevance model are left out; without these, `gar` and `hipporag` find what vector
-search finds. LinearRAG embeds each name and each sentence and was not run on metaqa, which has neither. Defaults were chosen on
-questions of train and dev."""
+PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no cross-
+encoder, so `fastinsight` ranks by the vectors. Each cell has the system alone and `Fused(system, Hybrid())`, where the
+search counts once or twice (x2). Recall is not capped. "p" is the p-value of a paired randomisation test of the system alone
+against vector search, given where it is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so it
+finds what hybrid search finds. Systems that need a checkpoint, facts or a relevance model are left out; without these, `gar`
+and `hipporag` find what vector search finds. LinearRAG embeds each name and each sentence and was not run on metaqa, which
+has neither."""
 
 
 def recalls(retriever: Retriever, dataset: Dataset, split: str) -> list[float]:
@@ -54,25 +57,23 @@ def recalls(retriever: Retriever, dataset: Dataset, split: str) -> list[float]:
 
 
 def column(dataset: Dataset, split: str, *, sentences: bool) -> dict[str, str]:
-    """Return the cell of each retriever on a dataset; that of LinearRAG is empty without `sentences`."""
+    """Return the cell of each system on a dataset; that of LinearRAG is empty without `sentences`."""
     graph, model = CorpusGraph.from_nodes(dataset.nodes, dataset.edges, include_titles=dataset.include_titles), Kept(minilm())
     index = GraphIndex.from_graph(graph, embedding=model, vectors=cached_vectors(model.model, graph.contents(), show_progress=True))
     cells: dict[str, str] = {}
-    plain = recalls(build_retriever("vector", index), dataset, split)
-    for name in (*SEARCHES, *WALKS):
-        if name == "linear-rag":
-            if not sentences:
-                cells[name] = ""
-                continue
-            tri = tri_graph(graph, LinearRAG(index, fuse=False).operator.extractor, "passage")
-            model.keep([*tri.names, *tri.sentences])
-        made = build_retriever(name, index, k=K)
-        scores = recalls(made, dataset, split)
+    plain = recalls(Retriever(index, "vector"), dataset, split)
+    if sentences:
+        tri = tri_graph(graph, Retriever(index, LinearRAG()).operator.extractor, "passage")
+        model.keep([*tri.names, *tri.sentences])
+    for name in (*ALONE, *WALKS):
+        if name.startswith("linear-rag") and not sentences:
+            cells[name] = ""
+            continue
+        scores = recalls(Retriever(index, name, k=K), dataset, split)
         cells[name] = f"{fmean(scores):.3f}"
-        if "fuse" in {knob.name for knob in class_knobs(retriever_class(name)[0])}:
-            alone = build_retriever(name, index, k=K, fuse=False)
-            if repr(alone) != repr(made):
-                cells[name] += f" ({fmean(recalls(alone, dataset, split)):.3f})"
+        if name in WALKS:
+            fused = Retriever(index, Fused(name, Hybrid(), weights=(1, WALKS[name])), k=K)
+            cells[name] += f" / {fmean(recalls(fused, dataset, split)):.3f}"
         if fmean(scores) < fmean(plain) - 1e-9:
             cells[name] += f", p {randomization_test(scores, plain):.2f}"
         print(name, cells[name], flush=True)
@@ -93,9 +94,11 @@ def main() -> None:
         count = sum(query.split in options.split.split("+") for query in dataset.queries)
         print(name, count, flush=True)
         columns[f"{name}, {count}"] = column(dataset, options.split, sentences=name in SENTENCES)
-    lines = [f"| retriever | {' | '.join(columns)} |", "| --- " * (len(columns) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(cells[name] for cells in columns.values())} |" for name in (*SEARCHES, *WALKS)]
-    text = "\n".join(["# Walks compared with vector search", "", PREFACE.format(split=options.split), "", *lines, ""])
+    lines = [f"| system | {' | '.join(columns)} |", "| --- " * (len(columns) + 1) + "|"]
+    for name in (*ALONE, *WALKS):
+        twice = " x2" if WALKS.get(name) == 2 else ""
+        lines.append(f"| `{name}`{twice} | {' | '.join(cells[name] for cells in columns.values())} |")
+    text = "\n".join(["# Walks alone and fused with search", "", PREFACE.format(split=options.split), "", *lines, ""])
     print(text)
     if options.page:
         options.page.parent.mkdir(parents=True, exist_ok=True)

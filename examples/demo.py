@@ -17,7 +17,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.hits import NodePath
 from graph_retrievers.signals.embedding import minilm
-from langchain_graph_retrievers import GraphRetriever, VectorRetriever
+from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import provenance
 
@@ -42,19 +42,19 @@ def main() -> None:
     documents = [Document(row["text"], id=row["id"], metadata={"title": row["title"]}) for row in rows]
     options = {"k": 5, "provenance": True, "show_progress": True}
     retriever = GraphRetriever.from_documents(documents, minilm(), edges=[TitleMentions()], **options)
-    index = retriever.retriever.index
+    index = retriever.index
     print(f"{len(index)} paragraphs, {index.graph.num_edges} title mentions between them.")
     print(f"\nQuestion: {question}")
 
     print("\nVector search (LangChain):")
-    for document in VectorRetriever(index=index, k=5, provenance=True).invoke(question):
+    for document in GraphRetriever(index=index, system="vector", k=5, provenance=True).invoke(question):
         print("  ", arrow(document.metadata["path"]))
-    print(f"\n{retriever.retriever.name}, the default for such documents (LangChain):")
+    print(f"\n{retriever.engine.name}, the default for such documents (LangChain):")
     for document in retriever.invoke(question):
         print("  ", arrow(document.metadata["path"]))
 
     print("\nThe same in a LlamaIndex query engine (a mock language model stands in):")
-    engine = RetrieverQueryEngine.from_args(LlamaGraphRetriever.from_index(index, similarity_top_k=5), llm=MockLLM())
+    engine = RetrieverQueryEngine.from_args(LlamaGraphRetriever(index, similarity_top_k=5), llm=MockLLM())
     response = engine.query(question)
     for hit in response.source_nodes:
         print("  ", arrow(provenance(hit)["path"]))

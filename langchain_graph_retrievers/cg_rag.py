@@ -12,8 +12,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 
 from graph_retrievers.errors import InvalidArgumentError
-from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.documents import to_context
+from langchain_graph_retrievers.graph_retriever import GraphRetriever
 
 __all__ = ["create_cg_rag_chain"]
 
@@ -53,8 +53,7 @@ def create_cg_rag_chain(
     Examples
     --------
     >>> from langchain_core.language_models import FakeListLLM
-    >>> from langchain_graph_retrievers import BM25Retriever
-    >>> retriever = BM25Retriever.from_texts(["A loom weaves.", "A card has holes."], k=1)
+    >>> retriever = GraphRetriever.from_texts(["A loom weaves.", "A card has holes."], system="bm25", k=1)
     >>> chain = create_cg_rag_chain(retriever, FakeListLLM(responses=["It weaves."]))
     >>> chain.invoke({"input": "What does a loom do?"})["answer"]
     'It weaves.'
@@ -64,7 +63,7 @@ def create_cg_rag_chain(
     if not wanted <= set(template.input_variables):
         raise InvalidArgumentError(f"The prompt has the variables {sorted(template.input_variables)}; expected {sorted(wanted)}.")
 
-    if isinstance(retriever, EngineRetriever):
+    if isinstance(retriever, GraphRetriever):
         retriever = retriever.model_copy(update={"provenance": True})
 
     def question(given: dict[str, Any]) -> str:

@@ -55,10 +55,9 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.systems import BM25
+    >>> from graph_retrievers import BM25, GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom", "a punched card"], titles=["Loom", "Card"])
-    >>> hits = BM25(index).retrieve("Which loom uses a card?", 2)
+    >>> hits = Retriever(index, BM25()).retrieve("Which loom uses a card?", 2)
     >>> to_documents(hits)[0]
     Document(id='0', metadata={'title': 'Loom'}, page_content='a loom')
     >>> to_documents(hits, provenance=True)[0].metadata["operator"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from graph_retrievers.arguments import check_keywords, check_pickle
 from graph_retrievers.errors import UnexpectedArgumentError, shown
@@ -26,6 +26,7 @@ def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -
 class CheckedFields(BaseModel):
     """Base of pydantic models that forbid other fields; errors list the existing fields, and name one that cannot be pickled."""
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     unlisted: ClassVar[frozenset[str]] = frozenset()
     """Fields that callers do not set."""
 

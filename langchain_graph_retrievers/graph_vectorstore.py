@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from uuid import uuid4
 
 import numpy as np
@@ -14,16 +14,16 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from graph_retrievers.core.limits import in_thread
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, UnknownNodeError
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import IndexStore
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.store_retriever import EMPTY_STORE, StoreRetriever
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, aembed_queries, embed_queries
-from graph_retrievers.systems.registry import build_retriever
-from graph_retrievers.systems.store_retriever import EMPTY_STORE, StoreRetriever
 from langchain_graph_retrievers.documents import to_documents
-from langchain_graph_retrievers.retrievers import GraphRetriever
+from langchain_graph_retrievers.graph_retriever import GraphRetriever
+from langchain_graph_retrievers.options import Fields, SystemLike
 
 __all__ = ["GraphVectorStore"]
 
@@ -170,7 +170,7 @@ class GraphVectorStore(VectorStore):
             return to_documents(Hits((), [EMPTY_STORE]))
         # One index for both the hits and their vectors.
         index = self.store.index
-        hits = build_retriever("vector", index, backfill=False).retrieve("a vector", fetch_k, vector=embedding, **kwargs)
+        hits = Retriever(index, "vector", backfill=False).retrieve("a vector", fetch_k, vector=embedding, **kwargs)
         if not isinstance(index.dense, DenseIndex):
             raise MissingSignalError(f"A {type(index.dense).__name__} does not give its vectors; use search_type='similarity'.")
         vectors = index.dense.taken(torch.tensor([index.graph.row(hit.id) for hit in hits], dtype=torch.int64)).tolist()
@@ -186,19 +186,17 @@ class GraphVectorStore(VectorStore):
         model: Embedding = self.store.embedding
         return model
 
-    def graph_retriever(self, system: str | Operator | None = None, *, options: Any = None, **fields: Any) -> GraphRetriever:
+    def graph_retriever(self, system: SystemLike = None, **fields: Unpack[Fields]) -> GraphRetriever:
         """Return a graph retriever that searches the contents of the store at the time of each query.
 
         Parameters
         ----------
-        system : str or Operator, optional
-            See :class:`~graph_retrievers.systems.store_retriever.StoreRetriever`.
-        options : mapping, optional
-            Keywords of the engine's class.
+        system : System, str, mapping or Operator, optional
+            As for :class:`~langchain_graph_retrievers.GraphRetriever`.
         **fields
-            Those of :class:`~langchain_graph_retrievers.GraphRetriever`.
+            Other fields of :class:`~langchain_graph_retrievers.GraphRetriever`.
         """
-        return GraphRetriever(retriever=StoreRetriever(self.store, system, **(options or {})), **fields)
+        return GraphRetriever(retriever=StoreRetriever(self.store, system), **fields)
 
     @classmethod
     def from_texts(

@@ -10,8 +10,8 @@ from langchain_core.tools import BaseTool, BaseToolkit, StructuredTool, ToolExce
 from pydantic import TypeAdapter
 
 from graph_retrievers.agents import GraphTools
-from langchain_graph_retrievers.base import EngineRetriever
 from langchain_graph_retrievers.fields import CheckedFields
+from langchain_graph_retrievers.graph_retriever import GraphRetriever
 
 __all__ = ["GraphToolkit"]
 
@@ -24,7 +24,7 @@ class GraphToolkit(CheckedFields, BaseToolkit):
 
     Parameters
     ----------
-    retriever : EngineRetriever or graph_retrievers.retrievers.Retriever
+    retriever : GraphRetriever or graph_retrievers.retrievers.Retriever
         Searches the index that the tools read.
     max_characters : int, default 8000
         Maximum number of characters of all texts in an answer.
@@ -33,9 +33,8 @@ class GraphToolkit(CheckedFields, BaseToolkit):
 
     Examples
     --------
-    >>> from langchain_graph_retrievers import BM25Retriever
     >>> texts, edges = ["A loom reads cards.", "A card."], [("loom", "card", "reads")]
-    >>> retriever = BM25Retriever.from_texts(texts, ids=["loom", "card"], edges=edges)
+    >>> retriever = GraphRetriever.from_texts(texts, ids=["loom", "card"], edges=edges, system="bm25")
     >>> search, read, neighbors, explain = GraphToolkit(retriever=retriever).get_tools()
     >>> print(neighbors.invoke({"id": "card"}))
     [card] has 1 edge.
@@ -48,7 +47,7 @@ class GraphToolkit(CheckedFields, BaseToolkit):
 
     def get_tools(self) -> list[BaseTool]:
         """Return the tools ``search``, ``read``, ``neighbors`` and ``explain``."""
-        engine: Any = self.retriever._engine() if isinstance(self.retriever, EngineRetriever) else self.retriever
+        engine: Any = self.retriever.engine if isinstance(self.retriever, GraphRetriever) else self.retriever
         tools = GraphTools(engine, max_characters=self.max_characters, max_items=self.max_items)
         made: list[Any] = tools.functions(lambda answer: (answer.text, answer.data), ToolException)
         return [

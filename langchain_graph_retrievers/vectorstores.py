@@ -8,10 +8,11 @@ from inspect import signature
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric
+from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
 
 __all__ = ["ListsVectors", "Stored", "read_store"]
@@ -39,14 +40,21 @@ class ListsVectors(Protocol):
 
 
 class Stored(NamedTuple):
-    """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it.
-
-    `metric` is one of :func:`graph_retrievers.construction.store_metrics.index_metric`.
-    """
+    """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it."""
 
     documents: list[Document]
     vectors: np.ndarray
     metric: str | None
+
+    def index_metric(self, store: str) -> str | None:
+        """Return the metric of an index with the order of the store; InvalidArgumentError, with its name, if there is none."""
+        return index_metric(
+            self.metric,
+            torch.from_numpy(self.vectors),
+            f"The {store}",
+            "Use a store of unit vectors (normalize_L2=True of FAISS), or of inner products; or pass metric='cosine' or "
+            "metric='dot', for an order that is not the store's.",
+        )
 
 
 def read_store(store: Any) -> Stored:

@@ -53,9 +53,10 @@ class CGRAGQueryEngine(BaseQueryEngine):
     --------
     >>> from llama_index.core.llms import MockLLM
     >>> from llama_index.core.schema import TextNode
-    >>> from llama_graph_retrievers import BM25Retriever
+    >>> from llama_graph_retrievers import GraphRetriever
     >>> nodes = [TextNode(id_="loom", text="A loom weaves."), TextNode(id_="card", text="A card has holes.")]
-    >>> engine = CGRAGQueryEngine(BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=1), MockLLM(max_tokens=3))
+    >>> retriever = GraphRetriever.from_defaults(nodes=nodes, system="bm25", similarity_top_k=1)
+    >>> engine = CGRAGQueryEngine(retriever, MockLLM(max_tokens=3))
     >>> response = engine.query("What does a loom do?")
     >>> [hit.node.node_id for hit in response.source_nodes], print(response.metadata["context"])
     Texts:

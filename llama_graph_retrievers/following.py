@@ -11,6 +11,7 @@ import torch
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import BaseNode
 
+from graph_retrievers.cache import Cache
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
@@ -57,6 +58,8 @@ class FollowedIndex:
         self._further = set(present.graph.ids) - held.keys()
         # Replaced in one step: two threads may both make the next one, which is the same.
         self._state = held, present
+        self.searches = Cache(2)
+        """What a retriever makes of each index: of two, because one may still answer on the index before."""
 
     def index(self) -> GraphIndex:
         """Return the index, changed first if the contents have changed; without any node left, the index does not change."""

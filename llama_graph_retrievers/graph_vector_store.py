@@ -26,19 +26,20 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.hits import Hit, NodePath
 from graph_retrievers.index import IndexStore
+from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.store_retriever import EMPTY_STORE
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import check_vectors
-from graph_retrievers.systems.registry import build_retriever
-from graph_retrievers.systems.store_retriever import EMPTY_STORE
+from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import node_of, tell_nothing_found
 
 __all__ = ["GraphVectorStore"]
 
 _SYSTEMS = {
-    VectorStoreQueryMode.DEFAULT: "vector",
-    VectorStoreQueryMode.TEXT_SEARCH: "bm25",
-    VectorStoreQueryMode.HYBRID: "hybrid",
+    VectorStoreQueryMode.DEFAULT: Vector(),
+    VectorStoreQueryMode.TEXT_SEARCH: BM25(),
+    VectorStoreQueryMode.HYBRID: Hybrid(),
 }
 
 
@@ -47,7 +48,7 @@ class GraphVectorStore(BasePydanticVectorStore):
 
     ``insert``, ``refresh_ref_docs``, ``update_ref_doc`` and ``delete_ref_doc`` of a ``VectorStoreIndex`` on it change the graph
     too: nodes are added and deleted with their edges, by default their relationships. Each change is on disk when its call
-    returns. A :class:`~graph_retrievers.systems.store_retriever.StoreRetriever` in a
+    returns. A :class:`~graph_retrievers.retrievers.store_retriever.StoreRetriever` in a
     :class:`~llama_graph_retrievers.GraphRetriever` searches the contents of the store at the time of the query.
 
     Parameters
@@ -64,7 +65,7 @@ class GraphVectorStore(BasePydanticVectorStore):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from llama_index.core import Document, MockEmbedding, VectorStoreIndex
-    >>> from graph_retrievers.systems.store_retriever import StoreRetriever
+    >>> from graph_retrievers.retrievers.store_retriever import StoreRetriever
     >>> from llama_graph_retrievers import GraphRetriever
     >>> with TemporaryDirectory() as folder:
     ...     store = IndexStore(folder)
@@ -173,19 +174,19 @@ class GraphVectorStore(BasePydanticVectorStore):
         if not len(self._store):
             tell_nothing_found([EMPTY_STORE])
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        index, k, options = self._store.index, query.similarity_top_k, {}
+        index, k, system = self._store.index, query.similarity_top_k, _SYSTEMS[query.mode]
         words = query.query_str or ""
         if query.mode != VectorStoreQueryMode.DEFAULT and query.query_str is None:
             raise InvalidArgumentError(f"A query of mode {query.mode.value!r} searches words; pass them as query_str.")
         if query.mode == VectorStoreQueryMode.HYBRID:
             k = query.hybrid_top_k or k
             if query.alpha is not None:
-                options["weights"] = (fraction("alpha", query.alpha), 1 - query.alpha)
+                system = Hybrid(weights=(fraction("alpha", query.alpha), 1 - query.alpha))
         vector = None if query.query_embedding is None else unit_vectors(check_vectors([query.query_embedding]))[0]
-        retriever = build_retriever(_SYSTEMS[query.mode], index, backfill=False, **options)
         # A search only by vectors does not read the words. Of a question of spaces, an index of LlamaIndex sends a vector too.
         only_vector = query.mode == VectorStoreQueryMode.DEFAULT and vector is not None and not words
         text = "a vector" if only_vector else words
+        retriever = Retriever(index, system, backfill=False)
         hits = retriever.retrieve(text, k, vector=vector, filter=_asked(index.graph, query))
         if not hits:
             tell_nothing_found(hits.notes)

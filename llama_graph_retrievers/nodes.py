@@ -113,8 +113,8 @@ def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
-    >>> from llama_graph_retrievers import BM25Retriever
-    >>> hit = BM25Retriever(GraphIndex.from_texts(["A loom."])).retrieve("loom")[0]
+    >>> from llama_graph_retrievers import GraphRetriever
+    >>> hit = GraphRetriever(GraphIndex.from_texts(["A loom."]), "bm25").retrieve("loom")[0]
     >>> provenance(hit)["operator"], hit.node.metadata
     ('BM25Search', {})
     """
@@ -182,7 +182,7 @@ def to_context(
     >>> from llama_graph_retrievers import GraphRetriever
     >>> texts, titles = ["Ada wrote a program.", "An engine of brass."], ["Ada", "Engine"]
     >>> index = GraphIndex.from_texts(texts, titles=titles, edges=[("0", "1", "ran on")])
-    >>> retriever = GraphRetriever.from_index(index, system=Pipeline(BM25Search(1), GatedPropagation(gate="uniform")))
+    >>> retriever = GraphRetriever(index, Pipeline(BM25Search(1), GatedPropagation(gate="uniform")))
     >>> print(to_context(retriever.retrieve("Who wrote a program?")))
     Paths:
     Ada -[ran on]-> Engine

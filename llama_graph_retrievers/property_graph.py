@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from llama_index.core import PropertyGraphIndex
 from llama_index.core.callbacks import CallbackManager
@@ -18,16 +18,19 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, keywords_of
+from graph_retrievers.arguments import not_a_class
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, tell_lost_chunks
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.hits import Hit, Hits, plain_provenance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.options import CommonOptions
+from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
-from llama_graph_retrievers.graph_retriever import engine_knobs
+from graph_retrievers.systems.system import read_system
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance
+from llama_graph_retrievers.options import check_options
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
@@ -81,15 +84,16 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         no triplet.
     entities : callable, optional
         Maps a question to the names that it mentions; if None, names of nodes are looked up in the question.
-    gate : str or callable, optional
-        How much activation an entity receives. By default its cosine with the question, but at least a tenth, because an entity
-        on the way to the answer need not be similar to the question, and few entities of a property graph have a description.
-        ``"cosine"`` is the published gate, which passes nothing where the cosine is 0.
-    threshold : float, default 0.001
-        Smallest activation that is passed on.
-    **knobs
-        Further keywords of :class:`graph_retrievers.systems.spreading.retriever.SpreadingActivation`, such as
-        ``steps``, ``hub_exponent``, ``language_model`` and ``chain_search``.
+    system : SpreadingActivation, str or mapping, optional
+        How the activation spreads. By default the class variable `system`, of which ``dataclasses.replace`` changes one parameter:
+        ``replace(SpreadingActivationPGRetriever.system, steps=2)``. Its gate is the cosine of an entity with the question, but at
+        least a tenth, because an entity on the way to the answer need not be similar to the question, and few entities of a
+        property graph have a description; ``gate="cosine"`` is the published gate, which passes nothing where the cosine is 0. Its
+        threshold is 0.001, chains are searched, and passages are not entered.
+    **options
+        Keywords of every retriever of the engine, such as ``time_limit`` (see
+        :class:`graph_retrievers.retrievers.retriever.Retriever`); `backfill` is False here, because nodes that vector search adds
+        have no path, hence no triplet.
 
     Notes
     -----
@@ -115,6 +119,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     'Ada -> programmed -> Engine'
     """
 
+    system = SpreadingActivation(chains="hits", passages=False, gate=half_open_gate, threshold=0.001)
+
     def __init__(
         self,
         graph_store: PropertyGraphStore | PropertyGraphIndex,
@@ -126,12 +132,17 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         embed_model: Any = None,
         similarity_top_k: int | None = None,
         entities: Callable[[str], Sequence[str] | None] | None = None,
+        system: SpreadingActivation | str | Mapping[str, Any] | None = None,
         include_text_preamble: str | None = DEFAULT_PREAMBLE,
         callback_manager: CallbackManager | None = None,
-        **knobs: Any,
+        **options: Unpack[CommonOptions],
     ) -> None:
-        known = {*keywords_of(SpreadingActivationPGRetriever.__init__), *engine_knobs(SpreadingActivation)}
-        check_keywords(type(self).__name__, knobs, sorted(known))
+        not_a_class("system", system)
+        chosen = self.system if system is None else read_system(system)
+        if not isinstance(chosen, SpreadingActivation):
+            raise InvalidArgumentError(f"system is {shown(chosen)}; expected a SpreadingActivation.")
+        self.system = chosen
+        check_options(type(self).__name__, options, chosen, SpreadingActivationPGRetriever.__init__)
         if index is not None and not isinstance(index, GraphIndex):
             raise InvalidArgumentError(f"index= takes a GraphIndex, got {type(index).__name__}; a PropertyGraphIndex goes first.")
         if index is not None and vector_store is not None:
@@ -163,12 +174,11 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
                 bm25=False,
                 metric="cosine",
             )
-        # Nodes that vector search adds to fill the list have no path, hence no triplet.
-        options = {"chains": "hits", "passages": False, "backfill": False, "gate": half_open_gate, "threshold": 0.001, **knobs}
-        self.engine = SpreadingActivation(index, **options | ({} if similarity_top_k is None else {"k": similarity_top_k}))
+        options.setdefault("backfill", False)
+        self.engine = Retriever(index, chosen, k=similarity_top_k, **options)
         self._models, self._entities = (embed_model, index.embedding), entities
         # Edges that a path can follow: a chunk's mention is not one, unless the walk passes through chunks of the index.
-        chunks = options.get("passage_type", PASSAGE) if options["passages"] is False else None
+        chunks = chosen.passage_type if chosen.passages is False else None
         ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind != chunks}
         self._triplets: dict[_Key, Triplet] = {
             (head.id, relation.label, tail.id): (head, relation, tail)

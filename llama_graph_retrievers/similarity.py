@@ -26,14 +26,15 @@ class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
     Raises
     ------
     InvalidArgumentError
-        If no node has a similarity, for example those of a ``BM25Retriever`` or with ``provenance=False``.
+        If no node has a similarity, for example those of BM25, or with ``provenance=False``.
 
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
-    >>> from llama_graph_retrievers import VectorRetriever
+    >>> from llama_graph_retrievers import GraphRetriever
     >>> index = GraphIndex.from_texts(["A loom.", "A card."], vectors=[[1, 0], [0, 1]], edges=[])
-    >>> found = VectorRetriever(index, embed_model=lambda texts: [[0.8, 0.6]] * len(texts)).retrieve("Which loom?")
+    >>> retriever = GraphRetriever(index, "vector", embed_model=lambda texts: [[0.8, 0.6]] * len(texts))
+    >>> found = retriever.retrieve("Which loom?")
     >>> [hit.text for hit in SimilarityCutoffPostprocessor(similarity_cutoff=0.7).postprocess_nodes(found)]
     ['A loom.']
     """
@@ -50,6 +51,6 @@ class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
         if nodes and all(value is None for _, value in told):
             raise InvalidArgumentError(
                 f"None of the {len(nodes)} nodes tells its similarity; expected nodes of a retriever that compares vectors, with "
-                "provenance=True. BM25Retriever does not."
+                "provenance=True. BM25 does not."
             )
         return [node for node, value in told if value is not None and value >= self.similarity_cutoff]

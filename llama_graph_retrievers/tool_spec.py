@@ -29,10 +29,10 @@ class GraphToolSpec(GraphTools, BaseToolSpec):
 
     Examples
     --------
-    >>> from llama_graph_retrievers import BM25Retriever
+    >>> from llama_graph_retrievers import GraphRetriever
     >>> from llama_index.core.schema import TextNode
     >>> nodes = [TextNode(id_="loom", text="A loom reads cards."), TextNode(id_="card", text="A card.")]
-    >>> retriever = BM25Retriever.from_defaults(nodes=nodes, edges=[("loom", "card", "reads")])
+    >>> retriever = GraphRetriever.from_defaults(nodes=nodes, edges=[("loom", "card", "reads")], system="bm25")
     >>> search, read, neighbors, explain = GraphToolSpec(retriever).to_tool_list()
     >>> print(neighbors(id="card").content)
     [card] has 1 edge.

@@ -17,6 +17,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from dataclasses import fields
 
 import numpy as np
 import pydantic
@@ -29,7 +30,7 @@ from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter,
 
 import langchain_graph_retrievers as langchain
 import llama_graph_retrievers as llama
-from graph_retrievers import GraphIndex, IndexStore
+from graph_retrievers import GraphIndex, IndexStore, Retriever
 from graph_retrievers.cli import main as command_line
 from graph_retrievers.construction import Links, TitleMentions, build_edges
 from graph_retrievers.construction.folder import read_folder
@@ -51,7 +52,7 @@ from graph_retrievers.signals.language import complete_json
 from graph_retrievers.signals.meaning_parsers import PenmanParser, penman_graph
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.planner import LanguageModelPlanner
-from graph_retrievers.systems.registry import build_retriever, retriever_names
+from tests.retrievers import EVERY, on
 
 
 def nested(levels, inside=1):
@@ -115,9 +116,9 @@ class Fuzzer:
         options = {"embedding": self.embed, "relevance": lambda pairs: [float(len(q) + len(t)) for q, t in pairs]}
         self.index = GraphIndex.from_nodes(nodes, edges, **options)
         self.retrievers = []
-        for name in retriever_names():
+        for name in EVERY:
             with contextlib.suppress(GraphRetrieverError):
-                self.retrievers.append(build_retriever(name, self.index))
+                self.retrievers.append(Retriever(self.index, name))
         (self.folder / "pages").mkdir()
         (self.folder / "pages" / "a.md").write_text("# A loom\n[card](b.md)")
         (self.folder / "data").mkdir()
@@ -199,9 +200,10 @@ class Fuzzer:
         retriever.retrieve_batch(self.rng.choice([self.one(), ["a", "b"], ["a"], [self.one(), "a"], ("a",)]), **given)
 
     def door_constructor(self):
-        kind = type(self.rng.choice(self.retrievers))
-        names = [name for name in inspect.signature(kind).parameters if name not in ("index", "options")]
-        kind(self.maybe(0.05, self.index), **self.options([*names, "k", "types", "name", "batch_size"])).retrieve("who made looms?")
+        kind = type(self.rng.choice(self.retrievers).system)
+        names = [field.name for field in fields(kind)]
+        given = self.options([*names, "k", "types", "name", "batch_size"])
+        on(self.maybe(0.05, self.index), kind, **given).retrieve("who made looms?")
 
     def door_plan(self):
         steps = [{"type": self.one(), "relation": self.one(), "restriction": self.one()}]
@@ -345,9 +347,7 @@ class Fuzzer:
         assert place == pathlib.Path.cwd()
 
     def door_langchain(self):
-        names = [
-            name for name in langchain.__all__ if name.endswith("Retriever") and name not in ("EngineRetriever", "IndexRetriever")
-        ]
+        names = [name for name in langchain.__all__ if name.endswith("Retriever")]
         kind = getattr(langchain, self.rng.choice(names))
         # Those that the framework reads, and those that are given below.
         own = {"engines", "index", "retriever", "metadata", "tags", "name", "documents", "edges", "embedding"}
@@ -359,7 +359,7 @@ class Fuzzer:
             model = self.maybe(0.2, DeterministicFakeEmbedding(size=3))
             made = kind.from_documents(self.maybe(0.1, documents), model, edges=self.maybe(0.3, ()), **fields)
         else:
-            made = kind.from_index(self.maybe(0.05, self.index), **fields)
+            made = kind(index=self.maybe(0.05, self.index), **fields)
         names = ("filter", "seed_filter", "traversal_filter", "scope")
         given = self.options(["k", "vector", "more"], 0.1)
         given |= {name: self.condition() for name in names if self.rng.random() < 0.2}
@@ -368,16 +368,11 @@ class Fuzzer:
         )
 
     def door_llama_index(self):
-        names = [name for name in llama.__all__ if name.endswith("Retriever") and "PG" not in name and name != "GraphRetriever"]
+        names = [name for name in llama.__all__ if name.endswith("Retriever") and "PG" not in name]
         kind = getattr(llama, self.rng.choice(names))
-        known = set(inspect.signature(kind.from_index).parameters) - {
-            "index",
-            "callback_manager",
-            "options",
-            "objects",
-            "object_map",
-        }
-        given = self.options(sorted(known), 0.05)
+        # Those that the framework reads, and those that are given below.
+        own = {"index", "options", "callback_manager", "object_map", "nodes", "embed_model"}
+        given = self.options(sorted(set(inspect.signature(kind).parameters) - own), 0.05)
         for name in ("filters", "seed_filters", "scope"):
             if self.rng.random() < 0.3:
                 parts = []
@@ -392,7 +387,7 @@ class Fuzzer:
             model = self.maybe(0.2, MockEmbedding(3))
             made = kind.from_defaults(nodes=self.maybe(0.1, nodes), embed_model=model, edges=self.maybe(0.3, ()), **given)
         else:
-            made = kind.from_index(self.maybe(0.05, self.index), **given)
+            made = kind(self.maybe(0.05, self.index), **given)
         made.retrieve(self.rng.choice(["who made looms?", "\ud800", "", QueryBundle("x", embedding=[1.0, 0.5, 0.5])]))
 
     def door_rerankers(self):

@@ -24,8 +24,8 @@ from graph_retrievers.operators import (
 )
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.systems.mor.planner import LanguageModelPlanner
-from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding
+from tests.retrievers import EVERY
 
 WORDS = "loom card engine brass gear wheel shaft lever drum pattern thread weaver program number table mill".split()
 PLAN = [{"type": "person", "restriction": "loom"}, {"type": "thing", "relation": "knows"}]
@@ -116,11 +116,11 @@ def of_kind(kind, name, size):
 def retrievers(index):
     """Return every retriever by name, and compositions with chains and facts; models have the same weights each time."""
     torch.manual_seed(0)
-    made = {name: build_retriever(name, index) for name in retriever_names()}
-    made["chains"] = SpreadingActivation(index, chains="hits", gate="uniform", k=10)
-    made["chain-paths"] = SpreadingActivation(index, chains="path", passages=False, k=10)
-    made["passages"] = SpreadingActivation(index, passages=True, chains="hits", fuse=False, k=10)
-    made["mor-planned"] = MoR(index, planner=LanguageModelPlanner(lambda prompt: json.dumps({"paths": [PLAN]})))
+    made = {name: Retriever(index, name) for name in EVERY}
+    made["chains"] = Retriever(index, SpreadingActivation(chains="hits", gate="uniform"), k=10)
+    made["chain-paths"] = Retriever(index, SpreadingActivation(chains="path", passages=False), k=10)
+    made["passages"] = Retriever(index, SpreadingActivation(passages=True, chains="hits"), k=10)
+    made["mor-planned"] = Retriever(index, MoR(planner=LanguageModelPlanner(lambda prompt: json.dumps({"paths": [PLAN]}))))
     found = Pipeline(FactSearch(6, signal="edge_bm25"), GatedPropagation(steps=2, gate="uniform"), ChainSearch(5))
     made["facts"] = Retriever(index, found, k=10)
     made["paths"] = Retriever(index, Pipeline(HybridSearch(), PathSearch()), k=10)

@@ -53,7 +53,7 @@ API = {
     "llama-index": ("LlamaIndex", ["llama_graph_retrievers"]),
 }
 # Classes of the frameworks whose methods are told of.
-WHOLE = {"GraphRetriever", "EngineRetriever", "IndexRetriever", "SpreadingActivationPGRetriever"}
+WHOLE = {"GraphRetriever", "SpreadingActivationPGRetriever"}
 KINDS = {".md", ".svg", ".png", ".ipynb"}
 EQUATION = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")

@@ -194,9 +194,7 @@ async def search(
 async def documents(request: Request, owner: Tenant, change: Annotated[Change, Depends(change)]) -> dict[str, int]:
     """Add, replace and delete documents of the tenant; they are on the disk when the answer comes."""
     own = inside(owner)
-    nodes = [
-        Node(own + each.id, each.text, each.title, metadata={**each.metadata, "tenant": owner}) for each in change.documents
-    ]
+    nodes = [Node(own + each.id, each.text, each.title, metadata={**each.metadata, "tenant": owner}) for each in change.documents]
     delete = [own + name for name in change.delete]
     try:
         await asyncio.to_thread(request.app.state.store.update, upsert=nodes, delete=delete)

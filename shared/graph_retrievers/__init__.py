@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graph_retrievers.hits import Hit, Hits
     from graph_retrievers.index import GraphIndex, IndexStore
     from graph_retrievers.operators import Loop, Operator, Pipeline, ReciprocalRankFusion
-    from graph_retrievers.retrievers import Retriever
+    from graph_retrievers.retrievers import Retriever, StoreRetriever
     from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.signals.embedding import HostedEmbedding, SentenceEncoder, minilm
     from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Decomposition,
         Eager,
         FastInsight,
+        Fused,
         GRetriever,
         HippoRAG,
         Hybrid,
@@ -52,30 +53,30 @@ if TYPE_CHECKING:
         Re2,
         Scored,
         SpreadingActivation,
-        StoreRetriever,
+        System,
         Vector,
         WalkFusion,
-        build_retriever,
+        read_system,
     )
 
 # Where each name is; loaded when first used, so that the version can be read without torch.
 _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",
-    "retrievers": "Retriever",
-    "systems": "BM25 Decomposition Eager FastInsight GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG LinearRAG MMR "
-    "MoR PPR PathRAG PathReranking Re2 Scored SpreadingActivation StoreRetriever Vector WalkFusion build_retriever",
+    "retrievers": "Retriever StoreRetriever",
+    "systems": "BM25 Decomposition Eager FastInsight Fused GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG "
+    "LinearRAG MMR MoR PPR PathRAG PathReranking Re2 Scored SpreadingActivation System Vector WalkFusion read_system",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "HostedEmbedding SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
 
 __all__ = [
-    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "GAR", "GRAG", "GRetriever", "GraphIndex",
+    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "Fused", "GAR", "GRAG", "GRetriever", "GraphIndex",
     "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HostedEmbedding", "HyDE", "Hybrid", "IRCoT", "IndexStore",
     "LanguageModelRelevance", "LeSeGR", "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG",
     "PathReranking", "Pipeline", "Re2",
-    "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "Vector",
-    "WalkFusion", "build_retriever", "minilm",
+    "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "System",
+    "Vector", "WalkFusion", "minilm", "read_system",
 ]
 
 

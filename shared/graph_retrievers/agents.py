@@ -103,7 +103,7 @@ class GraphTools:
     ...     ["Ada wrote a program.", "An engine of brass."], ids=["ada", "engine"], titles=["Ada", "Engine"],
     ...     edges=[("ada", "engine", "ran on")],
     ... )
-    >>> tools = GraphTools(BM25(index, k=1, backfill=False))
+    >>> tools = GraphTools(Retriever(index, BM25(), k=1, backfill=False))
     >>> print(tools.search("Who wrote a program?", k=1))
     [ada] Ada
         Ada wrote a program.

@@ -33,7 +33,7 @@ from graph_retrievers.stores.remote import (
     WordStore,
 )
 from graph_retrievers.stores.remote.pages import name_key
-from graph_retrievers.systems.registry import retriever_class
+from graph_retrievers.systems import GAR, MMR, Eager, FastInsight, Scored, System, Vector, WalkFusion
 
 __all__ = ["check_operator", "check_retriever", "check_stores"]
 
@@ -42,10 +42,10 @@ _ROUNDING = 1e-5
 # Names to request from a graph store, one per request.
 _NAMES = 20
 # Systems that ask a graph and vectors for what stores are asked for, without what the whole graph would tell.
-_SYSTEMS: dict[str, dict[str, Any]] = {
-    **{"vector": {}, "gar": {}, "walk-fusion": {"form": "links", "bridges": 0}},
-    **dict.fromkeys(("fastinsight", "eager", "mmr", "scored"), {"fuse": False}),
-}
+_SYSTEMS: tuple[System, ...] = (
+    *(Vector(), GAR(), WalkFusion(form="links", bridges=0)),
+    *(FastInsight(), Eager(), MMR(), Scored()),
+)
 
 
 def check_retriever(
@@ -74,7 +74,7 @@ def check_retriever(
     Examples
     --------
     >>> from graph_retrievers import BM25, GraphIndex
-    >>> check_retriever(BM25(GraphIndex.from_texts(["a loom", "a card"])), ["Which loom?", "Which card?"])
+    >>> check_retriever(Retriever(GraphIndex.from_texts(["a loom", "a card"]), BM25()), ["Which loom?", "Which card?"])
     """
     given = dict(inputs or {})
     _expect(len(queries) > 1, f"check_retriever needs two queries or more, got {len(queries)}")
@@ -208,15 +208,13 @@ def check_stores(
     if isinstance(words, ScopedWordStore):
         _check_words(words.within(half), set(half), queries, k)
     remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=model, relevance=index.relevance)
-    for system, options in _SYSTEMS.items():
-        kind, settings = retriever_class(system)
-        settings |= options
-        here, there = kind(index, k=k, **settings), RemoteRetriever(remote, kind, k=k, **settings)
+    for system in _SYSTEMS:
+        here, there = Retriever(index, system, k=k), RemoteRetriever(remote, system, k=k)
         for scope in scopes:
             what = " within a scope" if scope else ""
             both = here.retrieve_batch(list(queries), **scope), there.retrieve_batch(list(queries), **scope)
             for query, ours, theirs in zip(queries, *both, strict=True):
-                _same(theirs, ours, f"{system} for {query!r}{what} on the stores, and on the index", notes=False)
+                _same(theirs, ours, f"{system.name} for {query!r}{what} on the stores, and on the index", notes=False)
 
 
 def _check_words(words: WordStore, ids: set[str], queries: Sequence[str], k: int) -> None:

@@ -49,11 +49,11 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
     >>> from opentelemetry.sdk.trace import TracerProvider
     >>> from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     >>> from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    >>> from graph_retrievers import BM25, GraphIndex
+    >>> from graph_retrievers import BM25, GraphIndex, Retriever
     >>> spans, provider = InMemorySpanExporter(), TracerProvider()
     >>> provider.add_span_processor(SimpleSpanProcessor(spans))
     >>> instrument(provider)
-    >>> hits = BM25(GraphIndex.from_texts(["a loom", "a card"]), k=1).retrieve("Which card?")
+    >>> hits = Retriever(GraphIndex.from_texts(["a loom", "a card"]), BM25(), k=1).retrieve("Which card?")
     >>> [span.name for span in spans.get_finished_spans()]
     ['ask Nearest', 'retrieval BM25']
     >>> uninstrument()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Fused, Retriever, Vector
 from graph_retrievers.core.requests import Weights
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries
@@ -14,6 +15,7 @@ from graph_retrievers.systems.baselines import Re2, Rerank
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
 from tests.rankings import Ranking, lists_of, rank, ranked
 from tests.rankings import ranking_of as as_ranking
+from tests.retrievers import on
 from tests.toy import toy_index
 
 # Two worked graphs; "4" (and "9") stand alone.
@@ -139,7 +141,7 @@ def test_stex_skips_both_structural_terms_where_they_are_undefined(device):
 )
 def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE, device=device)
-    retriever = FastInsight(index, nodes_per_round=batch, budget=budget, alpha=alpha)
+    retriever = Retriever(index, FastInsight(nodes_per_round=batch, budget=budget, alpha=alpha))
     ranking = rank(retriever, ask(index))
     ids = [index.graph.ids[r] for r in ranking.nodes[0] if r >= 0]
     assert ids == order.split()
@@ -150,7 +152,7 @@ def test_fastinsight_trace(device, batch, budget, alpha, order, scores):
 
 def test_fastinsight_rounds_of_the_trace():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    rounds = [rank(FastInsight(index, nodes_per_round=2, budget=budget), ask(index)) for budget in (2, 4, 6)]
+    rounds = [rank(Retriever(index, FastInsight(nodes_per_round=2, budget=budget)), ask(index)) for budget in (2, 4, 6)]
     named = [[index.graph.ids[r] for r in ranking.nodes[0] if r >= 0] for ranking in rounds]
     assert named == [["2", "1"], ["2", "3", "5", "1"], ["8", "6", "2", "3", "5", "1"]]
     assert rounds[0].scores[0].tolist() == pytest.approx([0.720401, 0.491216], abs=1e-6)
@@ -167,18 +169,18 @@ def test_fastinsight_rounds_of_the_trace():
 )
 def test_the_endless_loops_of_algorithm_1_end(device, edges, reached):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, edges, device=device)
-    ranking = rank(FastInsight(index, nodes_per_round=2, budget=100), ask(index))
+    ranking = rank(Retriever(index, FastInsight(nodes_per_round=2, budget=100)), ask(index))
     assert int(ranking.lengths()[0]) == reached
 
 
 def test_a_batch_larger_than_the_budget_does_not_overshoot_it():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    assert int(rank(FastInsight(index, nodes_per_round=50, budget=3), ask(index)).lengths()[0]) == 3
+    assert int(rank(Retriever(index, FastInsight(nodes_per_round=50, budget=3)), ask(index)).lengths()[0]) == 3
 
 
 def test_paths_lead_from_a_seed_to_the_hit_along_edges():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    hits = {h.id: h for h in FastInsight(index, nodes_per_round=2, budget=6, k=6).retrieve("question", vector=[1.0])}
+    hits = {h.id: h for h in Retriever(index, FastInsight(nodes_per_round=2, budget=6), k=6).retrieve("question", vector=[1.0])}
     assert hits["2"].path.nodes == ("2",)
     assert hits["2"].operator == "VectorSearch"
     assert hits["8"].path.nodes == ("2", "5", "8")
@@ -187,7 +189,7 @@ def test_paths_lead_from_a_seed_to_the_hit_along_edges():
 
 def test_backfill_fills_to_k_in_vector_order_and_says_so():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    hits = FastInsight(index, nodes_per_round=2, budget=6, k=9).retrieve("question", vector=[1.0])
+    hits = Retriever(index, FastInsight(nodes_per_round=2, budget=6), k=9).retrieve("question", vector=[1.0])
     assert [h.id for h in hits] == ["8", "6", "2", "3", "5", "1", "4", "7", "9"]
     assert [h.operator for h in hits[6:]] == ["Backfill"] * 3
     assert all(a.score > b.score for a, b in zip(hits, hits[1:], strict=False))
@@ -195,7 +197,7 @@ def test_backfill_fills_to_k_in_vector_order_and_says_so():
 
 def test_fused_with_vector_search_each_rank_counts_once():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    hits = FastInsight(index, nodes_per_round=2, budget=6, k=9, fuse=True).retrieve("question", vector=[1.0])
+    hits = Retriever(index, Fused(FastInsight(nodes_per_round=2, budget=6), Vector()), k=9).retrieve("question", vector=[1.0])
     # FastInsight alone: 8 6 2 3 5 1; vector search: 1 2 4 7 6 5 3 8 9; node 2 is third and second.
     assert [h.id for h in hits] == ["2", "1", "8", "6", "3", "5", "4", "7", "9"]
     assert hits[0].score == pytest.approx(1 / 8 + 1 / 7)
@@ -204,8 +206,8 @@ def test_fused_with_vector_search_each_rank_counts_once():
 
 def test_re2_is_granker_without_graph_and_without_expansion():
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
-    re2 = rank(Re2(index, depth=6), ask(index))
-    same = rank(FastInsight(index, nodes_per_round=6, budget=6, alpha=0.0), ask(index))
+    re2 = rank(Retriever(index, Re2(depth=6)), ask(index))
+    same = rank(Retriever(index, FastInsight(nodes_per_round=6, budget=6, alpha=0.0)), ask(index))
     assert torch.equal(re2.nodes, same.nodes) and torch.equal(re2.scores, same.scores)
 
 
@@ -216,4 +218,4 @@ def test_re2_is_granker_without_graph_and_without_expansion():
 def test_parameters_out_of_range_are_refused(options):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-        FastInsight(index, **options)
+        on(index, FastInsight, **options)

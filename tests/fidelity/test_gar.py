@@ -7,6 +7,7 @@ import types
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
@@ -191,10 +192,12 @@ def test_gar_as_a_retriever_shows_how_each_hit_was_reached():
     relevance = PairScorer(lambda pairs: [WORKED_SCORES[t] for _, t in pairs])
     vectors = [[dict(WORKED_INITIAL).get(i, 0.0)] for i in ids]
     index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False, relevance=relevance)
-    hits = GAR(index, budget=6, nodes_per_round=2, k=3).retrieve("question", vector=[1.0])
+    hits = Retriever(index, GAR(budget=6, nodes_per_round=2), k=3).retrieve("question", vector=[1.0])
     assert [h.id for h in hits] == ["x", "b", "z"]
     assert hits[0].path.nodes == ("b", "x") and hits[0].operator == "AdaptiveReranking"
-    assert GAR(index).operator.formula() == "O_vs -> (O_vs, O_gs, O_m)*"
+    assert Retriever(index, GAR()).operator.formula() == "O_vs -> (O_vs, O_gs, O_m)*"
     # c and d are taken from the first ranking, though neighbours led to them meanwhile.
-    paths = {hit.id: hit.path.nodes for hit in GAR(index, budget=6, nodes_per_round=2).retrieve("question", vector=[1.0])}
+    paths = {
+        hit.id: hit.path.nodes for hit in Retriever(index, GAR(budget=6, nodes_per_round=2)).retrieve("question", vector=[1.0])
+    }
     assert {node: paths[node] for node in "abcdxz"} == {**{node: (node,) for node in "abcd"}, "x": ("b", "x"), "z": ("b", "z")}

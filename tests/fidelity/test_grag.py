@@ -418,11 +418,14 @@ def test_a_question_that_cannot_be_parsed_is_noted():
 def test_the_first_search_finds_as_many_as_are_reranked_whatever_k_is(first):
     index = index_of(TEXTS)
     few, many = (
-        [hit.id for hit in GRAG(index, first=first, parser=words, depth=6).retrieve("loom card mill", k, vector=[1.0, 0, 0])]
+        [
+            hit.id
+            for hit in Retriever(index, GRAG(first=first, parser=words, depth=6)).retrieve("loom card mill", k, vector=[1.0, 0, 0])
+        ]
         for k in (2, 6)
     )
     assert few == many[:2]
-    assert len(GRAG(index, first=first, parser=words, depth=2).retrieve("loom card mill", 5, vector=[1.0, 0, 0])) == 5
+    assert len(Retriever(index, GRAG(first=first, parser=words, depth=2)).retrieve("loom card mill", 5, vector=[1.0, 0, 0])) == 5
 
 
 def test_errors_say_what_is_missing():

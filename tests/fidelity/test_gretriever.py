@@ -135,7 +135,7 @@ def connected(nodes, ends, rows):
 
 def test_paths_lead_along_the_edges_of_the_subgraph_from_its_best_node():
     index = index_of(6, ENDS, NODES, EDGES)
-    hits = GRetriever(index, facts=True, backfill=False).retrieve("?", vector=QUERY)
+    hits = Retriever(index, GRetriever(facts=True), backfill=False).retrieve("?", vector=QUERY)
     assert [str(hit.path) for hit in hits.nodes] == [
         "n0",
         "n0 -[r0]-> n1 -[r1]-> n2 -[r2]-> n3",
@@ -193,7 +193,7 @@ def test_edges_of_a_relation_tie_where_their_text_is_the_relation_and_not_where_
     for text in ("wrote to", ""):
         edges = [Edge(*end, "wrote to", text=text) for end in ends]
         index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
-        hits = GRetriever(index, facts=True).retrieve("To whom wrote Ada?")
+        hits = Retriever(index, GRetriever(facts=True)).retrieve("To whom wrote Ada?")
         shares.append([(hit.edge.source, hit.edge.target, pytest.approx(hit.score)) for hit in hits.facts])
     assert shares[0] == [(*end, 1 / 3) for end in ends]
     assert shares[1] == [(*end, prize) for end, prize in zip(ends, [1, 1, 0.99], strict=True)]
@@ -215,23 +215,23 @@ def test_a_prize_is_split_among_the_edges_of_the_candidates_alone():
 
 def test_fewer_nodes_than_k_are_filled_up_by_similarity_and_more_are_cut():
     index = index_of(6, ENDS, NODES, EDGES)
-    filled = GRetriever(index, seeds=1, seed_edges=0).retrieve("?", 4, vector=QUERY)
+    filled = Retriever(index, GRetriever(seeds=1, seed_edges=0)).retrieve("?", 4, vector=QUERY)
     assert [(hit.id, hit.operator) for hit in filled] == [
         ("n0", "SteinerTreeSearch"),
         *[(name, "Backfill") for name in ("n3", "n5", "n4")],
     ]
-    assert [hit.id for hit in GRetriever(index).retrieve("?", 2, vector=QUERY)] == ["n0", "n3"]
-    assert len(GRetriever(index, seeds=1, seed_edges=0, backfill=False).retrieve("?", 4, vector=QUERY)) == 1
+    assert [hit.id for hit in Retriever(index, GRetriever()).retrieve("?", 2, vector=QUERY)] == ["n0", "n3"]
+    assert len(Retriever(index, GRetriever(seeds=1, seed_edges=0), backfill=False).retrieve("?", 4, vector=QUERY)) == 1
 
 
 def test_an_index_without_vectors_of_edges_is_told():
     index = index_of(6, ENDS, NODES)
     said = "edges have no prizes, for the index has no signal 'edge_dense'; build it with edge_signals=True"
-    assert GRetriever(index).retrieve("?", vector=QUERY).notes == (said,)
-    assert GRetriever(index, seed_edges=0).retrieve("?", vector=QUERY).notes == ()
-    assert GRetriever(index_of(2, [], [0.5, 0.4])).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
+    assert Retriever(index, GRetriever()).retrieve("?", vector=QUERY).notes == (said,)
+    assert Retriever(index, GRetriever(seed_edges=0)).retrieve("?", vector=QUERY).notes == ()
+    assert Retriever(index_of(2, [], [0.5, 0.4]), GRetriever()).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
     with pytest.raises(InvalidArgumentError, match="the signal 'dense' covers nodes"):
-        GRetriever(index, signal="dense").retrieve("?", vector=QUERY)
+        Retriever(index, GRetriever(signal="dense")).retrieve("?", vector=QUERY)
 
 
 def test_filters_hold_for_nodes_edges_and_the_walk():
@@ -252,7 +252,9 @@ def test_filters_hold_for_nodes_edges_and_the_walk():
     nodes, rows, _ = found(index, filters={"traversal_filter": lambda node: node.id != "n3"})
     assert (nodes, rows) == ([0, 5, 4, 2, 1], [0, 1, 5, 4])
     # Paths lead through what is not returned.
-    hits = GRetriever(index, backfill=False).retrieve("?", vector=QUERY, filter=lambda node: node.id != "n4", seed_filter={})
+    hits = Retriever(index, GRetriever(), backfill=False).retrieve(
+        "?", vector=QUERY, filter=lambda node: node.id != "n4", seed_filter={}
+    )
     assert [hit.id for hit in hits] == ["n0", "n3", "n5", "n2", "n1"] and hits[2].path.nodes == ("n0", "n4", "n5")
 
 
@@ -308,5 +310,5 @@ def test_a_composition_of_ones_own_may_prize_other_nodes():
     index = index_of(6, ENDS, NODES, EDGES)
     search = Pipeline(VectorSearch(2), SteinerTreeSearch(seed_edges=0, k=2))
     assert [hit.id for hit in Retriever(index, search, backfill=False).retrieve("?", vector=QUERY)] == ["n0", "n3"]
-    alone = GRetriever(index, first=VectorSearch(1), seed_edges=0, backfill=False)
+    alone = Retriever(index, GRetriever(first=VectorSearch(1), seed_edges=0), backfill=False)
     assert [hit.id for hit in alone.retrieve("?", vector=QUERY)] == ["n0"]

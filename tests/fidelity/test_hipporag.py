@@ -8,7 +8,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GraphIndex, Node
+from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
@@ -101,7 +101,9 @@ def test_an_accelerator_answers_what_a_processor_answers(monkeypatch, options, d
         built = {"embedding": HashEmbedding(), "edge_signals": True, "metric": "cosine", "device": device}
         index = GraphIndex.from_nodes(nodes, edges, **built)
         assert index.device == torch.device(device, 0 if device == "cuda" else None)
-        hits = HippoRAG(index, synonyms=0.3, **options).retrieve("Which passage is on name 1?", seed_filter={"$id": {"$ne": "n2"}})
+        hits = Retriever(index, HippoRAG(synonyms=0.3, **options)).retrieve(
+            "Which passage is on name 1?", seed_filter={"$id": {"$ne": "n2"}}
+        )
         return [(hit.id, hit.score, hit.path and hit.path.text) for hit in hits]
 
     expected = found("cpu")
@@ -148,7 +150,7 @@ def test_a_language_model_keeps_facts_and_its_failure_keeps_all():
     ((note,),) = with_three.notes
     assert note.startswith("No answer of the language model satisfied the schema") and note.endswith("; all facts are kept")
     # No fact helps: dense ranking.
-    nothing = HippoRAG(index, language_model=lambda _: '{"facts": []}', backfill=False).retrieve("?", vector=QUERY)
+    nothing = Retriever(index, HippoRAG(language_model=lambda _: '{"facts": []}'), backfill=False).retrieve("?", vector=QUERY)
     assert [(hit.id, hit.operator) for hit in nothing] == [("n3", "VectorSearch")] and nothing.notes == ()
 
 
@@ -193,7 +195,9 @@ def test_random_graphs_give_what_the_reference_gives(case):
         return [angles[text] for text in texts]
 
     index = index_of(types, edges, similar, [*fact_similar, *(9.0 for _ in links)], titles, embed)
-    hits = HippoRAG(index, facts=limit, damping=damping, backfill=False).retrieve_batch(["?"] * 2, size, vectors=[QUERY] * 2)
+    hits = Retriever(index, HippoRAG(facts=limit, damping=damping), backfill=False).retrieve_batch(
+        ["?"] * 2, size, vectors=[QUERY] * 2
+    )
     # Without passages, every node is both: its passage is a node of its own and mentions what the node's facts lead to.
     held = list(range(phrases, size)) if passages else list(range(size))
     place = {node: node if passages else node + size for node in held}
@@ -229,7 +233,7 @@ def test_random_graphs_give_what_the_reference_gives(case):
 def test_ties_go_to_the_lower_row_and_paths_lead_from_phrases():
     edges = [(0, 1), (2, 1), (3, 1), (4, 0)]
     index = index_of(["", "", "p", "p", "p"], edges, [0, 0, 0.5, 0.5, 0.4], [1.0, 9, 9, 9])
-    hits = HippoRAG(index).retrieve("?", 3, vector=QUERY)
+    hits = Retriever(index, HippoRAG()).retrieve("?", 3, vector=QUERY)
     assert [(hit.id, str(hit.path)) for hit in hits] == [
         ("n4", "n0 <-[r]- n4"),
         ("n2", "n1 <-[r]- n2"),
@@ -247,7 +251,7 @@ def test_equal_passages_share_equally_however_their_similarities_are_rounded():
         nodes = [Node(f"p{n}", "same text", type="passage") for n in range(count)] + [Node("a", "", "Alpha"), Node("b", "", "Beta")]
         edges = [*((f"p{n}", "a", "m") for n in range(count)), ("a", "b", "knows")]
         embed = lambda texts: [same if "same" in text else asked_for for text in texts]  # noqa: E731
-        retriever = HippoRAG(GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True))
+        retriever = Retriever(GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True), HippoRAG())
         alone, together = retriever.retrieve("q", 3), retriever.retrieve_batch(["q", "x"], 3)[0]
         for hits in (alone, together):
             assert [hit.id for hit in hits] == ["p0", "p1", "p2"][:count]
@@ -256,11 +260,11 @@ def test_equal_passages_share_equally_however_their_similarities_are_rounded():
 
 def test_only_passages_are_hits_and_a_scope_without_them_returns_its_phrases():
     index = index_of(["", "", "p", "p"], [(0, 1), (2, 0)], [0.9, 0.8, 0.1, 0.2], [0.5, 0.5])
-    assert {hit.id for hit in HippoRAG(index).retrieve("?", vector=QUERY)} == {"n2", "n3"}
-    scoped = HippoRAG(index).retrieve("?", vector=QUERY, scope={"$type": "phrase"})
+    assert {hit.id for hit in Retriever(index, HippoRAG()).retrieve("?", vector=QUERY)} == {"n2", "n3"}
+    scoped = Retriever(index, HippoRAG()).retrieve("?", vector=QUERY, scope={"$type": "phrase"})
     assert {hit.id for hit in scoped} == {"n0", "n1"}
-    assert {hit.id for hit in HippoRAG(index, types=["phrase"]).retrieve("?", vector=QUERY)} == {"n0", "n1"}
-    other = HippoRAG(index, passage_type="phrase").retrieve("?", vector=QUERY)
+    assert {hit.id for hit in Retriever(index, HippoRAG(), types=["phrase"]).retrieve("?", vector=QUERY)} == {"n0", "n1"}
+    other = Retriever(index, HippoRAG(passage_type="phrase")).retrieve("?", vector=QUERY)
     assert {hit.id for hit in other} == {"n0", "n1"}
 
 
@@ -276,7 +280,7 @@ def test_a_graph_of_pages_takes_its_links_as_facts_that_stand_in_the_source():
     # Ada is mentioned by its own page, the engine by two.
     assert weights(ranked(FactLinking(1), Queries.of(index, ["Ada"]))) == {0: 1.0}
     assert weights(ranked(FactLinking(2), Queries.of(index, ["Ada"]))) == {0: 1.0, 1: 0.25}
-    hits = HippoRAG(index, facts=1, passage_weight=0, backfill=False).retrieve("Ada")
+    hits = Retriever(index, HippoRAG(facts=1, passage_weight=0), backfill=False).retrieve("Ada")
     assert [(hit.id, hit.path.text, hit.operator) for hit in hits] == [
         ("Ada", "Ada", "PassageWalk"),
         ("Engine", "Ada -[wrote for]-> Engine", "PassageWalk"),
@@ -292,7 +296,7 @@ def test_synonyms_of_two_indexes_of_one_graph_are_those_of_their_own_models():
     def scores(graph, *names):
         embed = lambda texts: [[1.0, 0.0] if any(name in text for name in names) else [0.0, 1.0] for text in texts]  # noqa: E731
         index = GraphIndex.from_graph(graph, embedding=embed, edge_signals=True)
-        return {hit.id: hit.score for hit in HippoRAG(index).retrieve("Aaa", 2)}
+        return {hit.id: hit.score for hit in Retriever(index, HippoRAG()).retrieve("Aaa", 2)}
 
     shared, other = (CorpusGraph.from_nodes(nodes, edges) for _ in range(2))
     assert scores(shared, "Aaa", "Ccc") != scores(shared, "Aaa") == scores(other, "Aaa")
@@ -301,7 +305,7 @@ def test_synonyms_of_two_indexes_of_one_graph_are_those_of_their_own_models():
 def test_paths_begin_behind_synonym_edges():
     names = ["Engine", "Engines", "Loom", "About"]
     index = index_of(["", "", "", "p"], [(0, 2), (3, 1)], [0] * 4, [0.5, 0], names, lambda texts: [[1.0, 0.0]] * len(texts))
-    (hit,) = HippoRAG(index, backfill=False).retrieve("?", vector=QUERY)
+    (hit,) = Retriever(index, HippoRAG(), backfill=False).retrieve("?", vector=QUERY)
     assert (hit.id, hit.path.nodes) == ("n3", ("n1", "n3"))
 
 
@@ -312,16 +316,18 @@ def test_filters_hold_for_facts_the_restart_and_the_walk():
     queries = asked(index, seed_filter=lambda node: node.id != "n0")
     assert weights(ranked(FactLinking(), queries)) == {1: 1.0, 2: 1.0}
     assert weights(ranked(FactLinking(), asked(index, seed_filter={"$id": "n0"}))) == {}
-    hits = HippoRAG(index, backfill=False).retrieve("?", vector=QUERY, traversal_filter=lambda node: node.id != "n1")
+    hits = Retriever(index, HippoRAG(), backfill=False).retrieve("?", vector=QUERY, traversal_filter=lambda node: node.id != "n1")
     assert all("n1" not in hit.path.nodes[1:] for hit in hits)
     # A passage that is not walked to has its restart alone, in a graph of pages too.
     for kinds in (["", "", "", "p", "p", "p"], [""] * 6):
         made = index_of(kinds, edges, [0, 0, 0, 0.1, 0.2, 0.9], [0.9, 0.5, 9, 9, 9])
         options = {"vector": QUERY, "traversal_filter": lambda node: node.id != "n4"}
-        near, alone = (HippoRAG(made, facts=5).retrieve("?", 6, **(options | more)) for more in ({"traversal_filter": None}, {}))
+        near, alone = (
+            Retriever(made, HippoRAG(facts=5)).retrieve("?", 6, **(options | more)) for more in ({"traversal_filter": None}, {})
+        )
         scores = [next(hit.score for hit in hits if hit.id == "n4") for hits in (near, alone)]
         assert scores[1] < scores[0] / 2
-    hits = HippoRAG(index, backfill=False).retrieve("?", vector=QUERY, filter={"$id": "n4"}, seed_filter={})
+    hits = Retriever(index, HippoRAG(), backfill=False).retrieve("?", vector=QUERY, filter={"$id": "n4"}, seed_filter={})
     assert [hit.id for hit in hits] == ["n4"]
     # The restart at passages: of those that may start, by min-max among them.
     seeds = Ranking.of(torch.tensor([[0]]), torch.tensor([[1.0]]), "Seeds")
@@ -332,14 +338,14 @@ def test_filters_hold_for_facts_the_restart_and_the_walk():
 
 def test_an_index_without_a_signal_over_edges_is_ranked_by_vectors_and_told():
     index = index_of(["", "p", "p"], [(0, 1)], [0, 0.1, 0.2])
-    hits = HippoRAG(index).retrieve("?", vector=QUERY)
+    hits = Retriever(index, HippoRAG()).retrieve("?", vector=QUERY)
     assert [hit.id for hit in hits] == ["n2", "n1"]
     assert hits.notes == ("no fact is looked for, as the index has no signal 'edge_dense'; build it with edge_signals=True",)
     nothing = Ranking.empty(1, index.device)
     assert [row for row in ranked(PassageWalk(), asked(index), nothing).nodes[0].tolist() if row >= 0] == [2, 1], "passages alone"
-    assert HippoRAG(index_of(["", "p"], [], [0, 1])).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
+    assert Retriever(index_of(["", "p"], [], [0, 1]), HippoRAG()).retrieve("?", vector=QUERY).notes == (NO_EDGES_NOTE,)
     with pytest.raises(InvalidArgumentError, match="FactLinking searches edges; the signal 'dense' covers nodes"):
-        HippoRAG(index, signal="dense").retrieve("?", vector=QUERY)
+        Retriever(index, HippoRAG(signal="dense")).retrieve("?", vector=QUERY)
 
 
 def test_a_hub_of_many_neighbours_and_many_names_are_answered(monkeypatch):
@@ -347,12 +353,14 @@ def test_a_hub_of_many_neighbours_and_many_names_are_answered(monkeypatch):
     edges = [(0, n) for n in range(1, size)]
     scores = np.random.default_rng(0).uniform(0, 1, size)
     index = index_of([""] * size, edges, scores.tolist(), scores[1:].tolist())
-    hits = HippoRAG(index).retrieve("?", 10, vector=QUERY)
+    hits = Retriever(index, HippoRAG()).retrieve("?", 10, vector=QUERY)
     assert hits[0].id == "n0" and len(hits) == 10 and hits.notes == ()
     monkeypatch.setattr(passage_walk, "_MOST_NAMES", 2)
     small = index_of(["", "", ""], [(0, 1)], [0, 0, 0], [1], None, lambda texts: [[1.0, 0.0]] * len(texts))
-    assert HippoRAG(small).retrieve("?", vector=QUERY).notes == ("no synonyms are looked for among more than 2 phrases",)
-    assert HippoRAG(small, synonyms=None).retrieve("?", vector=QUERY).notes == ()
+    assert Retriever(small, HippoRAG()).retrieve("?", vector=QUERY).notes == (
+        "no synonyms are looked for among more than 2 phrases",
+    )
+    assert Retriever(small, HippoRAG(synonyms=None)).retrieve("?", vector=QUERY).notes == ()
 
 
 @pytest.mark.parametrize("option", [{"damping": 1}, {"passage_weight": -1}, {"synonyms": 0}, {"synonyms": 1.5}, {"k": 0}])
@@ -384,7 +392,7 @@ def test_no_prompt_holds_a_fact_with_a_filtered_end(passages):
         nodes, edges, embedding=lambda texts: [[1.0, float("secret" in t)] for t in texts], edge_signals=True
     )
     prompts = []
-    retriever = HippoRAG(index, language_model=lambda prompt: prompts.append(prompt) or '{"facts": [1]}')
+    retriever = Retriever(index, HippoRAG(language_model=lambda prompt: prompts.append(prompt) or '{"facts": [1]}'))
     retriever.retrieve("Where?")
     assert "secret" in prompts[0] and "open" in prompts[0]
     retriever.retrieve("Where?", filter={"t": "pub"})
@@ -401,14 +409,14 @@ def test_types_to_return_hide_no_fact_from_the_model():
     )
     prompts = []
     model = lambda prompt: prompts.append(prompt) or '{"facts": [1]}'  # noqa: E731
-    assert [hit.id for hit in HippoRAG(index, language_model=model, types=["film"]).retrieve("Which?")] == ["film"]
+    assert [hit.id for hit in Retriever(index, HippoRAG(language_model=model), types=["film"]).retrieve("Which?")] == ["film"]
     assert "star" in prompts[0]
 
 
 def test_a_limit_beyond_the_graph_and_what_is_not_a_language_model():
     nodes, edges = [Node("a", "loom"), Node("b", "card")], [("a", "b", "r")]
     index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1]], edge_signals=True)
-    huge, enough = (HippoRAG(index, facts=most, signal="edge_bm25").retrieve("r", vector=[1, 0]) for most in (10**12, 2))
+    huge, enough = (Retriever(index, HippoRAG(facts=most, signal="edge_bm25")).retrieve("r", vector=[1, 0]) for most in (10**12, 2))
     assert huge == enough != []
     with pytest.raises(InvalidArgumentError, match="3 is not a language model"):
-        HippoRAG(index, language_model=3)
+        Retriever(index, HippoRAG(language_model=3))

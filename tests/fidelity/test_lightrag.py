@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, LightRAG
+from graph_retrievers import GraphIndex, LightRAG, Retriever
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
@@ -14,6 +14,7 @@ from graph_retrievers.systems.lightrag.gathering import ChunkGathering, chunk_qu
 from graph_retrievers.systems.lightrag.keywords import LanguageModelKeywords
 from tests.helpers import HashEmbedding, linked_index
 from tests.rankings import Ranking, ranked
+from tests.retrievers import on
 
 WORDS = ("ada", "loom", "engine", "writing", "weaving")
 
@@ -57,7 +58,7 @@ def library(embedding=None, **options):
 
 
 def found(index, question, keywords=None, **options):
-    hits = LightRAG(index, facts=True, backfill=False, k=20, **options).retrieve(question, keywords=keywords)
+    hits = on(index, LightRAG, facts=True, backfill=False, k=20, **options).retrieve(question, keywords=keywords)
     return [hit.id for hit in hits.nodes], [hit.edge.relation for hit in hits.facts]
 
 
@@ -83,7 +84,7 @@ def test_chunks_of_a_relation_are_reached_from_the_end_that_was_searched():
     nodes = [Node(e, "", type="thing") for e in "st"] + [Node(f"p{n}", "", type="passage") for n in range(4)]
     edges = [("s", "t", "is"), *((f"p{n}", "t") for n in range(4)), ("p3", "s")]
     index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.0, 1], *[[1.0, 0]] * 5])
-    hits = LightRAG(index, backfill=False).retrieve("?", vector=[1.0, 0.0])
+    hits = Retriever(index, LightRAG(), backfill=False).retrieve("?", vector=[1.0, 0.0])
     # Two chunks for the entity t, and of its relation with s the one of both.
     assert [hit.path.nodes for hit in hits] == [("t", "p0"), ("t", "p3"), ("t", "p1"), ("t",)]
 
@@ -95,13 +96,13 @@ def test_relations_whose_chunks_are_all_taken_do_not_count_for_how_many_are_pick
     index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), edge_signals=True)
     options = {"mode": "hybrid", "threshold": -1, "chunk_pick": pick, "types": ["passage"], "backfill": False}
     # Of three entities 7 chunks, or 9 by quotas; what is left is all of the first relation: 2 chunks, or 5.
-    assert len(LightRAG(index, **options).retrieve("Q?", 50)) == count
+    assert len(on(index, LightRAG, **options).retrieve("Q?", 50)) == count
 
 
 def test_by_quotas_the_chunks_of_most_entities_come_first():
     nodes = [Node(e, "", type="thing") for e in "ab"] + [Node(p, "", type="passage") for p in "xyz"]
     index = GraphIndex.from_nodes(nodes, [("x", "a"), ("y", "a"), ("z", "b"), ("y", "b")], vectors=torch.ones(5, 1))
-    hits = LightRAG(index, chunk_pick="weight", types=["passage"], backfill=False).retrieve("?", vector=[1.0])
+    hits = Retriever(index, LightRAG(chunk_pick="weight"), types=["passage"], backfill=False).retrieve("?", vector=[1.0])
     assert [hit.id for hit in hits] == ["y", "x", "z"]
 
 
@@ -134,12 +135,12 @@ def test_equal_relations_stand_as_they_are_first_seen():
     edges = [("c", "d", "of c"), ("a", "b", "of b"), ("b", "a", "of b too"), ("c", "d", "twice")]
     # From the most similar node to the least: b, d, a, c.
     index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.7], [0.9], [0.6], [0.8]])
-    hits = LightRAG(index, mode="local", facts=True, backfill=False).retrieve("?", vector=[1.0])
+    hits = Retriever(index, LightRAG(mode="local", facts=True), backfill=False).retrieve("?", vector=[1.0])
     assert [hit.edge.relation for hit in hits.facts] == ["of b", "of b too", "of c", "twice"]
 
 
 def test_relations_and_chunks_keep_to_the_filter_of_the_walk():
-    retriever, words = LightRAG(library(), mode="local", facts=True, backfill=False), {"low_level_keywords": ["engine"]}
+    retriever, words = Retriever(library(), LightRAG(mode="local", facts=True), backfill=False), {"low_level_keywords": ["engine"]}
     for allowed, nodes, relations in [
         (["p1", "ada", "cards"], ["p1", "engine"], ["feed", "wrote for"]),
         (["p1", "cards"], ["p1", "engine"], ["feed"]),
@@ -152,7 +153,7 @@ def test_relations_and_chunks_keep_to_the_filter_of_the_walk():
 def test_a_relation_of_an_entity_with_itself_has_the_chunks_of_the_entity():
     nodes = [Node("a", "", type="thing"), *(Node(f"p{n}", "", type="passage") for n in range(6))]
     index = GraphIndex.from_nodes(nodes, [("a", "a", "is"), *((f"p{n}", "a") for n in range(6))], vectors=torch.ones(7, 1))
-    hits = LightRAG(index, backfill=False).retrieve("?", vector=[1.0])
+    hits = Retriever(index, LightRAG(), backfill=False).retrieve("?", vector=[1.0])
     # Five chunks for two items: two of the entity, and two of the relation.
     assert [hit.id for hit in hits] == ["p0", "p2", "p1", "p3", "a"]
 
@@ -160,7 +161,7 @@ def test_a_relation_of_an_entity_with_itself_has_the_chunks_of_the_entity():
 def test_levels_are_searched_as_one_text_and_the_question_stands_for_missing_keywords():
     embedding = Axes()
     index = library(embedding)
-    retriever = LightRAG(index, mode="hybrid", k=3)
+    retriever = Retriever(index, LightRAG(mode="hybrid"), k=3)
     for words, expected in [
         ({"low_level_keywords": ["Ada", "loom", "Ada"], "high_level_keywords": ["weaving"]}, ["Ada, loom", "weaving"]),
         ({"low_level_keywords": ["Ada"]}, ["Ada"]),
@@ -175,9 +176,13 @@ def test_levels_are_searched_as_one_text_and_the_question_stands_for_missing_key
     assert found(index, "weaving?", {"low_level_keywords": ["Ada"]}, mode="global")[1] == ["drive"]
     assert found(index, "Ada?", {"high_level_keywords": ["weaving"]}, mode="hybrid") == (["p2", "p3", "cards", "loom"], ["drive"])
     embedding.asked.clear()
-    only = LightRAG(index, mode="local", facts=True, backfill=False).retrieve("Ada?", keywords={"high_level_keywords": ["weaving"]})
+    only = Retriever(index, LightRAG(mode="local", facts=True), backfill=False).retrieve(
+        "Ada?", keywords={"high_level_keywords": ["weaving"]}
+    )
     assert embedding.asked == ["Ada?"] and [hit.id for hit in only.nodes] == ["p1", "ada"]
-    assert not LightRAG(index, mode="hybrid", facts=True, backfill=False).retrieve("x", keywords={"low_level_keywords": ["zz"]})
+    assert not Retriever(index, LightRAG(mode="hybrid", facts=True), backfill=False).retrieve(
+        "x", keywords={"low_level_keywords": ["zz"]}
+    )
 
 
 def test_a_language_model_gives_keywords_once_a_question_and_its_failures_are_noted():
@@ -189,7 +194,7 @@ def test_a_language_model_gives_keywords_once_a_question_and_its_failures_are_no
         return "no idea" if "third" in prompt else json.dumps({"high_level_keywords": ["weaving"], "low_level_keywords": low})
 
     index, questions = library(), ["the first?", "the second?", "the third loom?", "the fourth?"]
-    retriever = LightRAG(index, mode="hybrid", language_model=model, backfill=False)
+    retriever = Retriever(index, LightRAG(mode="hybrid", language_model=model), backfill=False)
     results = retriever.retrieve_batch(questions, keywords=[None, None, None, {"low_level_keywords": ["Engine"]}])
     assert sum("first" in prompt for prompt in prompts) == 1 and not any("fourth" in prompt for prompt in prompts)
     assert [[hit.id for hit in hits][:1] for hits in results] == [["p1"], ["p2"], ["p2"], ["p1"]]
@@ -201,7 +206,7 @@ def test_a_language_model_gives_keywords_once_a_question_and_its_failures_are_no
         def extract(self, questions):
             return [{"low_level_keywords": ["Ada"]} for _ in questions]
 
-    own = LightRAG(index, mode="local", language_model=Extractor(), backfill=False)
+    own = Retriever(index, LightRAG(mode="local", language_model=Extractor()), backfill=False)
     assert [hit.id for hit in own.retrieve("loom?")] == ["p1", "ada"]
 
 
@@ -210,7 +215,7 @@ def test_a_wrong_answer_costs_its_own_question_a_note_and_other_keys_are_ignored
         answer = {"high_level_keywords": ["weaving"], "low_level_keywords": ["Ada"], "reasoning": "It is about Ada."}
         return "wrong " * 100 if "loom" in prompt else json.dumps(answer)
 
-    retriever = LightRAG(library(), mode="local", language_model=model, backfill=False)
+    retriever = Retriever(library(), LightRAG(mode="local", language_model=model), backfill=False)
     results = retriever.retrieve_batch(["Who?", "Which loom?"])
     assert [[hit.id for hit in hits][0] for hits in results] == ["p1", "p2"]
     assert [len(hits.notes) for hits in results] == [0, 1] and len(results[1].notes[0]) < 260
@@ -223,12 +228,12 @@ def test_a_wrong_answer_costs_its_own_question_a_note_and_other_keys_are_ignored
             return self.answers
 
     wrong = [3, {"words": ["Ada"]}, {"low_level_keywords": "Ada"}, {"low_level_keywords": ["Ada"], "why": 1}, ValueError("x" * 999)]
-    results = LightRAG(library(), mode="local", language_model=Extractor(wrong)).retrieve_batch(["loom?"] * 5)
+    results = Retriever(library(), LightRAG(mode="local", language_model=Extractor(wrong))).retrieve_batch(["loom?"] * 5)
     assert [[hit.id for hit in hits][0] for hits in results] == ["p2", "p2", "p2", "p1", "p2"]
     assert [[len(note) < 260 for note in hits.notes] for hits in results] == [[True], [True], [True], [], [True]]
     for answers in (None, [], [{}, {}], "Ada"):
         with pytest.raises(InvalidArgumentError, match=r"Extractor.extract returned .*expected"):
-            LightRAG(library(), language_model=Extractor(answers)).retrieve("loom?")
+            Retriever(library(), LightRAG(language_model=Extractor(answers))).retrieve("loom?")
 
 
 class Unspeakable(Exception):
@@ -247,7 +252,9 @@ def test_an_extractor_that_raises_leaves_the_questions_with_a_note(error, told, 
         def extract(self, questions):
             return (raising(error) for _ in questions) if lazy else raising(error)
 
-    for hits in LightRAG(library(), mode="local", language_model=Extractor(), backfill=False).retrieve_batch(["loom?", "Ada?"]):
+    for hits in Retriever(library(), LightRAG(mode="local", language_model=Extractor()), backfill=False).retrieve_batch(
+        ["loom?", "Ada?"]
+    ):
         assert hits and hits.notes == (f"{told}; the question itself was searched",)
 
 
@@ -257,7 +264,7 @@ def test_what_is_not_an_exception_of_its_own_ends_the_search():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        LightRAG(library(), language_model=Extractor()).retrieve("loom?")
+        Retriever(library(), LightRAG(language_model=Extractor())).retrieve("loom?")
     with pytest.raises(InvalidArgumentError, match="attempts"):
         LanguageModelKeywords(str.upper, attempts=0)
 
@@ -267,7 +274,7 @@ def test_half_of_a_surrogate_pair_costs_its_own_question_a_note():
         def extract(self, questions):
             return [{"low_level_keywords": ["\ud800" if "loom" in question else "Ada"]} for question in questions]
 
-    retriever = LightRAG(library(), mode="local", language_model=Extractor(), backfill=False)
+    retriever = Retriever(library(), LightRAG(mode="local", language_model=Extractor()), backfill=False)
     results = retriever.retrieve_batch(["loom?", "engine?"])
     assert [[hit.id for hit in hits][0] for hits in results] == ["p2", "p1"] and results[1].notes == ()
     assert "One of the keywords that Extractor gave is not valid Unicode" in results[0].notes[0]
@@ -278,39 +285,41 @@ def test_half_of_a_surrogate_pair_costs_its_own_question_a_note():
 @pytest.mark.parametrize("words", ["Ada", ["Ada"], {"low": ["Ada"]}, {"low_level_keywords": "Ada"}, {"low_level_keywords": [1]}])
 def test_other_keywords_are_refused(words):
     with pytest.raises(InvalidArgumentError, match="keywords of query 0 are .*high_level_keywords and low_level_keywords"):
-        LightRAG(library()).retrieve("Ada?", keywords=words)
+        Retriever(library(), LightRAG()).retrieve("Ada?", keywords=words)
 
 
 @pytest.mark.parametrize("mode", ["global", "hybrid", "mix"])
 def test_relations_without_texts_cannot_be_searched(mode):
     with pytest.raises(InvalidArgumentError, match="as the index has no signal over its edges. .*edge_signals=True.*mode='local'"):
-        LightRAG(linked_index(), mode=mode)
+        Retriever(linked_index(), LightRAG(mode=mode))
     bare = GraphIndex.from_texts(["a", "b"], edges=[("0", "1")], embedding=HashEmbedding(), edge_signals=True)
     with pytest.raises(InvalidArgumentError, match="as the edges have neither texts nor relations"):
-        LightRAG(bare, mode=mode)
+        Retriever(bare, LightRAG(mode=mode))
     lone = GraphIndex.from_texts(["a", "b"], embedding=HashEmbedding(), edge_signals=True)
     with pytest.raises(InvalidArgumentError, match="as the graph has no edges. Add some, or choose mode='local'"):
-        LightRAG(lone, mode=mode)
-    assert LightRAG(lone).retrieve("a")
+        Retriever(lone, LightRAG(mode=mode))
+    assert Retriever(lone, LightRAG()).retrieve("a")
     with pytest.raises(MissingSignalError, match="no vectors"):
-        LightRAG(GraphIndex.from_texts(["a loom"])).retrieve("loom")
+        Retriever(GraphIndex.from_texts(["a loom"]), LightRAG()).retrieve("loom")
 
 
 def test_the_mode_follows_signals_and_nodes():
     def formula(index, **options):
-        return LightRAG(index, **options).operator.formula()
+        return Retriever(index, LightRAG(**options)).operator.formula()
 
     local, hybrid = "O_vs -> O_gs -> (O_gs + O_gs)", "(O_vs -> O_gs + O_vs) -> (O_gs + O_gs)"
     assert formula(linked_index()) == local == formula(library(), mode="local")
     assert formula(library()) == "(O_vs -> O_gs + O_vs) -> (O_vs + O_gs + O_gs)"
     assert formula(linked_index(edge_signals=True)) == hybrid == formula(linked_index(edge_signals=True), mode="mix")
     assert formula(library(), mode="global") == "O_vs -> (O_gs + O_gs)"
-    assert "pick='weight'" in repr(LightRAG(linked_index())) and "pick='vector'" in repr(LightRAG(library()))
+    assert "pick='weight'" in repr(Retriever(linked_index(), LightRAG())) and "pick='vector'" in repr(
+        Retriever(library(), LightRAG())
+    )
     # A scope without relations is answered by the entities.
     for mode in (None, "local", "hybrid", "mix"):
-        hits = LightRAG(library(), mode=mode, k=2).retrieve("Ada?", scope={"$type": {"$in": ["passage", "person"]}})
+        hits = Retriever(library(), LightRAG(mode=mode), k=2).retrieve("Ada?", scope={"$type": {"$in": ["passage", "person"]}})
         assert [hit.id for hit in hits] == ["p1", "ada"]
-    assert not LightRAG(library(), mode="global", backfill=False).retrieve("Ada?", scope={"$type": "person"})
+    assert not Retriever(library(), LightRAG(mode="global"), backfill=False).retrieve("Ada?", scope={"$type": "person"})
 
 
 @pytest.mark.parametrize("edges", [[("a", "b")], []])
@@ -321,27 +330,32 @@ def test_the_mode_in_a_scope_is_that_of_an_index_of_what_it_holds(edges):
     whole = GraphIndex.from_nodes([*nodes, *foreign], texts, embedding=Axes(), edge_signals=True)
     alone = GraphIndex.from_nodes(nodes, edges, embedding=Axes(), edge_signals=True)
     words = {"high_level_keywords": ["weaving"]}
-    scoped = LightRAG(whole, backfill=False).retrieve("Ada?", keywords=words, scope={"owner": 1})
+    scoped = Retriever(whole, LightRAG(), backfill=False).retrieve("Ada?", keywords=words, scope={"owner": 1})
     # The notes say whether the index has no edges or the scope.
-    assert list(scoped) == list(LightRAG(alone, backfill=False).retrieve("Ada?", keywords=words)) and scoped[0].id == "a"
+    assert (
+        list(scoped) == list(Retriever(alone, LightRAG(), backfill=False).retrieve("Ada?", keywords=words)) and scoped[0].id == "a"
+    )
 
 
 @pytest.mark.parametrize("most", [10**12, 10**30])
 @pytest.mark.parametrize("pick", ["vector", "weight"])
 def test_limits_beyond_the_graph_are_those_of_the_graph(most, pick):
-    options = {"chunk_pick": pick, "facts": True, "backfill": False}
-    huge = LightRAG(library(), top_k=most, chunk_top_k=most, related_chunks=most, **options).retrieve("Ada, engine, loom?")
-    assert huge == LightRAG(library(), top_k=7, chunk_top_k=7, related_chunks=100, **options).retrieve("Ada, engine, loom?") != []
+    def hits(**limits):
+        system = LightRAG(chunk_pick=pick, facts=True, **limits)
+        return Retriever(library(), system, backfill=False).retrieve("Ada, engine, loom?")
+
+    huge = hits(top_k=most, chunk_top_k=most, related_chunks=most)
+    assert huge == hits(top_k=7, chunk_top_k=7, related_chunks=100) != []
 
 
 def test_passages_alone_by_type_and_words_instead_of_vectors_over_edges():
     words = {"low_level_keywords": ["Ada"], "high_level_keywords": ["patterns"]}
-    hits = LightRAG(library(), types=["passage"], backfill=False).retrieve("engine?", keywords=words)
+    hits = Retriever(library(), LightRAG(), types=["passage"], backfill=False).retrieve("engine?", keywords=words)
     assert [hit.path.nodes for hit in hits] == [("p1",)]
-    hits = LightRAG(library(), mode="global", types=["passage"], backfill=False).retrieve("loom?", keywords=words)
+    hits = Retriever(library(), LightRAG(mode="global"), types=["passage"], backfill=False).retrieve("loom?", keywords=words)
     assert not hits, "no text of a relation is about patterns by its vector"
     words["high_level_keywords"] = ["weaving"]
-    hits = LightRAG(library(), mode="global", types=["passage"], backfill=False).retrieve("loom?", keywords=words)
+    hits = Retriever(library(), LightRAG(mode="global"), types=["passage"], backfill=False).retrieve("loom?", keywords=words)
     assert [hit.path.nodes[-1] for hit in hits] == ["p2", "p3"], "relations start a traversal, whatever types are returned"
     words["high_level_keywords"] = ["patterns"]
     whole = library()
@@ -356,10 +370,10 @@ def test_what_is_not_near_enough_is_not_found():
     assert found(library(), "?", words, mode="local", threshold=0.51) == ([], [])
     # A cosine equal to the threshold does not exceed it.
     level = GraphIndex.from_texts(["a", "b"], vectors=[[1, 0], [0, 1]])
-    hits = LightRAG(level, threshold=0, backfill=False).retrieve("?", vector=[1, 0])
+    hits = Retriever(level, LightRAG(threshold=0), backfill=False).retrieve("?", vector=[1, 0])
     assert [hit.id for hit in hits] == ["0"]
     with pytest.raises(InvalidArgumentError, match="threshold must be a cosine"):
-        LightRAG(library(), threshold=2)
+        Retriever(library(), LightRAG(threshold=2))
 
 
 def test_relations_are_measured_by_cosines_whatever_the_lengths_of_vectors():
@@ -367,7 +381,7 @@ def test_relations_are_measured_by_cosines_whatever_the_lengths_of_vectors():
         embed = lambda texts: [[length, 0.0] if text == "?" else [0.8 * edge_length, 0.6 * edge_length] for text in texts]  # noqa: E731
         nodes, options = [Node("a", "one"), Node("b", "other")], {"embedding": embed, "edge_signals": True, "metric": "dot"}
         index = GraphIndex.from_nodes(nodes, [("a", "b", "r")], **options)
-        return [hit.id for hit in LightRAG(index, mode="global", threshold=threshold, backfill=False).retrieve("?")]
+        return [hit.id for hit in Retriever(index, LightRAG(mode="global", threshold=threshold), backfill=False).retrieve("?")]
 
     for lengths in ((1, 1), (0.1, 1), (1, 0.1), (10, 10)):
         assert found(*lengths, 0.79) == ["a", "b"] and found(*lengths, 0.81) == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GraphIndex, LinearRAG, Node
+from graph_retrievers import GraphIndex, LinearRAG, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 from tests.helpers import HashEmbedding
@@ -67,8 +67,8 @@ def test_random_texts_give_what_the_reference_gives(case):
     passages = [[[number[name] for name in sentence] for sentence in own] for own in told]
     asked = [f"what of {' or '.join(own)}?" for own in questions]
     index = GraphIndex.from_texts(texts, embedding=Table(), metric="cosine", edges=[])
-    options = {"threshold": threshold, "iterations": rounds, "damping": damping, "passage_weight": weight, "backfill": False}
-    retriever = LinearRAG(index, extractor=names, similarity_weight=0.7, fuse=False, **options)
+    options = {"threshold": threshold, "iterations": rounds, "damping": damping, "passage_weight": weight}
+    retriever = Retriever(index, LinearRAG(extractor=names, similarity_weight=0.7, **options), backfill=False)
     hits = retriever.retrieve_batch(asked, len(texts))
     alone = [retriever.retrieve(text, len(texts)) for text in asked]
     assert [[(hit.id, hit.path, found.notes) for hit in found] for found in hits] == [
@@ -98,19 +98,19 @@ def test_random_texts_give_what_the_reference_gives(case):
 
 def test_the_path_of_a_hit_leads_through_the_sentences_that_name_its_entity():
     index = GraphIndex.from_texts(TEXTS, embedding=counts, metric="cosine", edges=[])
-    retriever = LinearRAG(index, threshold=0.0, backfill=False)
+    retriever = Retriever(index, LinearRAG(threshold=0.0), backfill=False)
     hits = retriever.retrieve(QUESTION)
     paths = {hit.id: hit.path.text for hit in hits}
     assert paths["2"] == '1 -["Otto Veld"]- 2' and (paths["0"], paths["1"]) == ("0", "1")
     assert hits.notes == () and "no edges" not in retriever.reason
-    far = LinearRAG(index, threshold=0.99, backfill=False).retrieve(QUESTION)
+    far = Retriever(index, LinearRAG(threshold=0.99), backfill=False).retrieve(QUESTION)
     assert {hit.path.text for hit in far} == {"0", "1", "2", "3"}, (
         "no further entity passes the threshold, so all paths are one node"
     )
     # A name that capitals do not tell begins the path behind it.
     small = [text.replace("Otto Veld", "otto veld") for text in TEXTS]
     lower = GraphIndex.from_texts(small, embedding=counts, metric="cosine", edges=[])
-    own = LinearRAG(lower, extractor=lambda text: re.findall("ada holm|otto veld", text, re.I), threshold=0.0)
+    own = Retriever(lower, LinearRAG(extractor=lambda text: re.findall("ada holm|otto veld", text, re.I), threshold=0.0))
     assert {hit.path.text for hit in own.retrieve(QUESTION)} == {"0", "1", "2", "3"}
 
 
@@ -122,7 +122,7 @@ def test_texts_are_read_and_embedded_once():
         return names(text)
 
     index = GraphIndex.from_texts(["Na met Nb. Na sang.", "Nb, not Nc"], embedding=embed, edges=[])
-    retriever = LinearRAG(index, extractor=extract)
+    retriever = Retriever(index, LinearRAG(extractor=extract))
     embed.asked.clear()
     retriever.retrieve("Who met Nb?")
     assert read == ["Na met Nb. Na sang.", "Nb, not Nc", "Who met Nb?"]
@@ -135,7 +135,7 @@ def test_texts_are_read_and_embedded_once():
 
 def test_entities_of_the_question_may_be_given():
     index = GraphIndex.from_texts(TEXTS, embedding=counts, metric="cosine", edges=[])
-    retriever = LinearRAG(index, backfill=False)
+    retriever = Retriever(index, LinearRAG(), backfill=False)
     given, named = retriever.retrieve("who?", entities=["otto veld"]), retriever.retrieve("who?")
     assert retriever.inputs == ("entities",) and {hit.id for hit in given[:2]} == {"1", "2"} and given.notes == ()
     assert {hit.operator for hit in named} == {"VectorSearch"}
@@ -147,15 +147,15 @@ def test_entities_of_the_question_may_be_given():
 
 def test_without_a_model_equal_names_match_and_sentences_count_as_their_passages():
     index = GraphIndex.from_texts(TEXTS, vectors=[[1, 0.1], [1, 0.5], [0.5, 1], [0, 1]], metric="cosine", edges=[])
-    hits = LinearRAG(index, backfill=False).retrieve(QUESTION, vector=[1, 0.2])
+    hits = Retriever(index, LinearRAG(), backfill=False).retrieve(QUESTION, vector=[1, 0.2])
     assert {hit.id: hit.path.text for hit in hits}["2"] == '1 -["Otto Veld"]- 2'
-    other = LinearRAG(index, backfill=False).retrieve("What of Ada Holmes?", vector=[1, 0.2])
+    other = Retriever(index, LinearRAG(), backfill=False).retrieve("What of Ada Holmes?", vector=[1, 0.2])
     assert {hit.operator for hit in other} == {"VectorSearch"}
 
 
 def test_filters_hold_for_sentences_passages_and_paths():
     index = GraphIndex.from_texts(TEXTS, embedding=counts, metric="cosine", edges=[])
-    retriever = LinearRAG(index, threshold=0.0, backfill=False)
+    retriever = Retriever(index, LinearRAG(threshold=0.0), backfill=False)
     whole = {hit.id: hit.path.text for hit in retriever.retrieve(QUESTION)}
     walk = {hit.id: hit.path.text for hit in retriever.retrieve(QUESTION, traversal_filter=lambda node: node.id != "1")}
     # The sentence of the passage that may not be walked to leads nowhere.
@@ -170,16 +170,16 @@ def test_filters_hold_for_sentences_passages_and_paths():
 def test_entities_that_are_nodes_are_no_passages():
     nodes = [Node(str(n), text, type="passage") for n, text in enumerate(TEXTS)] + [Node("x", "Ada Holm of Lund.", type="entity")]
     index = GraphIndex.from_nodes(nodes, [("0", "x", "mentions")], embedding=counts, metric="cosine")
-    assert {hit.id for hit in LinearRAG(index, backfill=False).retrieve(QUESTION)} == {"0", "1", "2", "3"}
-    others = LinearRAG(index, passage_type="entity", backfill=False).retrieve(QUESTION)
+    assert {hit.id for hit in Retriever(index, LinearRAG(), backfill=False).retrieve(QUESTION)} == {"0", "1", "2", "3"}
+    others = Retriever(index, LinearRAG(passage_type="entity"), backfill=False).retrieve(QUESTION)
     assert {hit.id for hit in others} == {"x"}
-    tri = tri_graph(index.graph, LinearRAG(index).operator.extractor, "passage")
+    tri = tri_graph(index.graph, Retriever(index, LinearRAG()).operator.extractor, "passage")
     assert tri.names == ["Ada Holm", "Lund", "Otto Veld"] and tri.sentences == ["In Lund, Ada Holm met Otto Veld."]
 
 
 def test_texts_without_names_are_searched_by_vector():
     index = GraphIndex.from_texts(["a loom", "a mill", "a card"], embedding=counts, metric="cosine", edges=[])
-    hits = LinearRAG(index).retrieve("What of Ada Holm?")
+    hits = Retriever(index, LinearRAG()).retrieve("What of Ada Holm?")
     assert hits[0].operator == "VectorSearch" and len(hits) == 3
 
 
@@ -198,14 +198,16 @@ def test_texts_without_names_are_searched_by_vector():
 def test_values_outside_their_range_are_refused(wrong):
     index = GraphIndex.from_texts(TEXTS, vectors=np.eye(4), edges=[])
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
-        LinearRAG(index, **wrong)
+        Retriever(index, LinearRAG(**wrong))
 
 
 def test_the_title_of_a_passage_is_an_entity_of_each_of_its_sentences():
     texts = ["It was shot in Lund. Ada Holm directed.", "Otto Veld runs Kismet.", "She keeps books."]
     titles = ["Kismet (film)", "", "Ada Holm"]
     graph = GraphIndex.from_texts(texts, titles=titles, edges=[]).graph
-    tri = tri_graph(graph, LinearRAG(GraphIndex.from_texts(["a"], vectors=[[1]], edges=[])).operator.extractor, "passage")
+    tri = tri_graph(
+        graph, Retriever(GraphIndex.from_texts(["a"], vectors=[[1]], edges=[]), LinearRAG()).operator.extractor, "passage"
+    )
     assert tri.names == ["Kismet", "Lund", "Ada Holm", "Otto Veld"]
     assert tri.sentences == ["Kismet. It was shot in Lund.", "Kismet. Ada Holm directed.", "Otto Veld runs Kismet."]
     assert [tri.entities_of(np.array([row]))[1].tolist() for row in range(3)] == [[0, 1], [0, 2], [3, 0]]
@@ -217,15 +219,17 @@ def test_passages_that_do_not_repeat_their_titles_are_found_by_them():
     texts = ["Nurse, moved to Lund. Brings cake.", "Pilot in Graz. Brings stew.", "Rain.", "Run by Ada Holm.", "Nobody came."]
     titles = ["Ada Holm", "Otto Veld", "Lund", "Blue Kettle", "Monday"]
     index = GraphIndex.from_texts(texts, titles=titles, embedding=counts, metric="cosine", edges=[])
-    hits = LinearRAG(index, threshold=0.0, backfill=False).retrieve("Where does the person who runs Blue Kettle live?", k=2)
+    hits = Retriever(index, LinearRAG(threshold=0.0), backfill=False).retrieve(
+        "Where does the person who runs Blue Kettle live?", k=2
+    )
     assert [hit.title for hit in hits] == ["Blue Kettle", "Ada Holm"] and hits.notes == ()
     assert hits[1].path.text == 'Blue Kettle -["Ada Holm"]- Ada Holm'
 
 
 def test_a_question_or_texts_without_names_are_told_in_the_notes():
     index = GraphIndex.from_texts(TEXTS, vectors=np.eye(4), edges=[])
-    (note,) = LinearRAG(index).retrieve("what of looms?", vector=[1, 0, 0, 0]).notes
+    (note,) = Retriever(index, LinearRAG()).retrieve("what of looms?", vector=[1, 0, 0, 0]).notes
     assert "the question has no name that is in the texts" in note
     small = GraphIndex.from_texts([text.lower() for text in TEXTS], vectors=np.eye(4), edges=[])
-    (note,) = LinearRAG(small).retrieve("What of Ada Holm?", vector=[1, 0, 0, 0]).notes
+    (note,) = Retriever(small, LinearRAG()).retrieve("What of Ada Holm?", vector=[1, 0, 0, 0]).notes
     assert "no names were found in the texts" in note

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from graph_retrievers import MoR, Retriever
 from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
@@ -17,7 +18,6 @@ from graph_retrievers.systems.mor.parse import parse_metapath, read_plan
 from graph_retrievers.systems.mor.plan import GraphSchema, check_plan
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import Written, trajectories
 from tests.rankings import ranked
 
@@ -272,5 +272,5 @@ def test_published_weights_rerank_in_the_pipeline(shared_folder):
 def test_the_composition_is_the_papers():
     index = GraphIndex.from_texts(["a film", "a person"])
     reranker = TrajectoryReranker(TrajectoryScorer())
-    assert build_retriever("mor", index, reranker=reranker).operator.formula() == "O_vgs -> O_gm"
-    assert [part.kind for part in build_retriever("mor", index).operator.parts()] == [OperatorKind.VECTOR_GRAPH_SEARCH]
+    assert Retriever(index, MoR(reranker=reranker)).operator.formula() == "O_vgs -> O_gm"
+    assert [part.kind for part in Retriever(index, "mor").operator.parts()] == [OperatorKind.VECTOR_GRAPH_SEARCH]

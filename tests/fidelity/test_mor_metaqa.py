@@ -2,6 +2,7 @@
 
 import pytest
 
+from graph_retrievers import Retriever
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.mor.parse import read_plan
@@ -30,11 +31,11 @@ def recall(queries, results):
 def test_with_the_given_plans(metaqa):
     dataset, index = metaqa
     test = split(dataset, "test")
-    results = MoR(index, k=20).retrieve_batch([q.text for q in test], plan=[list(q.plan) for q in test])
+    results = Retriever(index, MoR(), k=20).retrieve_batch([q.text for q in test], plan=[list(q.plan) for q in test])
     for hops in (1, 2, 3):
         chosen = [i for i, q in enumerate(test) if q.extra["hops"] == hops]
         assert recall([test[i] for i in chosen], [results[i] for i in chosen]) >= 0.95
-    found = MoR(index, k=50, backfill=False).retrieve_batch([q.text for q in test], plan=[list(q.plan) for q in test])
+    found = Retriever(index, MoR(), k=50, backfill=False).retrieve_batch([q.text for q in test], plan=[list(q.plan) for q in test])
     exact = [set(q.gold) == {hit.id for hit in hits} for q, hits in zip(test, found, strict=True)]
     assert sum(exact) / len(exact) >= 0.97
     (notes,) = {hits.notes for hits in found}
@@ -50,4 +51,4 @@ def test_with_the_planner_trained_on_train(metaqa):
     right = [same_plan(plan, read_plan(wanted)) for plan, (_, wanted) in zip(plans, pairs["test"], strict=True)]
     assert sum(right) / len(right) >= 0.90
     test = split(dataset, "test")
-    assert recall(test, MoR(index, planner=planner, k=20).retrieve_batch([q.text for q in test])) >= 0.85
+    assert recall(test, Retriever(index, MoR(planner=planner), k=20).retrieve_batch([q.text for q in test])) >= 0.85

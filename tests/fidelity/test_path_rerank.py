@@ -195,7 +195,7 @@ def test_a_model_of_its_own_is_asked_in_place_of_that_of_the_index():
 
 def test_without_a_relevance_model_the_vectors_judge_and_that_is_said():
     index = index_of([("n0", "n1")])
-    retriever = PathReranking(index, weight=1.0, first=VectorSearch(4))
+    retriever = Retriever(index, PathReranking(weight=1.0, first=VectorSearch(4)))
     hits = retriever.retrieve("q", vector=index.dense.vectors[2].tolist())
     assert [hit.id for hit in hits][0] == "n2" and any("no relevance model" in note for note in hits.notes)
     assert retriever.lacks() == ("a relevance model (pass relevance=)",)
@@ -244,7 +244,7 @@ def test_nodes_that_may_not_be_returned_take_no_place_of_the_depth():
     index = GraphIndex.from_graph(graph, vectors=vectors, bm25=True, relevance=by_number)
     for options in ({"types": ["passage"]}, {}):
         read.clear()
-        retriever = PathReranking(index, weight=1.0, depth=8, **options)
+        retriever = Retriever(index, PathReranking(weight=1.0, depth=8), **options)
         hits = retriever.retrieve("loom", k=4, vector=[1.0, 0.0], filter=None if options else {"$type": "passage"})
         assert [hit.id for hit in hits] == ["n11", "n10", "n9", "n8"] and len(read) == 4
 
@@ -275,7 +275,7 @@ def test_a_model_is_never_asked_about_nothing():
             return latent[..., 0]
 
     index = index_of([("n0", "n1"), ("n1", "n2")], Strict())
-    retriever = FastInsight(index, paths=True, fuse=False, nodes_per_round=1)
+    retriever = Retriever(index, FastInsight(paths=True, nodes_per_round=1))
     assert len(retriever.retrieve("q", vector=index.dense.vectors[0].tolist())) == 4
     twice = Pipeline(VectorSearch(3), PathRerank(), PathRerank())
     assert ranked(twice, Queries.of(index, ["q"], vectors=index.dense.vectors[:1])).nodes.shape == (1, 3)
@@ -313,10 +313,12 @@ def test_a_step_that_neither_an_edge_nor_a_name_joins_is_not_told():
 def test_it_says_what_it_does_and_what_its_first_search_lacks():
     assert repr(PathRerank()) == "PathRerank(weight=0.5, depth=30)"
     index = index_of([("n0", "n1")], PairScorer(hashed))
-    assert PathReranking(index, first="lesegr").lacks() == ("a trained model (pass checkpoint=)",)
+    assert Retriever(index, PathReranking(first="lesegr")).lacks() == ("a trained model (pass checkpoint=)",)
     # As many nodes as are reranked are found, whatever is asked for.
     best = index.with_models(relevance=PairScorer(lambda pairs: [float("Cards" in text) for _, text in pairs]))
-    hits = PathReranking(best, first="vector", weight=1.0, depth=4).retrieve("q", k=1, vector=index.dense.vectors[0].tolist())
+    hits = Retriever(best, PathReranking(first="vector", weight=1.0, depth=4)).retrieve(
+        "q", k=1, vector=index.dense.vectors[0].tolist()
+    )
     assert [hit.id for hit in hits] == ["n3"]
     for wrong in ({"k": 0}, {"depth": -1}):
         with pytest.raises(InvalidArgumentError):
@@ -349,5 +351,5 @@ def test_granker_and_fastinsight_can_read_paths():
     assert smoothed.nodes[0, 0] == 1 and 0 < smoothed.scores[0, 1] < smoothed.scores[0, 0] < 1
     for paths in (False, True):
         read.clear()
-        FastInsight(index, paths=paths, fuse=False, nodes_per_round=1).retrieve("q", vector=index.dense.vectors[0].tolist())
+        Retriever(index, FastInsight(paths=paths, nodes_per_round=1)).retrieve("q", vector=index.dense.vectors[0].tolist())
         assert any("n0 -[knew]-> n1" in text for text in read) == paths

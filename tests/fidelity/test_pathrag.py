@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, PathRAG
+from graph_retrievers import GraphIndex, PathRAG, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -99,7 +99,7 @@ QUESTION = {"query": "What did they weave?", "vector": [1.0, 0.0]}
 
 
 def test_the_context_lists_the_most_reliable_path_last():
-    retriever = PathRAG(library(), chains="hits", paths=4, backfill=False)
+    retriever = Retriever(library(), PathRAG(chains="hits", paths=4), backfill=False)
     hits = retriever.retrieve(**QUESTION)
     scores = [hit.score for hit in hits.chains]
     assert scores == sorted(scores, reverse=True) and len(set(scores)) > 1 and len(hits.chains) == 4
@@ -112,7 +112,7 @@ def test_the_context_lists_the_most_reliable_path_last():
 
 
 def test_paths_of_hits_rise_too_and_stand_behind_paths_without_a_score():
-    hits = PathRAG(library(), backfill=False).retrieve(**QUESTION)
+    hits = Retriever(library(), PathRAG(), backfill=False).retrieve(**QUESTION)
     assert {hit.kind for hit in hits} == {"node"} and hits[0].id == "ada"
     listed = hits.to_context().partition("\n\n")[0].splitlines()[1:]
     best = {hit.path.text: hit.path.score for hit in hits}
@@ -145,10 +145,12 @@ def test_both_frameworks_list_the_most_reliable_path_last():
 
     for chains_as in ("path", "hits"):
         index = library(embedding=embed)
-        expected = PathRAG(index, chains=chains_as, k=4).retrieve(QUESTION["query"]).to_context()
-        documents = langchain.PathRAGRetriever(index=index, k=4, chains=chains_as, provenance=True).invoke(QUESTION["query"])
+        expected = Retriever(index, PathRAG(chains=chains_as), k=4).retrieve(QUESTION["query"]).to_context()
+        documents = langchain.GraphRetriever(index=index, k=4, system=PathRAG(chains=chains_as), provenance=True).invoke(
+            QUESTION["query"]
+        )
         assert langchain.to_context(documents) == expected
-        nodes = llama.PathRAGRetriever(index, similarity_top_k=4, chains=chains_as).retrieve(QUESTION["query"])
+        nodes = llama.GraphRetriever(index, PathRAG(chains=chains_as), similarity_top_k=4).retrieve(QUESTION["query"])
         assert llama.to_context(nodes).partition("\n\nTexts")[0] == expected.partition("\n\nTexts")[0]
 
 
@@ -156,25 +158,27 @@ def test_passages_come_first_and_no_path_leads_through_them():
     nodes = [Node("p", "A text.", type="passage"), *(Node(name, "", type="thing") for name in ("a", "b", "c"))]
     edges = [("p", "a", "mentions"), ("p", "c", "mentions"), ("a", "b"), ("b", "c")]
     index = GraphIndex.from_nodes(nodes, edges, vectors=[[1.0, 0], [1, 0], [0, 1], [0.9, 0.1]], bm25=False)
-    hits = PathRAG(index, backfill=False).retrieve("?", vector=[1.0, 0.0])
+    hits = Retriever(index, PathRAG(), backfill=False).retrieve("?", vector=[1.0, 0.0])
     assert [hit.path.nodes for hit in hits] == [("a", "p"), ("a",), ("a", "b", "c"), ("a", "b")]
     assert hits.to_context().splitlines()[1:3] == ["a <-[mentions]- p", "a -> b -> c"]
-    assert [hit.id for hit in PathRAG(index, types=["passage"], backfill=False).retrieve("?", vector=[1.0, 0.0])] == ["p"]
+    assert [hit.id for hit in Retriever(index, PathRAG(), types=["passage"], backfill=False).retrieve("?", vector=[1.0, 0.0])] == [
+        "p"
+    ]
 
 
 def test_keywords_find_the_entities():
     index = library(embedding=lambda texts: [[float("weave" in text), float("other" in text)] for text in texts])
-    hits = PathRAG(index, backfill=False, top_k=1)
+    hits = Retriever(index, PathRAG(top_k=1), backfill=False)
     assert [hit.id for hit in hits.retrieve("What did they weave?")] == ["ada"]
     assert [hit.id for hit in hits.retrieve("What did they weave?", keywords={"low_level_keywords": ["other"]})] == ["cloth"]
     assert [hit.id for hit in hits.retrieve("What did they weave?", keywords={"high_level_keywords": ["other"]})] == ["ada"]
     answer = json.dumps({"high_level_keywords": [], "low_level_keywords": ["other"]})
-    model = PathRAG(index, backfill=False, top_k=1, language_model=lambda prompt: answer)
+    model = Retriever(index, PathRAG(top_k=1, language_model=lambda prompt: answer), backfill=False)
     assert [hit.id for hit in model.retrieve("What did they weave?")] == ["cloth"]
 
 
 def test_entities_that_may_not_be_returned_may_start():
     nodes = [Node("s", "", "s"), Node("t", "", "t"), Node("p", "about both", type="passage")]
     index = GraphIndex.from_nodes(nodes, [("s", "t"), ("p", "s")], vectors=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    hits = PathRAG(index, backfill=False).retrieve("?", vector=[1.0, 0.0], filter={"$type": "passage"}, seed_filter={})
+    hits = Retriever(index, PathRAG(), backfill=False).retrieve("?", vector=[1.0, 0.0], filter={"$type": "passage"}, seed_filter={})
     assert [hit.path.nodes[-2:] for hit in hits] == [("s", "p")]

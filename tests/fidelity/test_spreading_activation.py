@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from graph_retrievers import Retriever, SpreadingActivation
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Ranking, ranked
@@ -173,7 +173,7 @@ def test_number_of_walks_of_the_published_enumeration():
 
 
 def test_the_retriever_returns_what_the_paper_describes():
-    retriever = build_retriever("spreading", worked_index(), backfill=False, chains="hits")
+    retriever = Retriever(worked_index(), SpreadingActivation(chains="hits"), backfill=False)
     hits = retriever.retrieve("How do s1 and s2 meet?", vector=[1.0, 0.0])
     nodes, chains = [h for h in hits if h.kind == "node"], [h for h in hits if h.kind == "chain"]
     # Both seeds are exact matches here and start at 1.
@@ -187,7 +187,7 @@ def test_the_retriever_returns_what_the_paper_describes():
 def test_edges_conduct_both_ways_and_keep_their_direction_in_the_text():
     graph = CorpusGraph(["kobzar", "shevchenko"], ["A book.", "A poet."], edges=[("shevchenko", "kobzar", "wrote")])
     index = GraphIndex.from_graph(graph, vectors=[[1.0, 0.0], [0.8, 0.6]], bm25=False)
-    hits = build_retriever("spreading", index).retrieve("Who wrote kobzar?", vector=[1.0, 0.0])
+    hits = Retriever(index, "spreading").retrieve("Who wrote kobzar?", vector=[1.0, 0.0])
     assert [str(h.path) for h in hits] == ["kobzar", "kobzar <-[wrote]- shevchenko"]
     # Two steps give .56 each; in the third the poet, now above 1, gives back.
     assert [h.score for h in hits] == pytest.approx([1 + 0.7 * 1.12, 1.12])

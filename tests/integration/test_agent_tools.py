@@ -32,7 +32,7 @@ def built(**options):
 
 
 def tools(**options):
-    return GraphTools(BM25(built()), **options)
+    return GraphTools(Retriever(built(), BM25()), **options)
 
 
 def test_search_lists_ids_texts_and_where_the_rest_is():
@@ -45,7 +45,7 @@ def test_search_lists_ids_texts_and_where_the_rest_is():
 
 
 def test_a_search_that_finds_nothing_says_so():
-    made, note = GraphTools(BM25(built(), backfill=False)), "the operators found no node"
+    made, note = GraphTools(Retriever(built(), BM25(), backfill=False)), "the operators found no node"
     assert str(made.search("zebra")) == f"Nothing was found.\nNote: {note}." and made.search("zebra").data["notes"] == [note]
     first, *steps, last = str(made.explain("zebra")).split("\n")
     assert (first, last) == ("Nothing was found.", f"Note: {note}.") and "BM25Search" in steps[1]
@@ -70,7 +70,7 @@ def test_search_shows_the_path_of_what_the_graph_found():
 
 def test_short_texts_leave_their_share_to_long_ones():
     texts = ["a" * 20, "b" * 500, "c" * 800]
-    made = GraphTools(BM25(GraphIndex.from_texts(texts, ids=["a", "b", "c"])), max_characters=300)
+    made = GraphTools(Retriever(GraphIndex.from_texts(texts, ids=["a", "b", "c"]), BM25()), max_characters=300)
     assert [len(node["text"]) for node in made.read(["c", "a", "b"]).data["nodes"]] == [140, 20, 140]
 
 
@@ -93,19 +93,19 @@ def test_reading_behind_the_end_of_a_text_says_how_long_it_is():
     told = "[loom] Loom\n    (nothing more: the text has 19 characters)"
     assert str(tools().read(["loom"], start=19)) == str(tools().read(["loom"], start=500)) == told
     assert str(tools().read(["loom"], start=18)) == "[loom] Loom\n    ."
-    empty = GraphTools(BM25(GraphIndex.from_texts(["", "A loom."], ids=["none", "loom"])))
+    empty = GraphTools(Retriever(GraphIndex.from_texts(["", "A loom."], ids=["none", "loom"]), BM25()))
     assert str(empty.read(["none", "loom"])) == "[none]\n[loom]\n    A loom."
 
 
 def test_the_beginning_of_a_neighbour_ends_in_dots_only_if_more_follows():
     for length, more in ((160, ""), (161, " ...")):
         index = GraphIndex.from_texts(["A loom.", "x" * length], ids=["a", "b"], edges=[("a", "b")])
-        assert str(GraphTools(BM25(index)).neighbors("a")).endswith(f"\n-> [b]: {'x' * 160}{more}")
+        assert str(GraphTools(Retriever(index, BM25())).neighbors("a")).endswith(f"\n-> [b]: {'x' * 160}{more}")
 
 
 def test_a_title_that_repeats_the_id_is_left_out():
     index = GraphIndex.from_texts(["A loom."], ids=["loom"], titles=["loom"])
-    assert str(GraphTools(BM25(index)).read(["loom"])) == "[loom]\n    A loom."
+    assert str(GraphTools(Retriever(index, BM25())).read(["loom"])) == "[loom]\n    A loom."
 
 
 def test_texts_cannot_pretend_to_be_entries():
@@ -131,7 +131,7 @@ def test_neighbors_of_a_node(options, expected):
 def test_neighbors_by_relation_and_weight():
     edges = [Edge("a", "b", "x", 0.5), Edge("a", "c", "x", 2.0), Edge("c", "a", "y")]
     index = GraphIndex.from_texts(["a", "b", "c"], ids=["a", "b", "c"], edges=edges)
-    made = GraphTools(BM25(index))
+    made = GraphTools(Retriever(index, BM25()))
     steps = [(edge["id"], edge["direction"]) for edge in made.neighbors("a").data["edges"]]
     assert steps == [("c", "out"), ("c", "in"), ("b", "out")]
     assert [edge["id"] for edge in made.neighbors("a", relation="x").data["edges"]] == ["c", "b"]
@@ -156,7 +156,7 @@ def test_the_number_of_edges_is_told_and_their_relations_where_there_are_several
 
 def test_a_neighbour_without_a_text_and_a_node_without_edges():
     index = GraphIndex.from_texts(["A loom.", "", "A mill."], ids=["a", "b", "c"], edges=[("a", "b", "reads")])
-    made = GraphTools(BM25(index))
+    made = GraphTools(Retriever(index, BM25()))
     assert str(made.neighbors("a")) == "[a] has 1 edge.\n-[reads]-> [b]"
     with pytest.raises(InvalidArgumentError, match="'c' has no edge of the relation 'reads'; it has: no edges"):
         made.neighbors("c", relation="reads")
@@ -165,7 +165,7 @@ def test_a_neighbour_without_a_text_and_a_node_without_edges():
 def test_a_hub_does_not_fill_the_answer():
     ids = [str(n) for n in range(3000)]
     index = GraphIndex.from_texts(["word " * 200] * 3000, ids=ids, edges=[("0", other, "links") for other in ids[1:]])
-    answer = GraphTools(BM25(index)).neighbors("0", limit=1000)
+    answer = GraphTools(Retriever(index, BM25())).neighbors("0", limit=1000)
     assert len(answer.data["edges"]) == 50 and answer.data["count"] == 2999 and len(str(answer)) < 12_000
 
 
@@ -202,7 +202,7 @@ def test_an_id_that_does_not_exist_is_compared_with_those_that_begin_like_it(mon
     ids, compared = [f"https://docs.example.org/chapter-{n % 100}/section-{n}.html" for n in range(10_000)], []
     match = agents.get_close_matches
     monkeypatch.setattr(agents, "get_close_matches", lambda word, among, n: compared.append(len(among)) or match(word, among, n))
-    made = GraphTools(BM25(GraphIndex.from_texts(["x"] * len(ids), ids=ids)))
+    made = GraphTools(Retriever(GraphIndex.from_texts(["x"] * len(ids), ids=ids), BM25()))
     with pytest.raises(UnknownNodeError, match=f"Did you mean '{ids[9042]}'"):
         made.read([ids[9042][:-1]])
     assert compared == [2000]
@@ -214,7 +214,7 @@ def test_an_id_that_does_not_exist_is_compared_with_those_that_begin_like_it(mon
 
 
 def test_explain_says_what_found_each_and_the_steps():
-    answer = GraphTools(BM25(built())).explain("Which loom?", k=1)
+    answer = GraphTools(Retriever(built(), BM25())).explain("Which loom?", k=1)
     assert "found by BM25Search" in str(answer) and answer.data["hits"][0]["id"] == "loom" and answer.data["steps"] in str(answer)
     assert len(tools(max_characters=20).explain("Which loom?", k=1).data["steps"]) == 20
 
@@ -283,7 +283,7 @@ def test_a_tool_is_called_with_arguments_by_place_too():
 def test_no_tool_leads_out_of_a_scope():
     owners = [{"owner": owner} for owner in "aba"]
     index = GraphIndex.from_texts(TEXTS, ids=IDS, edges=EDGES, metadatas=owners).within({"owner": "a"})
-    made = GraphTools(BM25(index))
+    made = GraphTools(Retriever(index, BM25()))
     assert {edge["id"] for edge in made.neighbors("engine").data["edges"]} == {"loom"}
     assert {hit["id"] for hit in made.search("loom card engine", k=3).data["hits"]} == {"loom", "engine"}
     with pytest.raises(UnknownNodeError):
@@ -294,9 +294,9 @@ def test_tools_of_langchain():
     pytest.importorskip("langchain_core")
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
-    from langchain_graph_retrievers import BM25Retriever, GraphToolkit
+    from langchain_graph_retrievers import GraphRetriever, GraphToolkit
 
-    made = {tool.name: tool for tool in GraphToolkit(retriever=BM25Retriever(index=built())).get_tools()}
+    made = {tool.name: tool for tool in GraphToolkit(retriever=GraphRetriever(index=built(), system="bm25")).get_tools()}
     assert list(made) == ["search", "read", "neighbors", "explain"]
     assert set(made["neighbors"].args) == {"id", "relation", "direction", "limit"}
     assert "by which relation" in made["neighbors"].description
@@ -320,19 +320,19 @@ def test_a_toolkit_of_langchain_refuses_what_it_does_not_take():
     from langchain_graph_retrievers import GraphToolkit
 
     with pytest.raises(ValueError, match="GraphToolkit does not take 'max_item'; it takes .* Did you mean 'max_items'"):
-        GraphToolkit(retriever=BM25(built()), max_item=3)
+        GraphToolkit(retriever=Retriever(built(), BM25()), max_item=3)
     with pytest.raises(InvalidArgumentError, match="max_items must be an integer of at least 1, got 0"):
-        GraphToolkit(retriever=BM25(built()), max_items=0).get_tools()
-    search, read, *_ = GraphToolkit(retriever=BM25(built()), max_items=2, max_characters=10).get_tools()
+        GraphToolkit(retriever=Retriever(built(), BM25()), max_items=0).get_tools()
+    search, read, *_ = GraphToolkit(retriever=Retriever(built(), BM25()), max_items=2, max_characters=10).get_tools()
     message = read.invoke({"type": "tool_call", "id": "1", "name": "read", "args": {"ids": IDS}})
     assert [node["text"] for node in message.artifact["nodes"]] == ["A loo", "A car"]
 
 
 async def test_tools_of_langchain_in_an_event_loop():
     pytest.importorskip("langchain_core")
-    from langchain_graph_retrievers import BM25Retriever, GraphToolkit
+    from langchain_graph_retrievers import GraphRetriever, GraphToolkit
 
-    search, *_ = GraphToolkit(retriever=BM25Retriever(index=built())).get_tools()
+    search, *_ = GraphToolkit(retriever=GraphRetriever(index=built(), system="bm25")).get_tools()
     assert (await search.ainvoke({"query": "loom", "k": 1})).startswith("[loom] Loom")
     assert (await search.ainvoke({"query": "loom", "config": 1})).startswith("The tool search does not take 'config'")
 
@@ -341,9 +341,9 @@ def test_tools_of_llama_index():
     pytest.importorskip("llama_index.core")
     from llama_index.core.tools.calling import call_tool
 
-    from llama_graph_retrievers import BM25Retriever, GraphToolSpec
+    from llama_graph_retrievers import GraphRetriever, GraphToolSpec
 
-    made = {tool.metadata.name: tool for tool in GraphToolSpec(BM25Retriever(built())).to_tool_list()}
+    made = {tool.metadata.name: tool for tool in GraphToolSpec(GraphRetriever(built(), system="bm25")).to_tool_list()}
     assert list(made) == ["search", "read", "neighbors", "explain"]
     output = made["search"](query="loom", k=1)
     assert output.content.startswith("[loom] Loom") and output.raw_output.data["hits"][0]["id"] == "loom"
@@ -358,7 +358,7 @@ def test_tools_of_llama_index():
         assert answer.is_error and answer.content == f"Encountered error: {wrong}"
     for name, arguments, text in WRITTEN_AS_TEXT:
         assert call_tool(made[name], arguments).content == text
-    spec = GraphToolSpec(BM25(built()), max_items=2, max_characters=10)
+    spec = GraphToolSpec(Retriever(built(), BM25()), max_items=2, max_characters=10)
     assert [node["text"] for node in spec.read(IDS).data["nodes"]] == ["A loo", "A car"]
 
 
@@ -374,7 +374,9 @@ def mcp_parts():
 
 async def test_the_client_of_the_protocol_lists_and_calls_the_tools():
     Client, _, _, mcp_server = mcp_parts()
-    async with Client(mcp_server(GraphTools(Hybrid(built(embedding=lambda texts: [[1.0, 0.0]] * len(texts)))))) as client:
+    async with Client(
+        mcp_server(GraphTools(Retriever(built(embedding=lambda texts: [[1.0, 0.0]] * len(texts)), Hybrid())))
+    ) as client:
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["search", "read", "neighbors", "explain"]
         assert all(tool.annotations.read_only_hint and not tool.annotations.open_world_hint for tool in listed)

@@ -179,8 +179,8 @@ def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypa
     table = {name: cells for name, *cells in rows}
     sentences = dict(re.findall(r"^- \*\*(.+?)\*\*: (.*)$", page, re.MULTILINE))
     left = set(re.findall(r"^- (\S+) was left out: ", page, re.MULTILINE))
-    assert set(sentences) == set(peers.retriever_names()) == set(table) | left and not left & set(table)
-    assert {"bm25", "hyde", "walk-fusion"} <= set(table) and {"re2", "lesegr", "mor-text"} <= left
+    assert set(sentences) == set(peers.every_system()) == set(table) | left and not left & set(table)
+    assert {"bm25", "hyde", "walk-fusion"} <= set(table) and {"re2", "lesegr", "mor"} <= left
     for name, cells in table.items():
         recall, base = float(cells[0]), float(table["hybrid"][0])
         if name == "hybrid":
@@ -268,7 +268,7 @@ def test_sharing_counts_answers_that_differ(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     sharing = importlib.import_module("sharing")
     index, questions = sharing.made_index(50, None)
-    retriever = sharing.build_retriever("hybrid", index)
+    retriever = sharing.Retriever(index, "hybrid")
     alone = {(retriever.name, question): [("0", 0.0)] for question in questions}
     answers, wrong = sharing.with_threads([retriever], questions, alone, 2, 0.2)
     assert answers == wrong > 0

@@ -10,12 +10,13 @@ from llama_index.core import PromptTemplate as LlamaPrompt
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_completion_callback
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems import LeSeGR
-from langchain_graph_retrievers import BM25Retriever, LeSeGRRetriever, create_cg_rag_chain, to_context
+from langchain_graph_retrievers import GraphRetriever, LeSeGRRetriever, create_cg_rag_chain, to_context
 from llama_graph_retrievers import CGRAGQueryEngine, provenance
 from llama_graph_retrievers import LeSeGRRetriever as LlamaLeSeGRRetriever
 from llama_graph_retrievers import to_context as llama_to_context
@@ -62,7 +63,7 @@ def heard(metadata):
 
 
 def contexts(index):
-    return {hit.id: [node.id for node in hit.context.nodes] for hit in LeSeGR(index, k=4).retrieve(QUESTION)}
+    return {hit.id: [node.id for node in hit.context.nodes] for hit in Retriever(index, LeSeGR(), k=4).retrieve(QUESTION)}
 
 
 def test_documents_and_nodes_carry_the_contexts_of_the_hits(index):
@@ -72,13 +73,13 @@ def test_documents_and_nodes_carry_the_contexts_of_the_hits(index):
     assert {d.id: heard(d.metadata) for d in documents} == expected
     nodes = LlamaLeSeGRRetriever(index, similarity_top_k=4).retrieve(QUESTION)
     assert {n.node.node_id: heard(provenance(n)) for n in nodes} == expected
-    context = LeSeGR(index, k=4).retrieve(QUESTION).to_context()
+    context = Retriever(index, LeSeGR(), k=4).retrieve(QUESTION).to_context()
     assert context == to_context(documents) == llama_to_context(nodes)
     assert "  Context:\n  - " in context
 
 
 def test_a_context_of_the_users_own_is_not_taken_for_one():
-    retriever = BM25Retriever.from_texts(["a loom"], metadatas=[{"context": "a museum"}], k=1)
+    retriever = GraphRetriever.from_texts(["a loom"], system="bm25", metadatas=[{"context": "a museum"}], k=1)
     (document,) = retriever.invoke("Which loom?")
     assert document.metadata["context"] == "a museum" and "Context" not in to_context([document])
     for value in ([{"id": "x", "title": "T", "text": "t"}], {"nodes": 5}, 3, {"nodes": [{}], "edges": []}):
@@ -90,7 +91,7 @@ def test_both_doors_show_types_and_give_summaries_the_links():
     nodes.append(Node("r", "A loom of wood.", "Wooden loom"))
     index = GraphIndex.from_nodes(nodes, [Edge("p", "q", "inspired"), Edge("p", "r")], embedding=HashEmbedding())
     models = [Recorder(), Recorder(), Recorder()]
-    hits = LeSeGR(index, k=1).retrieve("Which loom?")
+    hits = Retriever(index, LeSeGR(), k=1).retrieve("Which loom?")
     texts = [
         hits.to_context("Which loom?", models[0]),
         to_context(LeSeGRRetriever(index=index, k=1, provenance=True).invoke("Which loom?"), "Which loom?", models[1]),
@@ -102,7 +103,7 @@ def test_both_doors_show_types_and_give_summaries_the_links():
 
 
 def test_summaries_stand_in_place_of_the_texts(index):
-    hits, model = LeSeGR(index, k=3).retrieve(QUESTION), Recorder()
+    hits, model = Retriever(index, LeSeGR(), k=3).retrieve(QUESTION), Recorder()
     text = hits.to_context(QUESTION, model)
     heard = [hit for hit in hits if hit.context.nodes]
     assert len(model.asked) == len(heard) and all(QUESTION in prompt for prompt in model.asked)

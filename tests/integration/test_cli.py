@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from graph_retrievers import __version__
+from graph_retrievers import Retriever, __version__
 from graph_retrievers.cli import main
 from graph_retrievers.errors import MissingDependencyError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION
 from graph_retrievers.signals import concept_parser
-from graph_retrievers.systems.registry import build_retriever, retriever_names
+from graph_retrievers.systems import every_system
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 PAGES = {
@@ -156,7 +156,7 @@ class TestIndex:
         (source / "nodes.jsonl").write_text("\n".join(map(json.dumps, rows)))
         status, out, err = run(capsys, "index", source, tmp_path / "out", "--no-embedding", *chosen)
         assert status == 0 and "12 nodes, 0 edges" in out and err.count("so that walks along edges find little") == told
-        _, out, _ = run(capsys, "search", tmp_path / "out", "a loom", "--retriever", "spreading-uniform", "--explain")
+        _, out, _ = run(capsys, "search", tmp_path / "out", "a loom", "--retriever", "spreading(gate='uniform')", "--explain")
         assert out.count("note: there are no edges, so that") == 1 and "\nthere are no edges\n" in out
 
     def test_titles_that_are_only_ids_are_not_read(self, tmp_path, capsys):
@@ -211,7 +211,7 @@ class TestSearch:
         long, far = "A very long title " * 200, "b" * 150
         nodes = [Node("loom", "A loom weaves.", "Loom"), Node("card", "漢字" * 500, long), Node(far, "word " * 500, long)]
         GraphIndex.from_nodes(nodes, [("loom", "card", long), ("loom", far, "reads")]).save(tmp_path / "index")
-        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading-uniform", "-k", "3"]
+        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading(gate='uniform')", "-k", "3"]
         for more in ([], ["--explain"]):
             first, second, third = re.split(r"\n  [123] +[0-9.]+  ", run(capsys, *command, *more)[1])[1:]
             # A title takes what its id leaves of the line, and at least 40 characters beside an id of any length.
@@ -241,7 +241,7 @@ class TestSearch:
         edge = Edge("loom", "card", "reads", text="Since 1804 a loom has been driven by a chain of cards, laced in their order.")
         nodes = [Node("loom", "A loom weaves.", "Loom"), Node("card", "Of stiff paper.", "Card")]
         GraphIndex.from_nodes(nodes, [edge]).save(tmp_path / "index")
-        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading-uniform", "-k", "2"]
+        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading(gate='uniform')", "-k", "2"]
         plain, told = (run(capsys, *command, *more)[1].splitlines() for more in ([], ["--explain"]))
         assert any("path: Loom -[reads]-> Card" in line for line in plain) and "without the graph" not in " ".join(plain)
         hits, trace = told[: told.index("")], told[told.index("") + 1 :]
@@ -282,7 +282,7 @@ class TestSearch:
         assert status == 0 and json.loads(out)["hits"][0]["id"] == "watt.html"
 
     def test_a_saved_index_takes_its_embedding_by_name_in_python_too(self, indexed):
-        hits = build_retriever("vector", GraphIndex.load(indexed, embedding="minilm")).retrieve(self.QUESTION, 1)
+        hits = Retriever(GraphIndex.load(indexed, embedding="minilm"), "vector").retrieve(self.QUESTION, 1)
         assert hits[0].id == "watt.html"
 
     def test_a_reranker_scores(self, indexed, shared_folder, capsys):
@@ -307,11 +307,11 @@ class TestTaxonomy:
         status, out, _ = run(capsys, "taxonomy")
         lines = out.splitlines()
         rows = {line.split()[0]: line for line in lines[1 : lines.index("")]}
-        assert status == 0 and list(rows) == retriever_names()
+        assert status == 0 and list(rows) == list(every_system())
         assert "O_vs -> O_gm -> (O_vgs -> O_gm)*" in rows["fastinsight"]
         assert rows["fastinsight"].endswith("VectorSearch O_vs, GRanker O_gm, STeX O_vgs")
         # With the reranker that a checkpoint brings, as published.
-        assert rows["mor"].split(maxsplit=1)[1].startswith("O_vgs -> O_gm  ") and " -> " not in rows["mor-no-rerank"]
+        assert rows["mor"].split(maxsplit=1)[1].startswith("O_vgs -> O_gm  ")
         asked = {line.split()[0]: line.split(maxsplit=2)[1:] for line in lines[lines.index("") + 2 : -6]}
         assert asked["STeX"] == ["O_vgs", "Neighbors, Degree, Scores"] and asked["Rerank"] == ["O_m", "Relevance"]
         assert "-" not in {requests for _, requests in asked.values()}
@@ -432,8 +432,8 @@ class TestAdvice:
 
     def test_the_library_still_names_keywords(self, caplog):
         with pytest.raises(MissingSignalError, match="build it with embedding= or vectors="):
-            build_retriever("vector", GraphIndex.from_texts(["a text"])).retrieve("x")
-        build_retriever("fastinsight", linked_index())
+            Retriever(GraphIndex.from_texts(["a text"]), "vector").retrieve("x")
+        Retriever(linked_index(), "fastinsight")
         assert "pass relevance= to the index" in caplog.text
 
 

@@ -13,6 +13,7 @@ import neo4j
 import numpy as np
 import pytest
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -41,6 +42,7 @@ from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from tests.retrievers import on
 
 DIMENSION = 16
 
@@ -82,7 +84,7 @@ QUESTIONS = [
 def outside(index, question, entities, gate="cosine", fallback_score="cosine"):
     """What the engine gives in this process."""
     linking = EntityLinking(fallback_score=fallback_score)
-    return SpreadingActivation(index, gate=gate, linking=linking, backfill=False).retrieve(question, entities=entities)
+    return Retriever(index, SpreadingActivation(gate=gate, linking=linking), backfill=False).retrieve(question, entities=entities)
 
 
 def entities_of(hits):
@@ -134,7 +136,7 @@ def test_the_database_gives_what_the_engine_gives(request, cypher_server, graph,
     index, database = request.getfixturevalue(graph)
     search = ChainSearch(semantics=semantics, dedupe=dedupe)
     options = {"gate": gate, "semantics": semantics, "k": len(index), "backfill": False}
-    engine = SpreadingActivation(index, chains="hits", chain_search=search, **options)
+    engine = on(index, SpreadingActivation, chains="hits", chain_search=search, **options)
     options.pop("backfill")
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), chains="hits", chain_search=search, **options)
     for question, entities in QUESTIONS if graph == "written" else QUESTIONS[1:3]:
@@ -149,7 +151,7 @@ def test_the_database_gives_what_the_engine_gives(request, cypher_server, graph,
 def test_passages_and_paths_by_chains_are_those_of_the_engine(written, gate, passages):
     index, database = written
     options = {"gate": gate, "passages": passages, "passage_type": "ODD", "chains": "path", "k": 50}
-    engine = SpreadingActivation(index, backfill=False, **options)
+    engine = on(index, SpreadingActivation, backfill=False, **options)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), **options)
     for question, entities in QUESTIONS[:3]:
         found, expected = inside.retrieve(question, entities=entities), engine.retrieve(question, entities=entities)
@@ -300,7 +302,7 @@ def test_fallback_seeds_from_a_vector_index(cypher_server, database):
     write_graph(database, index)
     narrow = {"passages": False, "passage_type": "ODD"}
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), vector_index=name, **narrow)
-    engine = SpreadingActivation(index, backfill=False, **narrow)
+    engine = Retriever(index, SpreadingActivation(**narrow), backfill=False)
     assert_same(inside.retrieve(QUESTIONS[3][0]), engine.retrieve(QUESTIONS[3][0]))
     assert_same(retriever.retrieve(QUESTIONS[3][0]), outside(index, *QUESTIONS[3], fallback_score=score))
     if cypher_server.process is None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graph_retrievers import GraphIndex
+from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, index_names, write_graph
 from graph_retrievers.systems import SpreadingActivation
@@ -29,8 +29,8 @@ def test_ids_and_names_with_dollar_signs_are_values(database):
     database.write(f"MATCH (n:{label}) REMOVE n.name_key")
     assert index_names(database) == len(IDS)
     for question in ("Who knows $ids?", "Is it $text or plain?", "And ${id}?"):
-        options = {"gate": "uniform", "backfill": False}
-        wanted = SpreadingActivation(index, **options).retrieve(question, vector=vectors[0].tolist())
+        engine = Retriever(index, SpreadingActivation(gate="uniform"), backfill=False)
+        wanted = engine.retrieve(question, vector=vectors[0].tolist())
         got = CypherSpreadingActivation(database, gate="uniform").retrieve(question, vector=vectors[0].tolist())
         assert [(hit.id, hit.path.nodes) for hit in got.nodes] == [(hit.id, hit.path.nodes) for hit in wanted.nodes] and len(
             got.nodes

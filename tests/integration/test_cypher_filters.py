@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
@@ -20,6 +21,7 @@ from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from tests.integration.test_cypher import DIMENSION, HOSTILE, Axis, RandomEmbedding, assert_same, vector_index
+from tests.retrievers import on
 
 WORDS = ["red", "green", "dark green", "Blue", "b", "", "naïve", "10"]
 # Fields that hold one kind of value, or any.
@@ -340,7 +342,7 @@ def test_filters_give_what_the_engine_gives(filtered, way):
     index, database = filtered
     k = 5 if (way + len(index) // 100) % 2 else 300
     options = {**WAYS[way], "k": k}
-    engine = SpreadingActivation(index, backfill=False, **options)
+    engine = on(index, SpreadingActivation, backfill=False, **options)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), **options)
     draw = random.Random(way)
     for names in [[name] for name in NAMES] + [NAMES[:2], NAMES[1:], NAMES]:
@@ -365,7 +367,7 @@ def test_names_whose_nodes_may_not_be_seeds_count_as_not_found(database):
     )
     write_graph(database, index)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), gate="uniform")
-    engine = SpreadingActivation(index, gate="uniform", backfill=False)
+    engine = Retriever(index, SpreadingActivation(gate="uniform"), backfill=False)
     seeds = inside.retrieve("The University of Kyiv?", seed_filter={"kind": "city"})
     assert "VectorSearch" in {hit.operator for hit in seeds} and "EntityLinking" not in {hit.operator for hit in seeds}
     for text, entities in (("The University of Kyiv?", None), ("q", ["University of Kyiv", "Kyiv"]), ("q", ["Kyiv"])):
@@ -383,7 +385,7 @@ def test_a_vector_index_is_asked_for_more_where_seeds_are_filtered(cypher_server
     write_graph(database, index)
     name = vector_index(cypher_server, database)
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), vector_index=name)
-    engine = SpreadingActivation(index, backfill=False)
+    engine = Retriever(index, SpreadingActivation(), backfill=False)
     for condition in ({"good": True}, {"$type": "ODD"}):
         for text, entities in (QUESTIONS[1], QUESTIONS[4]):
             assert_same(
@@ -443,7 +445,7 @@ def test_a_linking_of_its_own(small):
     options = {"gate": "uniform", "k": 300}
     linking = EntityLinking(budget=3, fallback_score="index", exclude_types=("EVEN",))
     inside = CypherSpreadingActivation(database, embedding=RandomEmbedding(), linking=linking, **options)
-    engine = SpreadingActivation(index, linking=linking, backfill=False, **options)
+    engine = on(index, SpreadingActivation, linking=linking, backfill=False, **options)
     for condition in ({"year": {"$gt": 0}}, {"tags": {"$contains": "red"}}):
         for text, entities in QUESTIONS[:3]:
             assert_same(

@@ -15,8 +15,8 @@ from llama_index.core.schema import TextNode
 from graph_retrievers.errors import EmbeddingError
 from graph_retrievers.signals import retries
 from graph_retrievers.signals.vector_cache import PROBES
-from langchain_graph_retrievers import systems as langchain_systems
-from llama_graph_retrievers import systems as llama_systems
+from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
+from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 
 COUNT = 5000
 TEXTS = [f"Text number {number} of the archive." for number in range(COUNT)]
@@ -103,14 +103,14 @@ class LlamaService(BaseEmbedding):
 
 
 def with_langchain(address):
-    retriever = langchain_systems.VectorRetriever.from_texts(TEXTS, LangChainService(address), metric="dot")
+    retriever = LangChainRetriever.from_texts(TEXTS, LangChainService(address), system="vector", metric="dot")
     return retriever.index
 
 
 def with_llama_index(address):
     nodes = [TextNode(id_=f"n{number}", text=text) for number, text in enumerate(TEXTS)]
     model = LlamaService(api_base=address, model_name="archive", embed_batch_size=100, num_workers=4)
-    return llama_systems.VectorRetriever.from_defaults(nodes=nodes, embed_model=model).index
+    return LlamaRetriever.from_defaults(nodes=nodes, embed_model=model, system="vector").index
 
 
 @pytest.fixture

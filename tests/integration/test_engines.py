@@ -7,7 +7,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from graph_retrievers import Edge, GraphIndex, Node, WalkFusion, build_retriever
+from graph_retrievers import Edge, GraphIndex, Node, Retriever, WalkFusion
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -36,7 +36,7 @@ def test_a_folder_in_the_engines_gives_the_answers_in_memory(database, client, p
     index = index_of(pages)
     written = write_index(index, database, client, "works")
     assert written == (Changes(len(index)), Changes(index.graph.num_edges), Changes(len(index)))
-    retriever, local = RemoteRetriever(remote_of(database, client)), WalkFusion(index)
+    retriever, local = RemoteRetriever(remote_of(database, client)), Retriever(index, WalkFusion())
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
     vectors, words = QdrantVectors(client, "works"), QdrantWords(client, "works")
     check_stores(index, CypherGraphStore(database), vectors, QUESTIONS, words=words)
@@ -62,7 +62,10 @@ def test_changed_documents_write_their_changes_alone(database, client, pages):
     assert not gone & changed[0].keys() and not gone & changed[2].keys() and changed[0].keys() == set(after.graph.ids)
     assert write_index(after, database, client, "works", length_drift=0) == (NOTHING, NOTHING, NOTHING)
     assert contents(database, client) == changed
-    assert_same(RemoteRetriever(remote_of(database, client)).retrieve_batch(QUESTIONS), WalkFusion(after).retrieve_batch(QUESTIONS))
+    assert_same(
+        RemoteRetriever(remote_of(database, client)).retrieve_batch(QUESTIONS),
+        Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS),
+    )
     fresh = emptied(database)
     write_index(after, database, fresh, "works", length_drift=0)
     assert contents(database, fresh) == changed
@@ -182,7 +185,7 @@ def test_ids_and_titles_may_be_any_text(database, client):
     assert write_index(index, database, client, "works", length_drift=0) == (NOTHING, NOTHING, NOTHING)
     retriever = RemoteRetriever(remote_of(database, client))
     asked = [*HOSTILE[:7], "turns 3"]
-    assert_same(retriever.retrieve_batch(asked), WalkFusion(index).retrieve_batch(asked))
+    assert_same(retriever.retrieve_batch(asked), Retriever(index, WalkFusion()).retrieve_batch(asked))
     for name in HOSTILE:
         assert QdrantVectors(client, "works").vectors([name]).keys() == {name}
     # One goes, with its edges; the copies of another edge are fewer.
@@ -312,7 +315,7 @@ def test_nodes_without_a_vector_are_told(database, client, caplog):
     write_index(index, database, client, "works")
     said = "1 of 3 nodes have no vector (a row of zeros), such as 'b': on engines, a retriever that compares one ends in an error."
     assert caplog.messages == [said]
-    retriever = RemoteRetriever(remote_of(database, client, embedding=None), WalkFusion, form="links")
+    retriever = RemoteRetriever(remote_of(database, client, embedding=None), WalkFusion(form="links"))
     with pytest.raises(InvalidVectorError, match="no vector of node 'b'"):
         retriever.retrieve("card", vector=vectors[0])
     # Words alone, in a collection of others, which has vectors of its own.
@@ -400,7 +403,7 @@ def test_the_default_is_that_in_memory(database, client, vectors, relations):
     write_index(index, database, client, "works", length_drift=0)
     words = QdrantWords(client, "works")
     remote = remote_of(database, client) if vectors else RemoteIndex(CypherGraphStore(database), words=words)
-    retriever, local = RemoteRetriever(remote), build_retriever(None, index)
+    retriever, local = RemoteRetriever(remote), Retriever(index)
     assert retriever.name == local.name == ("bm25" if not vectors else "walk-fusion" if relations[1:] else "spreading")
     asked = ["Which house knows Card 1?", "text 4", "the Kiln"]
     assert_same(retriever.retrieve_batch(asked), local.retrieve_batch(asked))
@@ -453,7 +456,7 @@ def test_words_of_the_database_take_the_place_of_those_of_qdrant(cypher_server, 
     assert set(client.scroll("works", limit=1, with_vectors=True)[0][0].vector) != {"words"}
     retriever = RemoteRetriever(remote_of(database, client, words=words))
     found = [{hit.id for hit in retriever.retrieve(question)} for question in QUESTIONS[:3]]
-    local = [{hit.id for hit in WalkFusion(index).retrieve(question)} for question in QUESTIONS[:3]]
+    local = [{hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)} for question in QUESTIONS[:3]]
     assert np.mean([len(a & b) / len(b) for a, b in zip(found, local, strict=True)]) >= 0.7
     change_pages(pages)
     write_index(index_of(pages), database, client, "works", words=words)

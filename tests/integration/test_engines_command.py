@@ -3,7 +3,7 @@
 import pytest
 from qdrant_client import QdrantClient
 
-from graph_retrievers import GraphIndex, WalkFusion, minilm
+from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
 from graph_retrievers.cli import main
 from graph_retrievers.stores.remote import RemoteRetriever
 from tests.engines import QUESTIONS, change_pages, contents, remote_of
@@ -43,7 +43,9 @@ def test_the_command_fills_the_engines_and_follows_the_folder(cypher_server, dat
     assert held[0].keys() == held[2].keys() == set(index.graph.ids) and len(held[1]) == index.graph.num_edges
     remote = RemoteRetriever(remote_of(database, client, label, embedding=minilm()))
     for question in QUESTIONS:
-        assert [hit.id for hit in remote.retrieve(question)] == [hit.id for hit in WalkFusion(index).retrieve(question)]
+        assert [hit.id for hit in remote.retrieve(question)] == [
+            hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)
+        ]
     client.close()
 
 

@@ -1,6 +1,7 @@
 """The harness on a small corpus: what is shared, what is measured, what is kept, and retrievers from elsewhere."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
+from graph_retrievers import HyDE, SpreadingActivation
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.harness import evaluate
@@ -21,7 +23,6 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals import retries
 from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import GRAG, LeSeGR, MoR
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
@@ -46,7 +47,7 @@ def test_results_are_those_of_each_retriever_by_itself():
     index, _ = with_overlap()
     evaluation = evaluate(index, QUERIES, ALL, k=3, batch_size=2, timed_queries=0)
     for name in ALL:
-        alone = build_retriever(name, index, k=3)
+        alone = Retriever(index, name, k=3)
         for query in QUERIES:
             assert list(evaluation.returned[name][query.id].ids) == [hit.id for hit in alone.retrieve(query.text)]
     content = evaluation.to_dict()
@@ -77,7 +78,7 @@ def test_latents_are_shared_and_costs_are_measured_without_sharing():
 
 def test_retrievers_of_both_frameworks_and_callables():
     index = linked_index()
-    ours = build_retriever("vector", index, k=3)
+    ours = Retriever(index, "vector", k=3)
     texts = {node.id: index.graph.content(index.graph.row(node.id)) for node in linked_nodes()}
     store = InMemoryVectorStore(LangChainHashEmbeddings())
     store.add_documents([Document(id=name, page_content=text) for name, text in texts.items()])
@@ -166,9 +167,9 @@ LACKS = {
     "lesegr": ("a trained model (pass checkpoint=)",),
     "g-rag": ("a trained network (pass checkpoint=)",),
     "mor": ("a trained reranker (pass checkpoint=)", "a plan (pass plan=, planner= or checkpoint=)"),
-    "mor-text": ("a plan (pass plan=, planner= or checkpoint=)",),
-    "mor-structure": ("a plan (pass plan=, planner= or checkpoint=)",),
-    "mor-no-rerank": ("a plan (pass plan=, planner= or checkpoint=)",),
+    "mor(structure=False, rerank=False)": ("a plan (pass plan=, planner= or checkpoint=)",),
+    "mor(matches=0, rerank=False)": ("a plan (pass plan=, planner= or checkpoint=)",),
+    "mor(rerank=False)": ("a plan (pass plan=, planner= or checkpoint=)",),
 }
 SYSTEMS = ["vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion", *LACKS]
 
@@ -176,28 +177,29 @@ SYSTEMS = ["vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion", *LACKS
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_retriever_knows_what_it_has_to_do_without(name):
     index = linked_index()
-    made = build_retriever(name, index)
+    made = Retriever(index, name)
     assert made.lacks() == LACKS.get(name, ())
     assert made.lacks(["plan"]) == tuple(need for need in LACKS.get(name, ()) if not need.startswith("a plan"))
     if name in ("re2", "gar", "fastinsight"):
-        assert build_retriever(name, linked_index(relevance=WordOverlap())).lacks() == ()
+        assert Retriever(linked_index(relevance=WordOverlap()), name).lacks() == ()
 
 
 def test_a_trained_retriever_lacks_nothing():
     index = linked_index()
-    assert LeSeGR(index, model=LeSeGRModel(index.dense.dimension)).lacks() == ()
-    assert GRAG(index, network=EvidenceNetwork()).lacks() == ()
+    assert Retriever(index, LeSeGR(model=LeSeGRModel(index.dense.dimension))).lacks() == ()
+    assert Retriever(index, GRAG(network=EvidenceNetwork())).lacks() == ()
     planner = MixedTraversal(planner=lambda question: None)
-    assert MoR(index, rerank=False, traversal=planner).lacks() == ()
-    assert MoR(index, rerank=False, planner=lambda question: None).lacks() == ()
+    assert Retriever(index, MoR(rerank=False, traversal=planner)).lacks() == ()
+    assert Retriever(index, MoR(rerank=False, planner=lambda question: None)).lacks() == ()
 
 
 def test_what_lacks_something_is_left_out_where_that_is_asked_for_and_noted_where_not():
     index, queries = planned_movies()
-    left = evaluate(index, queries, ["bm25", "mor-text", "re2"], timed_queries=0, skip=True)
+    texts = "mor(structure=False, rerank=False)"
+    left = evaluate(index, queries, ["bm25", texts, "re2"], timed_queries=0, skip=True)
     assert left.retrievers == ["bm25"]
     assert left.notes == [
-        "mor-text was left out: it lacks a plan (pass plan=, planner= or checkpoint=).",
+        f"{texts} was left out: it lacks a plan (pass plan=, planner= or checkpoint=).",
         "re2 was left out: it lacks a relevance model (pass relevance=).",
     ]
     noted = evaluate(index, queries, ["bm25", "mor"], timed_queries=0)
@@ -205,13 +207,14 @@ def test_what_lacks_something_is_left_out_where_that_is_asked_for_and_noted_wher
     assert noted.notes == [
         "mor ran without a trained reranker (pass checkpoint=) and a plan (pass plan=, planner= or checkpoint=)."
     ]
-    given = evaluate(index, queries, ["mor-text", "mor"], timed_queries=0, use=["plan"], skip=True)
-    assert given.retrievers == ["mor-text"] and given.notes == ["mor was left out: it lacks a trained reranker (pass checkpoint=)."]
+    given = evaluate(index, queries, [texts, "mor"], timed_queries=0, use=["plan"], skip=True)
+    assert given.retrievers == [texts] and given.notes == ["mor was left out: it lacks a trained reranker (pass checkpoint=)."]
     # Annotations that no query has are not given.
     bare = [replace(queries[0], plan=())]
-    assert evaluate(index, bare, ["bm25", "mor-text"], timed_queries=0, use=["plan"], skip=True).retrievers == ["bm25"]
-    with pytest.raises(InvalidArgumentError, match="No retriever is left to evaluate. mor-text was left out: it lacks a plan"):
-        evaluate(index, queries, ["mor-text"], timed_queries=0, skip=True)
+    assert evaluate(index, bare, ["bm25", texts], timed_queries=0, use=["plan"], skip=True).retrievers == ["bm25"]
+    told = re.escape(f"No retriever is left to evaluate. {texts} was left out: it lacks a plan")
+    with pytest.raises(InvalidArgumentError, match=told):
+        evaluate(index, queries, [texts], timed_queries=0, skip=True)
 
 
 class Refusing(Operator):
@@ -242,20 +245,20 @@ def test_an_error_leaves_a_retriever_out_or_ends_the_evaluation():
         evaluate(index, QUERIES, {"bm25": "bm25", "broken": lambda text: [str(1 // 0)]}, skip=True, **options)
 
 
-def test_options_are_those_of_the_retrievers_given_by_name():
+def test_a_system_finds_what_its_retriever_finds():
     index, queries = planned_movies()
-    given = {"planned": MoR(index, rerank=False, planner=lambda question: list(queries[0].plan))}
-    options = {"mor-no-rerank": {"planner": lambda question: list(queries[0].plan)}}
-    found = evaluate(index, queries, {"mor-no-rerank": "mor-no-rerank", **given}, options=options, timed_queries=0)
-    assert found.notes == [] and found.returned["mor-no-rerank"] == found.returned["planned"]
-    assert found.returned["planned"] != evaluate(index, queries, ["mor-no-rerank"], timed_queries=0).returned["mor-no-rerank"]
+    system = MoR(rerank=False, planner=lambda question: list(queries[0].plan))
+    found = evaluate(index, queries, {"system": system, "planned": Retriever(index, system)}, timed_queries=0)
+    assert found.notes == [] and found.returned["system"] == found.returned["planned"]
+    name = "mor(rerank=False)"
+    assert found.returned["planned"] != evaluate(index, queries, [name], timed_queries=0).returned[name]
 
 
 def test_a_retriever_of_passages_narrows_no_other_ones_results():
     nodes = [replace(node, type="passage" if row % 2 else "entity") for row, node in enumerate(linked_nodes())]
     index = GraphIndex.from_nodes(nodes, linked_edges(), embedding=HashEmbedding())
     queries = [Query("q", "Who broke ciphers with punched cards?", ["turing"])]
-    passages = build_retriever("spreading", index, passages=True)
+    passages = Retriever(index, SpreadingActivation(passages=True))
     alone = evaluate(index, queries, ["vector"], timed_queries=0).returned["vector"]
     assert evaluate(index, queries, {"passages": passages, "vector": "vector"}, timed_queries=0).returned["vector"] == alone
     assert len({index.graph.types[index.graph.row(node)] for node in alone["q"].ids}) == 2
@@ -343,7 +346,7 @@ def test_notes_on_questions_are_told():
             raise RuntimeError("no quota")
         return '{"passages": ["A census."]}'
 
-    retrievers = {"bm25": "bm25", "hyde": build_retriever("hyde", index, language_model=model)}
+    retrievers = {"bm25": "bm25", "hyde": Retriever(index, HyDE(language_model=model))}
     (note,) = evaluate(index, QUERIES, retrievers, k=3, batch_size=2, timed_queries=0).notes
     assert note.startswith("hyde: 3 of 5 questions have notes, most often 'HypotheticalDocuments: ") and "no quota" in note
 

@@ -13,7 +13,7 @@ from graph_retrievers.evaluation.make_queries import linked_pairs, make_queries,
 from graph_retrievers.evaluation.metrics import capped_recall
 from graph_retrievers.evaluation.run_files import read_qrels, read_run
 from graph_retrievers.graph import CorpusGraph
-from graph_retrievers.systems.registry import retriever_names
+from graph_retrievers.systems import every_system
 from tests.helpers import HashEmbedding, linked_edges, linked_nodes
 
 ROWS = [
@@ -75,24 +75,6 @@ def test_evaluate_prints_a_line_a_retriever_and_writes_json(dataset, tmp_path, c
         rankings = content["per_query"][name]
         assert all(len(ids) == 3 for ids in rankings.values())
         assert found["recall@3"] == pytest.approx(sum(capped_recall(rankings[r["id"]], r["gold"], 3) for r in ROWS) / 3)
-
-
-@pytest.mark.slow
-def test_evaluate_takes_published(dataset, tmp_path, capsys):
-    counts = {}
-    for flags in ((), ("--published",)):
-        out = tmp_path / f"{len(flags)}.json"
-        command = ["evaluate", dataset, "--retrievers", "eager,bm25", "-k", "30", "--timed-queries", "0", "--json", out, *flags]
-        assert run(capsys, *command)[0] == 0
-        counts[flags] = {len(ids) for ids in json.loads(out.read_text())["per_query"]["eager"].values()}
-    # By default vector search fills up behind what the traversal finds.
-    assert counts[()] == {len(linked_nodes())} and max(counts["--published",]) < len(linked_nodes())
-    status, _, said = run(capsys, "evaluate", dataset, "--retrievers", "bm25,walk-fusion", "--published")
-    assert status == 2 and "WalkFusion has no published settings, as nobody has published it" in said
-    names = "vector,walk-fusion,path-reranking"
-    options = ("--retrievers", f"all,{names}", "--published", "--timed-queries", "0", "--limit", "1")
-    status, printed, _ = run(capsys, "evaluate", dataset, *options)
-    assert status == 0 and "walk-fusion was left out: WalkFusion has no published settings" in " ".join(printed.split())
 
 
 class Stopping:
@@ -224,9 +206,9 @@ def test_all_retrievers_stand_in_one_table_and_those_that_lack_something_are_tol
     assert status == 0
     left = re.findall(r"^note: (\S+) was left out: it lacks a .*\.$", printed, re.MULTILINE)
     results = json.loads(out.read_text())["results"]
-    assert left and sorted([*left, *results]) == sorted(retriever_names())
-    assert {"mor-text", "lesegr", "re2"} <= set(left) and {"bm25", "ppr", "walk-fusion"} <= set(results)
-    assert "note: mor-text was left out: it lacks a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
+    assert left and sorted([*left, *results]) == sorted(every_system())
+    assert {"mor", "lesegr", "re2"} <= set(left) and {"bm25", "ppr", "walk-fusion"} <= set(results)
+    assert "note: mor was left out: it lacks a trained reranker (pass --checkpoint NAME=DIR) and a plan" in printed
     assert "note: re2 was left out: it lacks a relevance model (pass --reranker).\n" in printed
     # Vector search needs a model for the questions: an error of its own, and not the end of the run.
     status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "all", "--no-embedding", *options)
@@ -257,9 +239,9 @@ def test_a_language_model_is_given_to_those_that_ask_one(dataset, tmp_path, caps
 
 
 def test_what_is_named_and_lacks_something_runs_and_says_so(dataset, capsys):
-    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "bm25,mor-text", "--timed-queries", "0")
-    assert status == 0 and printed.count("mor-text ") == 2
-    assert "note: mor-text ran without a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
+    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "bm25,mor(rerank=False)", "--timed-queries", "0")
+    assert status == 0 and printed.count("mor(rerank=False) ") == 2
+    assert "note: mor(rerank=False) ran without a plan (pass --use plan or --checkpoint NAME=DIR).\n" in printed
 
 
 # -- make-queries -----------------------------------------------------------------------------------------------

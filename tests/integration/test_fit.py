@@ -32,13 +32,14 @@ def test_fit_then_evaluate(tmp_path, monkeypatch, capsys):
     assert main(["fit", "mor", str(data), "--out", str(folder)]) == 0
     assert "mor trained on films" in capsys.readouterr().out
     out = tmp_path / "results.json"
-    names = "vector,mor,mor-no-rerank,mor-text,mor-structure"
+    names = "vector,mor,mor(rerank=False),mor(structure=False, rerank=False),mor(matches=0, rerank=False)"
     command = ["evaluate", str(data), "--retrievers", names, "--timed-queries", "0", "-k", "1", "--json", str(out)]
-    checkpoints = [part for name in ("mor", "mor-no-rerank") for part in ("--checkpoint", f"{name}={folder}")]
+    checkpoints = [part for name in ("mor", "mor(rerank=False)") for part in ("--checkpoint", f"{name}={folder}")]
     assert main([*command, *checkpoints, "--use", "plan"]) == 0
     results = json.loads(out.read_text())["results"]
-    assert results["mor"]["hit@1"] == results["mor-structure"]["hit@1"] == 1.0
+    assert results["mor"]["hit@1"] == results["mor(matches=0, rerank=False)"]["hit@1"] == 1.0
     # By the question alone: the trained planner makes the plan.
     assert main([*command, *checkpoints]) == 0
     results = json.loads(out.read_text())["results"]
-    assert results["mor"]["hit@1"] == results["mor-no-rerank"]["hit@1"] == 1.0 > results["mor-structure"]["hit@1"]
+    assert results["mor"]["hit@1"] == results["mor(rerank=False)"]["hit@1"] == 1.0
+    assert results["mor(matches=0, rerank=False)"]["hit@1"] < 1.0

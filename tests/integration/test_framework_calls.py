@@ -13,11 +13,9 @@ from graph_retrievers import GraphIndex, Node, Retriever, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.operators import BM25Search, VectorSearch
 from graph_retrievers.signals.language import complete_json
-from graph_retrievers.systems.registry import build_retriever
-from langchain_graph_retrievers import BM25Retriever as LangChainBM25
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
-from llama_graph_retrievers import BM25Retriever, provenance, to_context
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
+from llama_graph_retrievers import provenance, to_context
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.langchain_models import RemoteRetriever, RetrieverEvents
 from tests.integration.llama_corpus import HashEmbed
@@ -70,21 +68,22 @@ def test_objects_come_before_nodes():
 
 def test_inputs_of_a_call_come_before_those_of_the_class():
     asked = []
-    engine = SpreadingActivation(linked_index())
+    engine = Retriever(linked_index(), SpreadingActivation())
     retriever = LlamaRetriever(engine, inputs={"entities": lambda query: asked.append(query) or ["IBM"]})
     retriever.retrieve_batch(["q"], entities=[["Colossus"]])
     assert asked == []
 
 
 def test_a_kind_of_the_users_own_is_not_taken_for_that_of_a_hit():
-    retriever = BM25Retriever.from_defaults(nodes=[TextNode(text="a loom", metadata={"kind": "chain"}), TextNode(text="a card")])
+    nodes = [TextNode(text="a loom", metadata={"kind": "chain"}), TextNode(text="a card")]
+    retriever = LlamaRetriever.from_defaults(nodes=nodes, system="bm25")
     hits = retriever.retrieve("loom")
     assert hits[0].node.metadata == {"kind": "chain"} and "kind" not in provenance(hits[0])
     assert to_context(hits[:1]).startswith("Texts:")
 
 
 async def test_metadata_of_a_traced_run_are_the_same_for_one_query_and_for_a_batch():
-    retriever = LangChainBM25(index=linked_index(), k=1)
+    retriever = LangChainRetriever(index=linked_index(), system="bm25", k=1)
 
     def config():
         return {"callbacks": [RetrieverEvents()], "metadata": {"ls_retriever_name": "of the caller", "user": "Ada"}}
@@ -163,7 +162,7 @@ def test_a_context_names_the_type_of_a_node_whatever_its_metadata_say(metadata):
 
 def test_a_chain_stays_a_chain_where_a_node_has_its_id():
     index = GraphIndex.from_nodes([Node("a", "", "Boiler"), Node("b", "", "Hallam")], [("a", "b", "made by")])
-    engine = build_retriever("spreading-uniform", index, chains="hits", backfill=False)
+    engine = Retriever(index, SpreadingActivation(gate="uniform", chains="hits"), backfill=False)
     named = [TextNode(id_="a | b", text="A node of the user."), TextNode(id_="b", text="Hallam's own text.")]
     retriever = LlamaRetriever(engine, nodes=named, inputs={"entities": lambda query: ["Boiler"]})
     hits = {hit.node.node_id: hit.node for hit in retriever.retrieve("Who made the boiler?")}

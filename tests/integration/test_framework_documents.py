@@ -7,36 +7,34 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import QueryBundle, TextNode
 
 from graph_retrievers.errors import DimensionMismatchError, DuplicateNodeError, InvalidArgumentError, InvalidVectorError
-from langchain_graph_retrievers import FastInsightRetriever as LangChainFastInsight
-from langchain_graph_retrievers import VectorRetriever as LangChainVector
-from llama_graph_retrievers import FastInsightRetriever as LlamaFastInsight
-from llama_graph_retrievers import VectorRetriever as LlamaVector
+from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
+from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 
 ODD = ["", "a loom", "\u0000 \u202e\ufffd", "織機 🧶", "the of and"]
 
 
-def langchain(cls, *documents, **fields):
-    return cls.from_documents(documents, DeterministicFakeEmbedding(size=8), **fields)
+def langchain(*documents, system="vector", **fields):
+    return LangChainRetriever.from_documents(documents, DeterministicFakeEmbedding(size=8), system=system, **fields)
 
 
-def llama(cls, *nodes, **options):
-    return cls.from_defaults(nodes=list(nodes), embed_model=MockEmbedding(embed_dim=8), **options)
+def llama(*nodes, system="vector", **options):
+    return LlamaRetriever.from_defaults(nodes=list(nodes), embed_model=MockEmbedding(embed_dim=8), system=system, **options)
 
 
 def test_langchain_documents_without_ids_are_named_by_position():
-    made = langchain(LangChainVector, Document("a"), Document("b", id="x"), Document("c", id=7))
+    made = langchain(Document("a"), Document("b", id="x"), Document("c", id=7))
     assert sorted(document.id for document in made.invoke("a")) == ["0", "7", "x"]
 
 
 @pytest.mark.parametrize("ids", [("x", "x"), ("1", 1)])
 def test_equal_ids_are_refused_by_name(ids):
     with pytest.raises(DuplicateNodeError, match=f"Id '{ids[0]}' is given to nodes 0 and 1"):
-        langchain(LangChainVector, *(Document("a", id=name) for name in ids))
+        langchain(*(Document("a", id=name) for name in ids))
 
 
 @pytest.mark.parametrize("ids", [("1", None), (1, None), (None, 0), (None, "0")])
 def test_a_document_without_an_id_does_not_take_that_of_another(ids):
-    made = langchain(LangChainVector, *(Document(text, id=name) for text, name in zip("ab", ids, strict=True)))
+    made = langchain(*(Document(text, id=name) for text, name in zip("ab", ids, strict=True)))
     found = {document.id: document.page_content for document in made.invoke("a")}
     given = {str(name): text for text, name in zip("ab", ids, strict=True) if name is not None}
     assert len(found) == 2 and given.items() <= found.items()
@@ -44,7 +42,7 @@ def test_a_document_without_an_id_does_not_take_that_of_another(ids):
 
 def test_equal_llama_index_ids_are_refused_by_name():
     with pytest.raises(DuplicateNodeError, match="Id 'x' is given to nodes 0 and 1"):
-        llama(LlamaVector, TextNode(text="a", id_="x"), TextNode(text="b", id_="x"))
+        llama(TextNode(text="a", id_="x"), TextNode(text="b", id_="x"))
 
 
 @pytest.mark.parametrize("query", ["🧶", "\u0000", "the of and", "loom " * 3000])
@@ -53,22 +51,21 @@ def test_odd_texts_and_sizes(query, k):
     """All but the empty text, which is not a hit."""
     documents = [Document(text, id=f"n{i}") for i, text in enumerate(ODD)]
     nodes = [TextNode(text=text, id_=f"n{i}") for i, text in enumerate(ODD)]
-    for cls in (LangChainVector, LangChainFastInsight):
-        assert len(langchain(cls, *documents, k=k).invoke(query)) == min(k, 4)
-    for cls in (LlamaVector, LlamaFastInsight):
-        assert len(llama(cls, *nodes, similarity_top_k=k).retrieve(query)) == min(k, 4)
+    for system in ("vector", "fastinsight"):
+        assert len(langchain(*documents, system=system, k=k).invoke(query)) == min(k, 4)
+        assert len(llama(*nodes, system=system, similarity_top_k=k).retrieve(query)) == min(k, 4)
 
 
 def test_what_is_no_document_or_node_is_refused():
     with pytest.raises(InvalidArgumentError, match="Document 1 is a str"):
-        langchain(LangChainVector, Document("a"), "b")
+        langchain(Document("a"), "b")
     with pytest.raises(InvalidArgumentError, match="Node 1 is a str"):
-        llama(LlamaVector, TextNode(text="a"), "b")
+        llama(TextNode(text="a"), "b")
 
 
 @pytest.mark.parametrize(("vector", "error"), [([1.0], DimensionMismatchError), ([float("nan")] * 8, InvalidVectorError)])
 def test_query_vectors_that_do_not_fit(vector, error):
     with pytest.raises(error, match="query vectors"):
-        llama(LlamaVector, TextNode(text="a")).retrieve(QueryBundle("a", embedding=vector))
+        llama(TextNode(text="a")).retrieve(QueryBundle("a", embedding=vector))
     with pytest.raises(error, match="query vectors"):
-        langchain(LangChainVector, Document("a")).invoke("a", vector=vector)
+        langchain(Document("a")).invoke("a", vector=vector)

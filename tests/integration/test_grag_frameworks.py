@@ -17,13 +17,13 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from graph_retrievers import GRAG, GraphIndex
+from graph_retrievers import GRAG, GraphIndex, Retriever
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EvidenceNetwork
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.systems.grag.model import CHANNELS
-from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, VectorRetriever
+from langchain_graph_retrievers import GRAGCompressor, GRAGRetriever, GraphRetriever
 from llama_graph_retrievers import GRAGPostprocessor, GRankerPostprocessor
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAGRetriever
 from tests.helpers import CORPUS, HashEmbedding, linked_index
@@ -49,7 +49,7 @@ def index():
 
 
 def engine_scores(index, network):
-    hits = GRAG(index, network=network, first="vector", k=12).retrieve(QUESTION)
+    hits = Retriever(index, GRAG(network=network, first="vector"), k=12).retrieve(QUESTION)
     return {hit.id: pytest.approx(hit.score, abs=1e-4) for hit in hits}
 
 
@@ -57,16 +57,16 @@ def test_the_doors_score_as_the_engine_does(index):
     network = trained()
     expected = engine_scores(index, network)
     assert len(expected) == 12
-    found = VectorRetriever(index=index, k=12, provenance=True).invoke(QUESTION)
+    found = GraphRetriever(index=index, system="vector", k=12, provenance=True).invoke(QUESTION)
     compressor = GRAGCompressor(network=network, embedding=HashEmbedding())
     assert {d.id: d.metadata["relevance_score"] for d in compressor.compress_documents(found, QUESTION)} == expected
     on_index = GRAGCompressor(network=network, index=index)
     assert {d.id: d.metadata["relevance_score"] for d in on_index.compress_documents(found, QUESTION)} == expected
     assert {
         d.id: d.metadata["score"]
-        for d in GRAGRetriever(index=index, network=network, first="vector", k=12, provenance=True).invoke(QUESTION)
+        for d in GRAGRetriever(index=index, system=GRAG(network=network, first="vector"), k=12, provenance=True).invoke(QUESTION)
     } == expected
-    nodes = LlamaGRAGRetriever(index, network=network, first="vector", similarity_top_k=12).retrieve(QUESTION)
+    nodes = LlamaGRAGRetriever(index, GRAG(network=network, first="vector"), similarity_top_k=12).retrieve(QUESTION)
     assert {node.node_id: node.score for node in nodes} == expected
     given = [
         NodeWithScore(node=TextNode(id_=d.id, text=f"{d.metadata['title']}. {d.page_content}"), score=d.metadata["score"])
@@ -78,7 +78,7 @@ def test_the_doors_score_as_the_engine_does(index):
 
 def test_vectors_of_the_index_are_used_for_the_documents_that_it_holds(index):
     embedding = HashEmbedding()
-    found = VectorRetriever(index=index, k=12, provenance=True).invoke(QUESTION)
+    found = GraphRetriever(index=index, system="vector", k=12, provenance=True).invoke(QUESTION)
     compressor = GRAGCompressor(network=trained(), embedding=embedding, index=index)
     compressor.compress_documents(found, QUESTION)
     assert embedding.document_calls == 0
@@ -295,7 +295,7 @@ def test_fit_and_evaluate_by_the_command_line(tmp_path, monkeypatch, capsys):
 def test_an_index_without_vectors_is_refused_with_the_reason():
     bare = GraphIndex.from_texts(["a loom", "a card"])
     with pytest.raises(MissingSignalError):
-        GRAG(bare, first="bm25").retrieve("a loom")
+        Retriever(bare, GRAG(first="bm25")).retrieve("a loom")
 
 
 RANKS = EvidenceNetwork(evidence=("rank",), graph=False)

@@ -12,15 +12,16 @@ from llama_index.core.graph_stores import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import EntityNode, Relation
 from llama_index.core.schema import TextNode
 
-from graph_retrievers import GraphIndex, IndexStore, Node, build_retriever
+from graph_retrievers import GraphIndex, IndexStore, Node, Retriever
 from graph_retrievers.errors import TimeLimitError
+from graph_retrievers.retrievers.store_retriever import StoreRetriever
 from graph_retrievers.signals import retries
-from graph_retrievers.systems.store_retriever import StoreRetriever
-from langchain_graph_retrievers import BM25Retriever, GraphRetriever, GraphVectorStore, VectorRetriever
+from langchain_graph_retrievers import GraphRetriever, GraphVectorStore
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 from llama_graph_retrievers import SpreadingActivationPGRetriever
 from tests.helpers import HashEmbedding
 from tests.integration.langchain_models import RetrieverEvents
+from tests.retrievers import on
 
 TEXTS = [f"text {n} of loom {n % 5} and card {n % 7}" for n in range(20)]
 EDGES = [(str(n), str((3 * n + 1) % 20)) for n in range(20)]
@@ -117,7 +118,7 @@ def index_of(embedding):
 
 
 def asked(system, embedding, **options):
-    return GraphRetriever(retriever=build_retriever(system, index_of(embedding), **options))
+    return GraphRetriever(retriever=on(index_of(embedding), system, **options))
 
 
 def llama(together, **options):
@@ -138,7 +139,7 @@ async def all_of(ask, questions):
     return await asyncio.gather(*map(ask, questions))
 
 
-ALONE = {system: build_retriever(system, index_of(HashEmbedding())) for system in ("vector", "walk-fusion", "fastinsight")}
+ALONE = {system: Retriever(index_of(HashEmbedding()), system) for system in ("vector", "walk-fusion", "fastinsight")}
 
 
 def alone(system, questions):
@@ -204,7 +205,7 @@ async def test_equal_questions_of_a_batch_are_embedded_once():
 
 def test_threads_that_share_batches_do_not_wait_for_each_others_questions():
     model = Hosted(20)
-    retriever = build_retriever("vector", index_of(model), share_batches=True)
+    retriever = Retriever(index_of(model), "vector", share_batches=True)
     with ThreadPoolExecutor(20) as pool:
         found = [[hit.id for hit in hits] for hits in pool.map(retriever.retrieve, QUESTIONS[:20])]
     assert len(model.endpoint.sync) == 20 and found == alone("vector", QUESTIONS[:20])
@@ -213,7 +214,7 @@ def test_threads_that_share_batches_do_not_wait_for_each_others_questions():
 def test_a_batch_with_a_scope_for_each_question_embeds_them_together():
     model = Hosted(5)
     scopes = [{"$id": {"$nin": [str(n)]}} for n in range(5)]
-    found = build_retriever("vector", index_of(model)).retrieve_batch(QUESTIONS[:5], scope=scopes)
+    found = Retriever(index_of(model), "vector").retrieve_batch(QUESTIONS[:5], scope=scopes)
     assert len(found) == len(model.endpoint.sync) == 5
 
 
@@ -276,7 +277,7 @@ async def test_a_time_limit_ends_the_wait_for_the_model(tmp_path):
     model = Hosted(together=100)
     told = "no answer after .* time_limit is 0.01: no step of this batch was made"
     with pytest.raises(TimeLimitError, match=told):
-        await VectorRetriever(index=index_of(model), time_limit=0.01).ainvoke(QUESTIONS[0])
+        await GraphRetriever(index=index_of(model), system="vector", time_limit=0.01).ainvoke(QUESTIONS[0])
     with pytest.raises(TimeLimitError, match=told):
         await llama(100, system="vector", time_limit=0.01)[0].aretrieve(QUESTIONS[0])
     store = IndexStore(tmp_path, embedding=model)
@@ -291,15 +292,15 @@ async def test_a_time_out_of_the_model_is_its_own_error():
             raise TimeoutError("the endpoint is slow")
 
     with pytest.raises(TimeoutError, match="the endpoint is slow"):
-        await VectorRetriever(index=index_of(Late()), time_limit=60).ainvoke(QUESTIONS[0])
+        await GraphRetriever(index=index_of(Late()), system="vector", time_limit=60).ainvoke(QUESTIONS[0])
 
 
 async def test_a_search_of_words_asks_no_model():
     model = Hosted()
-    retriever = BM25Retriever(index=index_of(model), backfill=False)
+    retriever = GraphRetriever(index=index_of(model), system="bm25", backfill=False)
     await retriever.ainvoke("loom")
     await retriever.abatch(["loom", "card"])
-    build_retriever("bm25", index_of(model), backfill=False, share_batches=True).retrieve("loom")
+    Retriever(index_of(model), "bm25", backfill=False, share_batches=True).retrieve("loom")
     assert model.endpoint.awaited == model.endpoint.sync == []
 
 
@@ -353,7 +354,7 @@ async def test_a_model_that_takes_lists_embeds_a_batch_in_one_call():
 
     index = index_of(embed)
     lists.clear()
-    retriever = GraphRetriever(retriever=build_retriever("vector", index))
+    retriever = GraphRetriever(retriever=Retriever(index, "vector"))
     retriever.batch(QUESTIONS[:3])
     await retriever.abatch([*QUESTIONS[:3], QUESTIONS[0]])
     assert lists == [QUESTIONS[:3]] * 2

@@ -33,7 +33,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex, IndexStore, storage
-from graph_retrievers.systems import StoreRetriever
+from graph_retrievers.retrievers import StoreRetriever
 from tests.helpers import HashEmbedding
 
 NODES = [Node("a", "A loom weaves.", "Loom"), Node("b", "A card for a Loom.", "Card")]

@@ -10,18 +10,17 @@ from pydantic import ValidationError
 
 import langchain_graph_retrievers as lc
 import llama_graph_retrievers as li
-from graph_retrievers import PPR, GraphIndex, build_retriever
-from graph_retrievers.arguments import meant
+from graph_retrievers import PPR, GraphIndex
+from graph_retrievers.arguments import keywords_of, meant
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import class_knobs
+from graph_retrievers.retrievers.store_retriever import StoreRetriever
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.systems.store_retriever import StoreRetriever
-from langchain_graph_retrievers import systems as lc_systems
-from llama_graph_retrievers import systems as li_systems
+from graph_retrievers.systems.system import every_system
+from langchain_graph_retrievers import presets as lc_presets
 from tests.helpers import HashEmbedding
 from tests.integration.llama_corpus import HashEmbed
 
@@ -45,11 +44,11 @@ def refused(make, wrong, right, kind=UnexpectedArgumentError):
 
 
 def test_the_engine(index, tmp_path):
-    refused(lambda: PPR(index, dampin=0.9), "dampin", "damping")
-    refused(lambda: build_retriever("ppr", index, similarity_top_k=3), "similarity_top_k", "k")
-    refused(lambda: build_retriever("ppr", index, zzz=3), "zzz", "")
-    refused(lambda: PPR(index).retrieve("loom", filtr={}), "filtr", "filter")
-    refused(lambda: build_retriever("mor", index).retrieve_batch(["loom"], plans=[None]), "plans", "plan")
+    refused(lambda: Retriever(index, PPR(dampin=0.9)), "dampin", "damping")
+    refused(lambda: Retriever(index, PPR(), similarity_top_k=3), "similarity_top_k", "k")
+    refused(lambda: Retriever(index, PPR(zzz=3)), "zzz", "")
+    refused(lambda: Retriever(index, PPR()).retrieve("loom", filtr={}), "filtr", "filter")
+    refused(lambda: Retriever(index, "mor").retrieve_batch(["loom"], plans=[None]), "plans", "plan")
     model = HashEmbedding()
     refused(lambda: GraphIndex.from_documents(DOCUMENTS, embeddings=model), "embeddings", "embedding")
     refused(lambda: GraphIndex.from_texts(["A loom."], embedding=model, title=["Loom"]), "title", "titles")
@@ -61,17 +60,27 @@ def test_the_engine(index, tmp_path):
 
 def test_langchain(index):
     model = HashEmbedding()
-    for make in (lc.PPRRetriever.from_documents, lc.GraphRetriever.from_documents):
+    for make in (lc.MoRRetriever.from_documents, lc.GraphRetriever.from_documents):
         refused(lambda make=make: make(DOCUMENTS, model, top_k=3), "top_k", "k")
-    refused(lambda: lc.PPRRetriever.from_texts(["A loom."], model, dampin=0.9), "dampin", "damping")
+    refused(lambda: lc.GraphRetriever.from_texts(["A loom."], model, system="ppr(dampin=0.9)"), "dampin", "damping")
+    refused(lambda: lc.GraphRetriever(index=index, system={"system": "ppr", "dampin": 0.9}), "dampin", "damping")
+    refused(lambda: lc.GraphRetriever.from_texts(["A loom."], model, system="ppr", dampin=0.9), "dampin", "")
+    for make, told in (
+        (lambda: lc.GraphRetriever.from_texts(["A loom."], model, system="ppr", damping=0.9), r"system=PPR\(damping=...\)"),
+        (lambda: lc.GraphRetriever(index=index, system=PPR(), damping=0.9), r"system=PPR\(damping=...\)"),
+        (lambda: lc.FastInsightRetriever.from_documents(DOCUMENTS, model, budget=9), r"system=FastInsight\(budget=...\)"),
+        (lambda: lc.FastInsightRetriever(index=index, budget=9), r"FastInsightRetriever .* system=FastInsight\(budget=...\)"),
+    ):
+        with pytest.raises(UnexpectedArgumentError, match=told):
+            make()
     assert model.document_calls == 0
-    refused(lambda: lc.PPRRetriever(index=index, dampin=0.9), "dampin", "damping", ValidationError)
-    refused(lambda: lc.PPRRetriever.from_index(index, seed_filters={}), "seed_filters", "seed_filter", ValidationError)
-    refused(lambda: lc.PPRRetriever(index=index, engine=1), "engine", "", ValidationError)
-    refused(lambda: lc.GraphRetriever.from_index(index, systm="ppr"), "systm", "system")
+    refused(lambda: lc.GraphRetriever(index=index, system="ppr", dampin=0.9), "dampin", "", ValidationError)
+    refused(lambda: lc.GraphRetriever(index=index, system="ppr", seed_filters={}), "seed_filters", "seed_filter", ValidationError)
+    refused(lambda: lc.GraphRetriever(index=index, system="ppr", engine=1), "engine", "", ValidationError)
+    refused(lambda: lc.GraphRetriever(index=index, systm="ppr"), "systm", "system", ValidationError)
     refused(lambda: lc.GRankerCompressor(index=index, topn=3), "topn", "top_n", ValidationError)
     refused(lambda: lc.GRAGCompressor(index=index, topn=3), "topn", "top_n", ValidationError)
-    refused(lambda: lc.PPRRetriever(index=index).invoke("loom", filters={}), "filters", "filter")
+    refused(lambda: lc.GraphRetriever(index=index, system="ppr").invoke("loom", filters={}), "filters", "filter")
 
 
 def test_search_kwargs_of_langchain(index, tmp_path):
@@ -79,11 +88,9 @@ def test_search_kwargs_of_langchain(index, tmp_path):
     told = r"does not take 'search_kwargs'; pass its entries by themselves: k=2, filter=\{'year': 1805\}\."
     habit = {"search_kwargs": {"k": 2, "filter": {"year": 1805}}}
     with pytest.raises(UnexpectedArgumentError, match=told):
-        lc.PPRRetriever.from_documents(DOCUMENTS, HashEmbedding(), **habit)
+        lc.GraphRetriever.from_documents(DOCUMENTS, HashEmbedding(), system="ppr", **habit)
     with pytest.raises(ValidationError, match=told):
-        lc.PPRRetriever(index=index, **habit)
-    with pytest.raises(UnexpectedArgumentError, match=told):
-        lc.GraphRetriever.from_index(index, **habit)
+        lc.GraphRetriever(index=index, system="ppr", **habit)
     store = lc.GraphVectorStore(IndexStore(tmp_path / "index"))
     with pytest.raises(ValidationError, match=told):
         store.graph_retriever("bm25", **habit)
@@ -93,21 +100,20 @@ def test_search_kwargs_of_langchain(index, tmp_path):
 
 def test_llamaindex(index):
     model = HashEmbed()
-    for make in (li.PPRRetriever.from_defaults, li.GraphRetriever.from_defaults):
+    for make in (li.FastInsightRetriever.from_defaults, li.GraphRetriever.from_defaults):
         for wrong, right in (
             ("k", "similarity_top_k"),
             ("embedding", "embed_model"),
             ("filter", "filters"),
         ):
             refused(lambda make=make, wrong=wrong: make(nodes=NODES, embed_model=model, **{wrong: 3}), wrong, right)
-    refused(lambda: li.PPRRetriever.from_defaults(nodes=NODES, embed_model=model, top_k=3), "top_k", "similarity_top_k")
-    refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, embed_model=model, systm="ppr"), "systm", "system")
-    refused(lambda: li.PPRRetriever.from_defaults(nodes=NODES, embed_model=model, systm="ppr"), "systm", "")
-    refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, system="ppr", dampin=1), "dampin", "damping")
+        refused(lambda make=make: make(nodes=NODES, embed_model=model, top_k=3), "top_k", "similarity_top_k")
+        refused(lambda make=make: make(nodes=NODES, embed_model=model, systm="ppr"), "systm", "system")
+    refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, system="ppr(dampin=1)"), "dampin", "damping")
     refused(lambda: li.GraphRetriever.from_defaults(nodes=NODES, system=VectorSearch(), dampin=1), "dampin", "")
-    refused(lambda: li.PPRRetriever(index, dampin=0.9), "dampin", "damping")
-    refused(lambda: li.GraphRetriever(PPR(index), filter={}), "filter", "filters")
-    refused(lambda: li.PPRRetriever(index).retrieve_batch(["loom"], filters=[{}]), "filters", "filter")
+    refused(lambda: li.GraphRetriever(index, {"system": "ppr", "dampin": 0.9}), "dampin", "damping")
+    refused(lambda: li.GraphRetriever(Retriever(index, PPR()), filter={}), "filter", "filters")
+    refused(lambda: li.GraphRetriever(index, PPR()).retrieve_batch(["loom"], filters=[{}]), "filters", "filter")
     store = SimplePropertyGraphStore()
     refused(lambda: li.SpreadingActivationPGRetriever(store, embed_models=model), "embed_models", "embed_model")
     assert model.texts == []
@@ -116,7 +122,7 @@ def test_llamaindex(index):
 
 
 def test_filters_ask_in_the_same_words(index, caplog):
-    PPR(index).retrieve("loom", filter={"year": 1805})
+    Retriever(index, PPR()).retrieve("loom", filter={"year": 1805})
     assert "Did you mean 'publication_year'?" in caplog.text
 
 
@@ -129,7 +135,7 @@ def test_a_name_that_was_meant():
 
 def test_unknown_systems_are_refused_before_anything_is_made():
     model = HashEmbed()
-    with pytest.raises(InvalidArgumentError, match="Unknown retriever 'pprr'"):
+    with pytest.raises(InvalidArgumentError, match="Unknown system 'pprr'"):
         li.GraphRetriever.from_defaults(nodes=NODES, embed_model=model, system="pprr")
     assert model.texts == []
 
@@ -162,18 +168,17 @@ def searched(monkeypatch):
 
 
 def test_the_table_has_every_keyword_of_every_retriever():
-    assert SHARED.keys() == {knob.name for knob in class_knobs(Retriever)} - {"k", "name"}
+    assert SHARED.keys() == keywords_of(Retriever.__init__) - {"k", "name"}
 
 
-@pytest.mark.parametrize("name", ["GraphRetriever", *lc_systems.__all__])
+@pytest.mark.parametrize("name", ["GraphRetriever", *lc_presets.__all__])
 def test_every_retriever_of_langchain_takes_them_when_made_and_for_a_call(index, searched, name):
     kind = getattr(lc, name)
-    made = [kind.from_index(index, **SHARED), kind.from_documents(DOCUMENTS, HashEmbedding(), **SHARED)]
-    usual = kind.from_index(index)
+    usual = kind(index=index)
+    made = [kind(index=index, **SHARED), kind.from_documents(DOCUMENTS, HashEmbedding(), **SHARED)]
+    made += [kind(retriever=usual.engine, **SHARED)]
     if name == "GraphRetriever":
-        made += [kind(retriever=PPR(index), **SHARED), kind(retriever=lc.PPRRetriever(index=index)._engine(), **SHARED)]
-    else:
-        made.append(kind(index=index, **SHARED))
+        made += [kind(retriever=Retriever(index, PPR()), **SHARED), kind(index=index, system=VectorSearch(), **SHARED)]
     for retriever in made:
         retriever.invoke("Which loom?")
     usual.invoke("Which loom?", **SHARED)
@@ -185,17 +190,28 @@ def test_every_retriever_of_langchain_takes_them_when_made_and_for_a_call(index,
 
 
 async def test_calls_of_langchain_that_are_awaited_take_them(index, searched):
-    retriever = lc.GraphRetriever(retriever=PPR(index))
+    retriever = lc.GraphRetriever(retriever=Retriever(index, PPR()))
     await retriever.ainvoke("Which loom?", **SHARED)
     await retriever.abatch(["Which loom?"], **SHARED)
     assert searched == [SHARED] * 2
 
 
-@pytest.mark.parametrize("name", ["GraphRetriever", *li_systems.__all__])
-def test_every_retriever_of_llamaindex_takes_them(index, searched, name):
-    kind = getattr(li, name)
-    made = [kind.from_index(index, **SHARED), kind.from_defaults(nodes=NODES, embed_model=HashEmbed(), **SHARED)]
-    made.append(kind(PPR(index) if name == "GraphRetriever" else index, **SHARED))
+PRESETS = (
+    li.FastInsightRetriever,
+    li.SpreadingActivationRetriever,
+    li.MoRRetriever,
+    li.LeSeGRRetriever,
+    li.GRAGRetriever,
+    li.WalkFusionRetriever,
+)
+
+
+@pytest.mark.parametrize("system", [None, *PRESETS, *every_system()])
+def test_every_retriever_of_llamaindex_takes_them(index, searched, system):
+    kind, given = (system, {}) if system in PRESETS else (li.GraphRetriever, {"system": system})
+    made = [kind(index, **given, **SHARED), kind.from_defaults(nodes=NODES, embed_model=HashEmbed(), **given, **SHARED)]
+    if system is None:
+        made.append(kind(Retriever(index, PPR()), **SHARED))
     for retriever in made:
         retriever.retrieve("Which loom?")
     assert searched == [SHARED] * len(made)
@@ -211,10 +227,10 @@ def test_a_store_takes_them_and_a_retriever_of_your_own_says_that_it_does_not(in
         name, k, inputs = "own", 3, ()
 
         def retrieve(self, query, k=None, **options):
-            return PPR(index).retrieve(query, k)
+            return Retriever(index, PPR()).retrieve(query, k)
 
         def retrieve_batch(self, queries, k=None, **options):
-            return PPR(index).retrieve_batch(queries, k)
+            return Retriever(index, PPR()).retrieve_batch(queries, k)
 
     told = r"time_limit= cannot be set on this Own, which has no with_options\(\)"
     for make in (lambda: lc.GraphRetriever(retriever=Own(), time_limit=3), lambda: li.GraphRetriever(Own(), time_limit=3)):
@@ -225,7 +241,7 @@ def test_a_store_takes_them_and_a_retriever_of_your_own_says_that_it_does_not(in
 
 
 def test_a_retriever_with_other_options_keeps_the_first_and_checks_them(index):
-    first = PPR(index, k=2, time_limit=9, backfill=False)
+    first = Retriever(index, PPR(), k=2, time_limit=9, backfill=False)
     other = first.with_options(k=1, types=["passage"])
     assert (other.k, other.time_limit, other.backfill, other.types) == (1, 9, False, ("passage",))
     assert (first.k, first.types) == (2, None) and other.operator is first.operator
@@ -236,9 +252,9 @@ def test_a_retriever_with_other_options_keeps_the_first_and_checks_them(index):
 
 @pytest.mark.parametrize("wrong", [{"backfill": "no"}, {"share_batches": "x"}, {"name": 3}, {"source_field": 3, "per_source": 1}])
 def test_values_of_other_types_are_refused_wherever_they_are_given(index, wrong):
-    engine, (name, value) = PPR(index), next(iter(wrong.items()))
+    engine, (name, value) = Retriever(index, PPR()), next(iter(wrong.items()))
     calls = [
-        lambda: PPR(index, **wrong),
+        lambda: Retriever(index, PPR(), **wrong),
         lambda: engine.with_options(**wrong),
         lambda: li.GraphRetriever(engine, **wrong),
     ]
@@ -246,8 +262,9 @@ def test_values_of_other_types_are_refused_wherever_they_are_given(index, wrong)
         # LangChain has a name of its own.
         calls += [
             lambda: lc.GraphRetriever(retriever=engine, **wrong),
+            lambda: lc.GraphRetriever(index=index, system="ppr", **wrong),
             lambda: lc.GraphRetriever(retriever=engine).invoke("Which loom?", **wrong),
-            lambda: lc.PPRRetriever(index=index).invoke("Which loom?", **wrong),
+            lambda: lc.GraphRetriever(index=index, system="ppr").invoke("Which loom?", **wrong),
         ]
     for call in calls:
         with pytest.raises(ValueError, match=f"{name} is {value!r}; expected"):
@@ -256,10 +273,11 @@ def test_values_of_other_types_are_refused_wherever_they_are_given(index, wrong)
 
 def test_bm25_is_a_language_or_an_object_in_both_frameworks():
     texts = ["Die Kündigungen sind schriftlich.", "Der Webstuhl ist eine Maschine."]
+    nodes = [TextNode(text=text) for text in texts]
     made = (
-        lambda bm25: lc.BM25Retriever.from_documents([Document(text) for text in texts], edges=[], bm25=bm25).index,
-        lambda bm25: lc.BM25Retriever.from_texts(texts, edges=[], bm25=bm25).index,
-        lambda bm25: li.BM25Retriever.from_defaults(nodes=[TextNode(text=t) for t in texts], edges=[], bm25=bm25).engine.index,
+        lambda bm25: lc.GraphRetriever.from_documents([Document(text) for text in texts], system="bm25", edges=[], bm25=bm25).index,
+        lambda bm25: lc.GraphRetriever.from_texts(texts, system="bm25", edges=[], bm25=bm25).index,
+        lambda bm25: li.GraphRetriever.from_defaults(nodes=nodes, system="bm25", edges=[], bm25=bm25).engine.index,
         lambda bm25: GraphIndex.from_nodes([Node(text, text) for text in texts], bm25=bm25),
     )
     given = BM25(texts, stopwords=None)
@@ -268,6 +286,6 @@ def test_bm25_is_a_language_or_an_object_in_both_frameworks():
         with pytest.raises(InvalidArgumentError, match="bm25 is 7"):
             make(7)
     with pytest.raises(InvalidArgumentError, match="this index has its signals"):
-        li.BM25Retriever.from_defaults(index=GraphIndex.from_texts(texts), bm25="de")
+        li.GraphRetriever.from_defaults(index=GraphIndex.from_texts(texts), system="bm25", bm25="de")
     with pytest.raises(InvalidArgumentError, match="those of a store change"):
         IndexStore("no folder", bm25=given)

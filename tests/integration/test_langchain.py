@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
@@ -16,6 +17,7 @@ from langchain_core.structured_query import Comparator, Comparison, StructuredQu
 from langchain_core.tools import create_retriever_tool
 from pydantic import ValidationError
 
+import langchain_graph_retrievers as package
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.hits import Hit, Hits, NodePath
@@ -30,18 +32,14 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.systems import BM25, GAR, FastInsight, Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import (
-    BM25Retriever,
     FastInsightRetriever,
     GraphRetriever,
     GraphVectorStore,
-    HybridRetriever,
-    IndexRetriever,
-    Re2Retriever,
-    VectorRetriever,
     document_prompt,
-    retrievers,
+    graph_retriever,
     to_context,
 )
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
@@ -52,6 +50,15 @@ from tests.integration.langchain_models import (
     ScriptedChatModel,
 )
 
+SYSTEMS = ["vector", "bm25", "hybrid", "re2", "fastinsight"]
+PRESETS = [
+    package.FastInsightRetriever,
+    package.GRAGRetriever,
+    package.LeSeGRRetriever,
+    package.MoRRetriever,
+    package.SpreadingActivationRetriever,
+    package.WalkFusionRetriever,
+]
 QUESTIONS = ["Who wrote a program for the Analytical Engine?", "What counted the census?", "Who broke ciphers at Bletchley Park?"]
 
 
@@ -89,8 +96,8 @@ def ids(documents):
 
 
 def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
-    retriever = FastInsightRetriever(index=index, k=5, budget=8, nodes_per_round=2, provenance=True)
-    hits = retriever._engine().retrieve(QUESTIONS[0], 5)
+    retriever = FastInsightRetriever(index=index, k=5, system=FastInsight(budget=8, nodes_per_round=2), provenance=True)
+    hits = retriever.engine.retrieve(QUESTIONS[0], 5)
     documents = retriever.invoke(QUESTIONS[0])
     assert ids(documents) == [h.id for h in hits]
     for document, hit in zip(documents, hits, strict=True):
@@ -113,7 +120,7 @@ def test_documents_are_those_of_the_engine_with_score_operator_and_path(index):
 
 def test_changing_a_document_leaves_the_index_as_it_was(index):
     before = {k: list(v) if isinstance(v, list) else v for k, v in index.graph.metadata[0].items()}
-    found = VectorRetriever(index=index, k=12).invoke("Ada Lovelace wrote a program")
+    found = GraphRetriever(index=index, system="vector", k=12).invoke("Ada Lovelace wrote a program")
     ada = next(d for d in found if d.id == "ada")
     ada.metadata["links"].append("nonsense")
     ada.metadata["year"] = 0
@@ -122,7 +129,9 @@ def test_changing_a_document_leaves_the_index_as_it_was(index):
 
 def test_metadata_of_the_user_that_gives_way_is_kept_under_another_name():
     texts = ["a score of seven", "another text"]
-    retriever = VectorRetriever.from_texts(texts, HashEmbedding(), [{"score": "seven", "path": "/home"}, {}], provenance=True)
+    retriever = GraphRetriever.from_texts(
+        texts, HashEmbedding(), [{"score": "seven", "path": "/home"}, {}], system="vector", provenance=True
+    )
     first = retriever.invoke("a score of seven", k=1)[0]
     assert first.metadata["original_score"] == "seven" and first.metadata["original_path"] == "/home"
     assert first.metadata["score"] == pytest.approx(1.0) and first.metadata["path"]["nodes"] == ["0"]
@@ -137,7 +146,7 @@ def test_notes_of_the_search_reach_the_documents(index):
             question.notes += ["cut short"] if "census" in question.text else []
             return found
 
-    retriever = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(2), Noting()), k=2, provenance=True)
+    retriever = GraphRetriever(index=index, system=Pipeline(VectorSearch(2), Noting()), k=2, provenance=True)
     plain, noted = retriever.batch(QUESTIONS[:2])
     assert all(d.metadata["notes"] == ["cut short"] for d in noted)
     assert not any("notes" in d.metadata for d in plain)
@@ -195,7 +204,7 @@ def test_documents_give_the_context_of_their_hits(operator):
 
 def test_metadata_of_the_user_for_title_and_type_stay():
     nodes = [Node("a", "a loom", "Loom", "machine", {"title": "Weaving", "type": "pdf"})]
-    (found,) = BM25Retriever(index=GraphIndex.from_nodes(nodes), provenance=True).invoke("loom")
+    (found,) = GraphRetriever(index=GraphIndex.from_nodes(nodes), system="bm25", provenance=True).invoke("loom")
     assert {"title": "Weaving", "type": "pdf", "node_title": "Loom", "node_type": "machine"}.items() <= found.metadata.items()
 
 
@@ -232,10 +241,10 @@ async def test_k_is_taken_from_the_call_then_the_field_then_the_engine(index, co
 
 @pytest.mark.parametrize("k", [0, -1])
 async def test_k_below_one_is_refused_everywhere(index, k):
-    for make, given in ((VectorRetriever, {"index": index}), (GraphRetriever, {"retriever": CountingRetriever(index)})):
+    for given in ({"index": index, "system": "vector"}, {"retriever": CountingRetriever(index)}):
         with pytest.raises(InvalidArgumentError, match="k must be an integer of at least 1"):
-            make(**given, k=k)
-    retriever = VectorRetriever(index=index)
+            GraphRetriever(**given, k=k)
+    retriever = GraphRetriever(index=index, system="vector")
     with pytest.raises(InvalidArgumentError, match="at least 1"):
         retriever.invoke(QUESTIONS[0], k=k)
     with pytest.raises(InvalidArgumentError, match="at least 1"):
@@ -245,39 +254,45 @@ async def test_k_below_one_is_refused_everywhere(index, k):
 
 
 async def test_misspelt_keywords_are_refused(index):
-    for make in (VectorRetriever, BM25Retriever, HybridRetriever, Re2Retriever, FastInsightRetriever):
+    for system in SYSTEMS:
         with pytest.raises(ValidationError, match="kk"):
-            make(index=index, kk=3)
+            GraphRetriever(index=index, system=system, kk=3)
+        retriever = GraphRetriever(index=index, system=system)
         with pytest.raises(TypeError, match="kk"):
-            make(index=index).invoke(QUESTIONS[0], kk=3)
+            retriever.invoke(QUESTIONS[0], kk=3)
         with pytest.raises(TypeError, match="kk"):
-            await make(index=index).ainvoke(QUESTIONS[0], kk=3)
+            await retriever.ainvoke(QUESTIONS[0], kk=3)
         with pytest.raises(TypeError, match="kk"):
-            make(index=index).batch(QUESTIONS, kk=3)
+            retriever.batch(QUESTIONS, kk=3)
     embedding = HashEmbedding()
-    for wrong in ("bugdet", "index", "engines", "signals"):
-        with pytest.raises(TypeError, match=f"does not take '{wrong}'; it takes alpha, .*bm25, budget"):
+    for wrong in ("bugdet", "index", "retriever", "engines", "signals"):
+        with pytest.raises(TypeError, match=f"does not take '{wrong}'; it takes backfill, .*bm25, cache"):
             FastInsightRetriever.from_texts(["a"], embedding, **{wrong: 3})
+    for wrong in ("fastinsight(bugdet=3)", {"system": "fastinsight", "bugdet": 3}):
+        with pytest.raises(TypeError, match="does not take 'bugdet'; it takes alpha, .*Did you mean 'budget'"):
+            FastInsightRetriever.from_texts(["a"], embedding, system=wrong)
     assert embedding.document_calls == 0, "refused before anything is computed"
 
 
 @pytest.mark.parametrize(
     ("make", "wrong", "error"),
     [
-        (FastInsightRetriever, {"alpha": 1.5}, InvalidArgumentError),
-        (FastInsightRetriever, {"beta": -1}, InvalidArgumentError),
-        (FastInsightRetriever, {"budget": 0}, InvalidArgumentError),
-        (FastInsightRetriever, {"budget": "many"}, ValidationError),
-        (FastInsightRetriever, {"nodes_per_round": 0}, InvalidArgumentError),
-        (FastInsightRetriever, {"degree": "both"}, InvalidArgumentError),
-        (FastInsightRetriever, {"first": "vector"}, ValidationError),
-        (HybridRetriever, {"fusion": "max"}, InvalidArgumentError),
-        (HybridRetriever, {"weights": (1.0,)}, InvalidArgumentError),
-        (Re2Retriever, {"depth": 0}, InvalidArgumentError),
-        (VectorRetriever, {"batch_size": 0}, InvalidArgumentError),
-        (VectorRetriever, {"k": None}, ValidationError),
-        (VectorRetriever, {"filter": 3}, ValidationError),
-        (VectorRetriever, {"index": "folder"}, ValidationError),
+        (FastInsightRetriever, {"system": "fastinsight(alpha=1.5)"}, InvalidArgumentError),
+        (FastInsightRetriever, {"system": "fastinsight(beta=-1)"}, InvalidArgumentError),
+        (FastInsightRetriever, {"system": "fastinsight(budget=0)"}, InvalidArgumentError),
+        (FastInsightRetriever, {"system": "fastinsight(budget='many')"}, InvalidArgumentError),
+        (FastInsightRetriever, {"system": "fastinsight(nodes_per_round=0)"}, InvalidArgumentError),
+        (FastInsightRetriever, {"system": {"system": "fastinsight", "degree": "both"}}, InvalidArgumentError),
+        (FastInsightRetriever, {"system": FastInsight}, InvalidArgumentError),
+        (GraphRetriever, {"system": "hybrid(fusion='max')"}, InvalidArgumentError),
+        (GraphRetriever, {"system": "hybrid(weights=(1.0,))"}, InvalidArgumentError),
+        (GraphRetriever, {"system": "re2(depth=0)"}, InvalidArgumentError),
+        (GraphRetriever, {"system": 3}, InvalidArgumentError),
+        (GraphRetriever, {"batch_size": 0}, InvalidArgumentError),
+        (GraphRetriever, {"batch_size": "many"}, InvalidArgumentError),
+        (GraphRetriever, {"k": "many"}, ValidationError),
+        (GraphRetriever, {"filter": 3}, ValidationError),
+        (GraphRetriever, {"index": "folder"}, ValidationError),
     ],
 )
 def test_wrong_values_are_refused_at_construction(index, make, wrong, error):
@@ -285,6 +300,26 @@ def test_wrong_values_are_refused_at_construction(index, make, wrong, error):
     with pytest.raises(error) as raised:
         make(**{"index": index, **wrong})
     assert isinstance(raised.value, ValueError)
+
+
+def test_either_an_index_or_a_retriever_is_given(index):
+    engine = Retriever(index, BM25())
+    for given, words in (
+        ({}, "either index=, .* or retriever=; got neither"),
+        ({"system": "bm25"}, "got neither"),
+        ({"index": index, "retriever": engine}, "got both"),
+        ({"retriever": engine, "system": "bm25"}, "takes system= with index=, not with retriever="),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            GraphRetriever(**given)
+    with pytest.raises(InvalidArgumentError, match="FastInsightRetriever takes system= with index="):
+        FastInsightRetriever(retriever=Retriever(index, FastInsight()), system=FastInsight(budget=3))
+    retriever = GraphRetriever(index=index)
+    retriever.retriever = engine
+    with pytest.raises(InvalidArgumentError, match="got both"):
+        retriever.invoke(QUESTIONS[0])
+    retriever.index = None
+    assert retriever.engine is engine and retriever.invoke(QUESTIONS[0])
 
 
 def test_what_is_not_a_retriever_is_refused(index):
@@ -296,14 +331,14 @@ def test_what_is_not_a_retriever_is_refused(index):
 def test_fields_reach_the_engine(index):
     relevance = WordOverlap()
     reranked = linked_index(relevance=relevance)
-    FastInsightRetriever(index=reranked, budget=6, nodes_per_round=2).invoke(QUESTIONS[0])
+    FastInsightRetriever(index=reranked, system=FastInsight(budget=6, nodes_per_round=2)).invoke(QUESTIONS[0])
     assert relevance.pairs == 6
-    Re2Retriever(index=reranked, depth=4).invoke(QUESTIONS[0])
+    GraphRetriever(index=reranked, system=Re2(depth=4)).invoke(QUESTIONS[0])
     assert relevance.pairs == 10
-    dense, lexical = (HybridRetriever(index=index, fusion="weighted", weights=w, k=1) for w in ((1, 0), (0, 1)))
+    dense, lexical = (GraphRetriever(index=index, system=Hybrid(fusion="weighted", weights=w), k=1) for w in ((1, 0), (0, 1)))
     for question in QUESTIONS:
-        assert ids(dense.invoke(question)) == ids(VectorRetriever(index=index, k=1).invoke(question))
-        assert ids(lexical.invoke(question)) == ids(BM25Retriever(index=index, k=1).invoke(question))
+        assert ids(dense.invoke(question)) == ids(GraphRetriever(index=index, system="vector", k=1).invoke(question))
+        assert ids(lexical.invoke(question)) == ids(GraphRetriever(index=index, system="bm25", k=1).invoke(question))
 
 
 def test_filters_of_the_class_and_of_the_call(index):
@@ -313,12 +348,12 @@ def test_filters_of_the_class_and_of_the_call(index):
     assert len(retriever.invoke(QUESTIONS[0], filter={})) == 12
     late = retriever.invoke(QUESTIONS[0], filter={"year": {"$gt": 1930}})
     assert set(ids(late)) == {"turing", "bletchley", "colossus"}
-    assert ids(VectorRetriever(index=index, filter=lambda node: node.id == "loom").invoke(QUESTIONS[0])) == ["loom"]
+    assert ids(GraphRetriever(index=index, system="vector", filter=lambda node: node.id == "loom").invoke(QUESTIONS[0])) == ["loom"]
     seeded = FastInsightRetriever(
-        index=index, k=3, budget=3, nodes_per_round=1, seed_filter={"$id": "turing"}, provenance=True
+        index=index, k=3, system=FastInsight(budget=3, nodes_per_round=1), seed_filter={"$id": "turing"}, provenance=True
     ).invoke(QUESTIONS[0])
     assert {d.metadata["path"]["nodes"][0] for d in seeded} == {"turing"}
-    stayed = FastInsightRetriever(index=index, k=3, budget=3, nodes_per_round=1, backfill=False)
+    stayed = FastInsightRetriever(index=index, k=3, system=FastInsight(budget=3, nodes_per_round=1), backfill=False)
     assert len(stayed.invoke(QUESTIONS[2])) == 3
     assert len(stayed.invoke(QUESTIONS[2], traversal_filter={"topic": "none"})) == 1
 
@@ -348,9 +383,9 @@ async def test_async_runs_beside_the_event_loop(counting):
 # -- many queries -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, HybridRetriever, Re2Retriever, FastInsightRetriever])
-async def test_a_batch_gives_each_query_what_it_gets_alone(index, make):
-    retriever = make(index=index, k=6, provenance=True)
+@pytest.mark.parametrize("system", SYSTEMS)
+async def test_a_batch_gives_each_query_what_it_gets_alone(index, system):
+    retriever = GraphRetriever(index=index, system=system, k=6, provenance=True)
     alone = [retriever.invoke(q) for q in QUESTIONS]
     for together in (retriever.batch(QUESTIONS), await retriever.abatch(QUESTIONS)):
         assert [ids(d) for d in together] == [ids(d) for d in alone]
@@ -395,22 +430,26 @@ async def test_one_bad_query_in_a_batch(counting):
 
 async def test_an_empty_query_in_a_batch_lists_what_passes_the_filter(index):
     """It does not end the batch, and the others get what they get alone."""
-    retriever = HybridRetriever(index=index, k=2, filter={"year": {"$gt": 1900}})
+    retriever = GraphRetriever(index=index, system="hybrid", k=2, filter={"year": {"$gt": 1900}})
     texts = [QUESTIONS[0], " ", QUESTIONS[1], ""]
     listed = [name for name, held in zip(index.graph.ids, index.graph.metadata, strict=True) if held["year"] > 1900][:2]
     for together in (retriever.batch(texts), await retriever.abatch(texts), [await retriever.ainvoke(text) for text in texts]):
         assert [ids(documents) for documents in together] == [ids(retriever.invoke(text)) for text in texts]
         assert ids(together[1]) == ids(together[3]) == listed
-    assert HybridRetriever(index=index).invoke("") == HybridRetriever(index=index, filter={}).invoke(" ") == []
-    assert ids(HybridRetriever(index=index).invoke("", scope={"year": {"$gt": 1900}}, k=2)) == listed
+    assert (
+        GraphRetriever(index=index, system="hybrid").invoke("")
+        == GraphRetriever(index=index, system="hybrid", filter={}).invoke(" ")
+        == []
+    )
+    assert ids(GraphRetriever(index=index, system="hybrid").invoke("", scope={"year": {"$gt": 1900}}, k=2)) == listed
 
 
 def test_a_rewriter_that_gives_no_question_does_not_end_a_chain(index):
     seen = []
-    retriever = VectorRetriever(index=index, k=2, filter={"$id": {"$in": ["ada", "loom"]}})
+    retriever = GraphRetriever(index=index, system="vector", k=2, filter={"$id": {"$in": ["ada", "loom"]}})
     chain = RunnableLambda(lambda question: "") | retriever | (lambda documents: seen.extend(documents) or "answered")
     assert chain.invoke("?") == "answered" and len(seen) == 2
-    tool = create_retriever_tool(VectorRetriever(index=index), "search", "Search.")
+    tool = create_retriever_tool(GraphRetriever(index=index, system="vector"), "search", "Search.")
     assert tool.invoke({"query": ""}) == ""
 
 
@@ -464,12 +503,12 @@ async def test_a_question_that_the_engine_cannot_answer_fails_alone(index):
 
 
 def test_a_subclass_that_changes_one_query_changes_its_batches_too(index):
-    class Shouting(VectorRetriever):
+    class Shouting(GraphRetriever):
         def _get_relevant_documents(self, query, *, run_manager, **kwargs):
             found = super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
             return [d.model_copy(update={"page_content": d.page_content.upper()}) for d in found]
 
-    retriever = Shouting(index=index, k=2)
+    retriever = Shouting(index=index, system="vector", k=2)
     assert retriever.batch(QUESTIONS) == [retriever.invoke(q) for q in QUESTIONS]
     assert all(d.page_content.isupper() for d in retriever.batch(QUESTIONS)[0])
 
@@ -479,7 +518,7 @@ def test_a_subclass_that_changes_one_query_changes_its_batches_too(index):
 
 def test_configured_k_and_other_fields(index):
     retriever = FastInsightRetriever(index=index, k=2).configurable_fields(
-        k=ConfigurableField(id="k"), alpha=ConfigurableField(id="smoothing")
+        k=ConfigurableField(id="k"), system=ConfigurableField(id="system")
     )
     assert len(retriever.invoke(QUESTIONS[0])) == 2
     assert len(retriever.invoke(QUESTIONS[0], config={"configurable": {"k": 4}})) == 4
@@ -487,25 +526,30 @@ def test_configured_k_and_other_fields(index):
     assert [len(d) for d in retriever.batch(QUESTIONS, {"configurable": {"k": 3}})] == [3, 3, 3]
     with pytest.raises(InvalidArgumentError, match="at least 1"):
         retriever.invoke(QUESTIONS[0], config={"configurable": {"k": 0}})
-    plain = FastInsightRetriever(index=index, k=6, alpha=0.9).invoke(QUESTIONS[1])
-    configured = retriever.invoke(QUESTIONS[1], config={"configurable": {"smoothing": 0.9, "k": 6}})
-    assert configured == plain
+    plain = FastInsightRetriever(index=index, k=6, system=FastInsight(alpha=0.9)).invoke(QUESTIONS[1])
+    for system in ("fastinsight(alpha=0.9)", {"system": "fastinsight", "alpha": 0.9}, FastInsight(alpha=0.9)):
+        assert retriever.invoke(QUESTIONS[1], config={"configurable": {"system": system, "k": 6}}) == plain
 
 
-def test_generated_fields_can_be_configured_by_name_and_description(index):
-    retriever = FastInsightRetriever(index=index, k=4).configurable_fields(
-        nodes_per_round=ConfigurableField(id="round", name="Round"), budget=ConfigurableField(id="budget")
+def test_the_system_can_be_configured_by_its_text(index):
+    retriever = GraphRetriever(index=index, k=4, tags=["own"]).configurable_fields(
+        system=ConfigurableField(id="system", name="System")
     )
-    (schema,) = (spec for spec in retriever.config_specs if spec.id == "budget")
-    assert schema.description == "Nodes to retrieve and score, the paper's b_max." and schema.default == 100
-    configured = retriever.invoke(QUESTIONS[0], config={"configurable": {"round": 1, "budget": 4}})
-    assert configured == FastInsightRetriever(index=index, k=4, nodes_per_round=1, budget=4).invoke(QUESTIONS[0])
-    with pytest.raises(InvalidArgumentError, match="nodes_per_round"):
-        retriever.invoke(QUESTIONS[0], config={"configurable": {"round": 0}})
+    (spec,) = retriever.config_specs
+    assert spec.name == "System" and spec.description.startswith("The system, such as 'ppr(") and spec.default is None
+    for text, system in (("fastinsight(nodes_per_round=1, budget=4)", FastInsight(nodes_per_round=1, budget=4)), ("bm25", BM25())):
+        events = RetrieverEvents()
+        configured = retriever.invoke(QUESTIONS[0], config={"configurable": {"system": text}, "callbacks": [events]})
+        assert configured == GraphRetriever(index=index, k=4, system=system).invoke(QUESTIONS[0])
+        (run,) = events.started.values()
+        assert run["metadata"]["ls_retriever_name"] == type(system).__name__.lower() and run["tags"] == ["own"]
+    for text, words in (("fastinsight(nodes_per_round=0)", "nodes_per_round"), ("fast", "Unknown system 'fast'")):
+        with pytest.raises(InvalidArgumentError, match=words):
+            retriever.invoke(QUESTIONS[0], config={"configurable": {"system": text}})
 
 
 def test_keywords_of_the_engine_retriever_can_be_configured(index):
-    retriever = GraphRetriever.from_index(index, system="bm25", k=4)
+    retriever = GraphRetriever(index=index, system="bm25", k=4)
     configured = retriever.configurable_fields(
         k=ConfigurableField(id="k"),
         backfill=ConfigurableField(id="fill", name="Fill"),
@@ -520,18 +564,17 @@ def test_keywords_of_the_engine_retriever_can_be_configured(index):
         assert found == retriever.invoke(QUESTIONS[0], **options) != retriever.invoke(QUESTIONS[0])
     told = {spec.id: spec for spec in configured.config_specs}
     assert told.keys() == {"k", "fill", "kind"} and told["fill"].description.startswith("Whether vector search")
-    assert told["fill"].default is True
+    assert told["fill"].default is None
     with pytest.raises(ValueError, match="backfill is 'no'"):
         configured.invoke(QUESTIONS[0], {"configurable": {"fill": "no"}})
-    with pytest.raises(InvalidArgumentError, match="Did you mean 'types'"):
+    with pytest.raises(ValueError, match="key type not found in .*available keys are .*'types'"):
         retriever.configurable_fields(type=ConfigurableField(id="kind"))
 
 
 def test_lists_do_not_make_configured_copies_build_anew(index, monkeypatch):
     built = []
-    real = retrievers.build_retriever
-    monkeypatch.setattr(retrievers, "build_retriever", lambda *given, **options: built.append(given) or real(*given, **options))
-    retriever = HybridRetriever(index=index, fusion="weighted", weights=[0.7, 0.3], types=["", "person"])
+    monkeypatch.setattr(graph_retriever, "Retriever", lambda *given, **options: built.append(given) or Retriever(*given, **options))
+    retriever = GraphRetriever(index=index, system=Hybrid(fusion="weighted", weights=[0.7, 0.3]), types=["", "person"])
     configured = retriever.configurable_fields(k=ConfigurableField(id="k"))
     for k in (1, 2, 3):
         assert len(configured.invoke(QUESTIONS[0], {"configurable": {"k": k}})) == k
@@ -551,18 +594,21 @@ def test_configuring_builds_nothing_anew():
 def test_changed_fields_hold_from_the_next_call(index):
     retriever = FastInsightRetriever(index=index, k=6)
     retriever.invoke(QUESTIONS[1])
-    retriever.alpha = 0.9
-    assert retriever.invoke(QUESTIONS[1]) == FastInsightRetriever(index=index, k=6, alpha=0.9).invoke(QUESTIONS[1])
+    retriever.system = "fastinsight(alpha=0.9)"
+    assert retriever.invoke(QUESTIONS[1]) == FastInsightRetriever(index=index, k=6, system=FastInsight(alpha=0.9)).invoke(
+        QUESTIONS[1]
+    )
     retriever.k, retriever.filter = 2, {"topic": "war"}
-    assert ids(retriever.invoke(QUESTIONS[1])) == ids(retriever.invoke(QUESTIONS[1], k=3))[:2] and retriever.alpha == 0.9
-    retriever.alpha = 2.0
+    assert ids(retriever.invoke(QUESTIONS[1])) == ids(retriever.invoke(QUESTIONS[1], k=3))[:2]
+    assert retriever.engine.system == FastInsight(alpha=0.9)
+    retriever.system = "fastinsight(alpha=2.0)"
     with pytest.raises(InvalidArgumentError, match="alpha"):
         retriever.invoke(QUESTIONS[1])
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.beta_decorator.LangChainBetaWarning")
 def test_what_runnables_offer(index):
-    retriever = VectorRetriever(index=index, k=3)
+    retriever = GraphRetriever(index=index, system="vector", k=3)
     assert len(retriever.bind(k=1).invoke(QUESTIONS[0])) == 1
     assert list(retriever.stream(QUESTIONS[0])) == [retriever.invoke(QUESTIONS[0])]
     failing = GraphRetriever(retriever=CountingRetriever(index)).bind(k=0)
@@ -574,8 +620,13 @@ def test_what_runnables_offer(index):
 
 def test_repr_says_which_retriever_on_how_many_nodes_and_holds_no_text(index):
     sizes = f"nodes={len(index)}, edges={index.graph.num_edges}"
-    assert repr(FastInsightRetriever(index=index, k=7, budget=50)) == f"FastInsightRetriever({sizes}, k=7, budget=50)"
-    assert "index" not in FastInsightRetriever(index=index).model_dump()
+    made = FastInsightRetriever(index=index, k=7, system=FastInsight(budget=50))
+    assert repr(made) == f"FastInsightRetriever({sizes}, system=FastInsight(budget=50), k=7)"
+    assert repr(FastInsightRetriever(index=index)) == f"FastInsightRetriever({sizes})"
+    dumped = made.model_dump()
+    assert "index" not in dumped and (dumped["system"], dumped["k"]) == ("fastinsight(budget=50)", 7)
+    assert json.loads(made.model_dump_json())["system"] == "fastinsight(budget=50)"
+    assert repr(FastInsightRetriever(index=index, **dumped)) == repr(made)
     engine = CountingRetriever(index)
     assert repr(GraphRetriever(retriever=engine)) == f"GraphRetriever(retriever='{engine.name}', {sizes})"
 
@@ -585,7 +636,7 @@ def test_repr_says_which_retriever_on_how_many_nodes_and_holds_no_text(index):
 
 async def test_callbacks_fire_once_a_query_with_the_same_run_data_in_every_way_of_calling():
     index = linked_index(LangChainHashEmbeddings())
-    retriever = VectorRetriever(index=index, k=2, tags=["own"], metadata={"team": "a"})
+    retriever = GraphRetriever(index=index, system="vector", k=2, tags=["own"], metadata={"team": "a"})
     config = {"tags": ["call"], "metadata": {"user": "u"}, "run_name": "lookup"}
     seen = []
     for call in ("invoke", "ainvoke", "batch", "abatch"):
@@ -653,7 +704,7 @@ async def test_a_chain_answers_from_what_was_retrieved(index):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_an_agent_calls_the_retriever_as_a_tool(index, asynchronous):
-    retriever = FastInsightRetriever(index=index, k=4, budget=6, nodes_per_round=2, provenance=True)
+    retriever = FastInsightRetriever(index=index, k=4, system=FastInsight(budget=6, nodes_per_round=2), provenance=True)
     tool = create_retriever_tool(
         retriever,
         "search_history",
@@ -686,22 +737,48 @@ async def test_an_agent_calls_the_retriever_as_a_tool(index, asynchronous):
 
 def test_a_further_retriever_is_a_few_lines(index):
     class SmoothedRetriever(FastInsightRetriever):
-        alpha: float = 0.5
+        system: Any = FastInsight(alpha=0.5)
 
-    class BareVectorRetriever(IndexRetriever, system="vector"):
-        pass
+    class BareVectorRetriever(GraphRetriever):
+        system: Any = Vector()
+        k: int | None = 3
 
-    assert SmoothedRetriever(index=index)._engine().operator.operators[1].alpha == 0.5
-    assert BareVectorRetriever(index=index).invoke(QUESTIONS[0]) == VectorRetriever(index=index).invoke(QUESTIONS[0])
+    assert SmoothedRetriever(index=index).engine.operator.operators[1].alpha == 0.5
+    assert BareVectorRetriever(index=index).invoke(QUESTIONS[0]) == GraphRetriever(index=index, system="vector", k=3).invoke(
+        QUESTIONS[0]
+    )
+    with pytest.raises(InvalidArgumentError, match=r"BareVectorRetriever runs Vector, got BM25\(\); use GraphRetriever"):
+        BareVectorRetriever(index=index, system="bm25")
+
+
+@pytest.mark.parametrize("make", PRESETS, ids=lambda make: make.__name__)
+def test_a_preset_is_a_graph_retriever_with_a_system_of_its_kind(make, index):
+    own = make.model_fields["system"].default
+    retriever = make(index=index, k=4, provenance=True)
+    assert retriever.system is own is retriever.engine.system and make.__name__ == f"{type(own).__name__}Retriever"
+    assert retriever.invoke(QUESTIONS[0]) == GraphRetriever(index=index, system=own, k=4, provenance=True).invoke(QUESTIONS[0])
+    assert make(index=index, system=None).system is own and make(index=index, system=own.name).system == own
+    assert set(make.model_fields) == set(GraphRetriever.model_fields) and make.__name__ in package.__all__
+    assert make(retriever=Retriever(index, own), k=4, provenance=True).invoke(QUESTIONS[0]) == retriever.invoke(QUESTIONS[0])
+    words = rf"{make.__name__} runs {type(own).__name__}, got .*; use GraphRetriever for another system"
+    for wrong in (GAR(), "gar(budget=3)", {"system": "gar"}, Pipeline(VectorSearch(2))):
+        with pytest.raises(InvalidArgumentError, match=words):
+            make(index=index, system=wrong)
+    for engine in (Retriever(index, GAR()), Retriever(index, VectorSearch())):
+        with pytest.raises(InvalidArgumentError, match=words):
+            make(retriever=engine)
+    retriever.system = "gar"
+    with pytest.raises(InvalidArgumentError, match=words):
+        retriever.invoke(QUESTIONS[0])
 
 
 def test_generic_retriever_over_names_and_operators(index):
-    named = GraphRetriever.from_index(index, system="bm25", k=2)
-    assert named.invoke(QUESTIONS[0]) == BM25Retriever(index=index, k=2).invoke(QUESTIONS[0])
-    composed = GraphRetriever.from_index(index, system=Pipeline(VectorSearch(6), GRanker()), k=2, provenance=True)
+    named = GraphRetriever(index=index, system="bm25", k=2)
+    assert named.invoke(QUESTIONS[0]) == GraphRetriever(index=index, system="bm25", k=2).invoke(QUESTIONS[0])
+    composed = GraphRetriever(index=index, system=Pipeline(VectorSearch(6), GRanker()), k=2, provenance=True)
     assert {d.metadata["operator"] for d in composed.invoke(QUESTIONS[0])} == {"VectorSearch"}
-    with pytest.raises(InvalidArgumentError, match="Unknown retriever"):
-        GraphRetriever.from_index(index, system="nonsense")
+    with pytest.raises(InvalidArgumentError, match="Unknown system 'nonsense'"):
+        GraphRetriever(index=index, system="nonsense")
 
 
 @pytest.mark.parametrize(("make", "system"), [(FastInsightRetriever, {}), (GraphRetriever, {"system": "fastinsight"})])
@@ -719,7 +796,7 @@ def test_from_documents_links_documents_by_their_metadata(make, system):
         provenance=True,
         **system,
     )
-    index = retriever._engine().index
+    index = retriever.index
     assert {tuple(sorted((e.source, e.target))) for e in index.graph.edges()} == {tuple(sorted(e[:2])) for e in linked_edges()}
     assert not index.has_bm25 and retriever.tags == ["t"]
     found = retriever.invoke(QUESTIONS[0])
@@ -734,8 +811,14 @@ def test_from_documents_links_documents_by_their_metadata(make, system):
 
 
 def test_from_texts_with_ids_and_metadata():
-    retriever = VectorRetriever.from_texts(
-        ["red apple", "blue sky"], HashEmbedding(), [{"n": 1}, {"n": 2}], ids=["a", "b"], edges=[("a", "b", "beside")], k=1
+    retriever = GraphRetriever.from_texts(
+        ["red apple", "blue sky"],
+        HashEmbedding(),
+        [{"n": 1}, {"n": 2}],
+        system="vector",
+        ids=["a", "b"],
+        edges=[("a", "b", "beside")],
+        k=1,
     )
     (found,) = retriever.invoke("blue sky")
     assert found.id == "b" and found.metadata["n"] == 2
@@ -744,22 +827,22 @@ def test_from_texts_with_ids_and_metadata():
 
 def test_the_similarity_is_metadata_with_provenance_alone():
     index = linked_index()
-    retriever = GraphRetriever.from_index(index, k=3)
+    retriever = GraphRetriever(index=index, k=3)
     questions = ["Which machine reads punched cards?", "Who broke a cipher?"]
-    expected = [[hit.similarity for hit in hits] for hits in retriever.retriever.retrieve_batch(questions, 3)]
+    expected = [[hit.similarity for hit in hits] for hits in retriever.engine.retrieve_batch(questions, 3)]
     found = retriever.batch(questions, provenance=True)
     assert [[document.metadata["similarity"] for document in documents] for documents in found] == expected
     assert all(0 < value <= 1 for row in expected for value in row[:1])
     # Documents of several questions are merged by what they hold.
     assert not any("similarity" in document.metadata for documents in retriever.batch(questions) for document in documents)
-    found = BM25Retriever.from_index(index).invoke(questions[0], provenance=True)
+    found = GraphRetriever(index=index, system="bm25").invoke(questions[0], provenance=True)
     assert found and not any("similarity" in document.metadata for document in found)
 
 
 def test_documents_that_nothing_links_are_told_of_once_where_the_retriever_walks(caplog):
     texts = ["A loom.", "A card."]
-    for kind in (BM25Retriever, VectorRetriever, HybridRetriever):
-        found = kind.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")
+    for system in ("bm25", "vector", "hybrid"):
+        found = GraphRetriever.from_texts(texts, embedding=HashEmbedding(), system=system, provenance=True).invoke("Which loom?")
         assert not any("notes" in document.metadata for document in found)
     assert "no edges" not in caplog.text
     found = GraphRetriever.from_texts(texts, embedding=HashEmbedding(), provenance=True).invoke("Which loom?")

@@ -19,7 +19,7 @@ from graph_retrievers.operators import Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.fastinsight import GRanker
-from langchain_graph_retrievers import GRankerCompressor, VectorRetriever
+from langchain_graph_retrievers import GRankerCompressor, GraphRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap
 from tests.rankings import Ranking, ranked
@@ -70,7 +70,7 @@ def test_smoothing_of_zero_is_the_model_itself():
 def test_known_documents_are_ranked_as_the_engine_ranks_them():
     index = linked_index(relevance=WordOverlap())
     engine = Retriever(index, Pipeline(VectorSearch(6), GRanker()), k=6).retrieve(QUESTION)
-    base = VectorRetriever(index=index, k=6)
+    base = GraphRetriever(index=index, system="vector", k=6)
     found = GRankerCompressor(index=index).compress_documents(base.invoke(QUESTION), QUESTION)
     assert [(d.id, d.metadata["relevance_score"]) for d in found] == [(h.id, pytest.approx(h.score)) for h in engine]
 
@@ -225,7 +225,7 @@ async def test_behind_a_vector_store_in_a_contextual_compression_retriever():
     assert [d.metadata["relevance_score"] for d in found] == pytest.approx(expected.scores[0, :2].tolist())
     piped = DocumentCompressorPipeline(transformers=[GRankerCompressor(index=index, top_n=4), compressor])
     chained = ContextualCompressionRetriever(
-        base_compressor=piped, base_retriever=VectorRetriever(index=index, k=6, provenance=True)
+        base_compressor=piped, base_retriever=GraphRetriever(index=index, system="vector", k=6, provenance=True)
     )
     first, second = chained.invoke(QUESTION, k=5)
     assert first.id == "ada" and second.metadata["relevance_score"] < first.metadata["relevance_score"]

@@ -11,28 +11,22 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from pydantic import ValidationError
 
+from graph_retrievers import GAR, GRAG, PPR, MoR, Retriever, SpreadingActivation
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.hits import NodePath
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import EntityLinking
+from graph_retrievers.operators import EntityLinking, Pipeline, VectorSearch
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from graph_retrievers.systems import SpreadingActivation, pagerank
+from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.mor import retriever as mor
-from graph_retrievers.systems.registry import build_retriever
-from langchain_graph_retrievers import (
-    GARRetriever,
-    GraphRetriever,
-    MoRRetriever,
-    PPRRetriever,
-    SpreadingActivationRetriever,
-    retrievers,
-    to_context,
-)
+from langchain_graph_retrievers import GraphRetriever, MoRRetriever, SpreadingActivationRetriever, graph_retriever, to_context
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.langchain_models import LangChainHashEmbeddings, RemoteRetriever, RetrieverEvents, ScriptedChatModel
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
 
+# Its chains would follow the k documents.
+WALK = SpreadingActivation(chains=None)
 QUESTION = "What did Charles Babbage design, and what came of it?"
 
 
@@ -58,11 +52,11 @@ def built(monkeypatch):
     """Names of the systems that were put together meanwhile."""
     names = []
 
-    def counting(system, index, **options):
-        names.append(system)
-        return build_retriever(system, index, **options)
+    def counting(index, system, **options):
+        names.append(str(system))
+        return Retriever(index, system, **options)
 
-    monkeypatch.setattr(retrievers, "build_retriever", counting)
+    monkeypatch.setattr(graph_retriever, "Retriever", counting)
     return names
 
 
@@ -74,17 +68,17 @@ def ids(documents):
 
 
 @pytest.mark.parametrize(
-    ("make", "fields", "system", "options"),
+    "system",
     [
-        (GARRetriever, {"budget": 6, "nodes_per_round": 2}, "gar", {"budget": 6, "nodes_per_round": 2}),
-        (PPRRetriever, {"seeds": 2, "damping": 0.8, "passage_weight": 0}, "ppr", {"seeds": 2, "damping": 0.8, "passage_weight": 0}),
-        (SpreadingActivationRetriever, {"gate": "uniform", "steps": 2}, "spreading", {"gate": "uniform", "steps": 2}),
-        (MoRRetriever, {"seeds": 2, "matches": 0}, "mor", {"seeds": 2, "matches": 0}),
+        GAR(budget=6, nodes_per_round=2),
+        PPR(seeds=2, damping=0.8, passage_weight=0),
+        SpreadingActivation(gate="uniform", steps=2),
+        MoR(seeds=2, matches=0),
     ],
 )
-async def test_documents_are_those_of_the_engine(index, make, fields, system, options):
-    retriever = make(index=index, k=7, provenance=True, **fields)
-    hits = build_retriever(system, index, **options).retrieve(QUESTION, 7)
+async def test_documents_are_those_of_the_engine(index, system):
+    retriever = GraphRetriever(index=index, system=system, k=7, provenance=True)
+    hits = Retriever(index, system).retrieve(QUESTION, 7)
     for documents in (retriever.invoke(QUESTION), await retriever.ainvoke(QUESTION), retriever.batch([QUESTION, "loom"])[0]):
         assert [(d.id, d.page_content, d.metadata["path"]) for d in documents] == [(h.id, h.text, h.path.to_dict()) for h in hits]
         assert [d.metadata["score"] for d in documents] == pytest.approx([h.score for h in hits], abs=1e-5)
@@ -92,31 +86,30 @@ async def test_documents_are_those_of_the_engine(index, make, fields, system, op
 
 
 @pytest.mark.parametrize(
-    ("make", "wrong", "error"),
+    "system",
     [
-        (GARRetriever, {"budget": 0}, InvalidArgumentError),
-        (PPRRetriever, {"damping": 1.0}, InvalidArgumentError),
-        (PPRRetriever, {"passage_weight": -1}, InvalidArgumentError),
-        (SpreadingActivationRetriever, {"gate": "soft"}, InvalidArgumentError),
-        (SpreadingActivationRetriever, {"chains": "both"}, InvalidArgumentError),
-        (SpreadingActivationRetriever, {"decay": 0}, InvalidArgumentError),
-        (SpreadingActivationRetriever, {"hub_exponent": -1}, InvalidArgumentError),
-        (SpreadingActivationRetriever, {"linking": "names"}, ValidationError),
-        (MoRRetriever, {"seeds": 0}, InvalidArgumentError),
-        (MoRRetriever, {"reranker": "folder"}, ValidationError),
-        (MoRRetriever, {"checkpoint": "nowhere"}, InvalidArgumentError),
+        "gar(budget=0)",
+        "ppr(damping=1.0)",
+        "ppr(passage_weight=-1)",
+        "spreading(gate='soft')",
+        "spreading(chains='both')",
+        "spreading(decay=0)",
+        "spreading(hub_exponent=-1)",
+        "spreading(linking='names')",
+        "mor(seeds=0)",
+        "mor(reranker='folder')",
+        "mor(checkpoint='nowhere')",
     ],
 )
-def test_wrong_values_are_refused_at_construction(index, make, wrong, error):
-    with pytest.raises(error) as raised:
-        make(**{"index": index, **wrong})
-    assert isinstance(raised.value, ValueError)
+def test_wrong_values_are_refused_at_construction(index, system):
+    with pytest.raises(InvalidArgumentError):
+        GraphRetriever(index=index, system=system)
 
 
 def test_thirty_entities_by_default_as_published():
     texts = [f"Text {i}" for i in range(40)]
     retriever = SpreadingActivationRetriever.from_texts(texts, HashEmbedding(), edges=[("0", str(i)) for i in range(1, 40)])
-    assert len(retriever.invoke("Text 0")) == 30
+    assert len([document for document in retriever.invoke("Text 0") if "kind" not in document.metadata]) == 30
 
 
 # -- entities and chains ------------------------------------------------------------------------------------------
@@ -136,15 +129,25 @@ async def test_entities_of_a_call(index):
 
 def test_entities_by_a_chat_model_of_langchain(index):
     model = ScriptedChatModel(script=[AIMessage('{"entities": ["Weaving"]}')], seen=[])
-    retriever = SpreadingActivationRetriever(index=index, language_model=model)
+    retriever = SpreadingActivationRetriever(index=index, system=SpreadingActivation(language_model=model))
     assert retriever.invoke("Who?")[0].id == "loom" and "Who?" in str(model.seen[0])
-    assert "ScriptedChatModel" not in repr(retriever) and "language_model" not in retriever.model_dump()
-    linked = SpreadingActivationRetriever(index=index, linking=EntityLinking(language_model=model), steps=2)
-    assert "ScriptedChatModel" not in repr(linked) and "linking" not in linked.model_dump()
+    assert "ScriptedChatModel" not in repr(retriever) + str(retriever.model_dump())
+    assert "system=SpreadingActivation(language_model=...)" in repr(retriever)
+    assert retriever.model_dump()["system"] == "spreading(language_model=...)" and retriever.system.language_model is model
+    linked = SpreadingActivationRetriever(
+        index=index, system=SpreadingActivation(linking=EntityLinking(language_model=model), steps=2)
+    )
+    assert "ScriptedChatModel" not in repr(linked) + str(linked.model_dump()) and "steps=2, linking=..." in repr(linked)
+    composed = GraphRetriever(index=index, system=Pipeline(EntityLinking(language_model=model), VectorSearch(2)))
+    assert "ScriptedChatModel" not in repr(composed) + str(composed.model_dump()) and "system=Pipeline(...)" in repr(composed)
+    within = GraphRetriever(index=index, system=GRAG(first=SpreadingActivation(language_model=model)))
+    assert "ScriptedChatModel" not in repr(within) + str(within.model_dump())
 
 
 def test_chains_are_documents_whose_text_is_the_chain(index):
-    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits", provenance=True)
+    retriever = SpreadingActivationRetriever(
+        index=index, k=3, system=SpreadingActivation(gate="uniform", chains="hits"), provenance=True
+    )
     documents = retriever.invoke(QUESTION)
     nodes, chains = documents[:3], documents[3:]
     assert chains and not any("kind" in d.metadata for d in nodes)
@@ -153,17 +156,21 @@ def test_chains_are_documents_whose_text_is_the_chain(index):
         assert chain.id == " | ".join(chain.metadata["path"]["nodes"])
     assert len(set(ids(documents))) == len(documents)
     assert any(d.page_content == "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace" for d in chains)
-    leads = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="path").invoke(QUESTION)
+    leads = SpreadingActivationRetriever(index=index, k=3, system=SpreadingActivation(gate="uniform", chains="path")).invoke(
+        QUESTION
+    )
     assert ids(leads) == ids(nodes)
 
 
 def test_the_text_of_the_paper_goes_into_a_prompt(index):
-    retriever = SpreadingActivationRetriever(index=index, k=3, gate="uniform", chains="hits", provenance=True)
+    retriever = SpreadingActivationRetriever(
+        index=index, k=3, system=SpreadingActivation(gate="uniform", chains="hits"), provenance=True
+    )
     model = ScriptedChatModel(script=[AIMessage("Engines.")], seen=[])
     prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
     chain = {"context": retriever | to_context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
     assert chain.invoke(QUESTION) == "Engines."
-    assert model.seen[0][0].content == retriever._engine().retrieve(QUESTION, 3).to_context() + f"\n\n{QUESTION}"
+    assert model.seen[0][0].content == retriever.engine.retrieve(QUESTION, 3).to_context() + f"\n\n{QUESTION}"
     assert "- a: b" in to_context([Document(id="a", page_content="b")])
 
 
@@ -189,7 +196,7 @@ async def test_the_plan_of_a_call_is_walked(movies):
 
 def test_a_planner_is_asked_where_the_call_brings_no_plan(movies):
     asked = []
-    retriever = MoRRetriever(index=movies, planner=lambda question: asked.append(question) or PLAN)
+    retriever = MoRRetriever(index=movies, system=MoR(planner=lambda question: asked.append(question) or PLAN))
     assert retriever.invoke("Which films?")[0].id == "m0" and asked == ["Which films?"]
     assert retriever.invoke("Which films?", plan=[step("Fay North"), PLAN[1]])[0].id == "m5"
     assert len(asked) == 1
@@ -210,11 +217,13 @@ def test_a_call_does_not_build_what_stands(index, built):
         retriever.invoke(QUESTION)
     retriever.batch([QUESTION, "loom"])
     assert built == ["spreading"]
-    retriever.gate = "uniform"
+    retriever.system = SpreadingActivation(gate="uniform")
     retriever.invoke(QUESTION)
-    retriever.gate = "cosine"
+    retriever.system = "spreading"
     retriever.invoke(QUESTION)
-    assert built == ["spreading"] * 2
+    retriever.system = {"system": "spreading", "gate": "uniform"}
+    retriever.invoke(QUESTION)
+    assert built == ["spreading", "spreading(gate='uniform')"]
 
 
 def test_the_walk_of_pagerank_is_prepared_once(monkeypatch):
@@ -226,7 +235,7 @@ def test_the_walk_of_pagerank_is_prepared_once(monkeypatch):
             super().__init__(graph, *walk)
 
     monkeypatch.setattr(pagerank, "TransitionGraph", Counted)
-    retriever = PPRRetriever(index=linked_index()).configurable_fields(k=ConfigurableField(id="k"))
+    retriever = GraphRetriever(index=linked_index(), system="ppr").configurable_fields(k=ConfigurableField(id="k"))
     for k in (1, 2, 3):
         assert len(retriever.invoke(QUESTION, {"configurable": {"k": k}})) == k
     assert len(made) == 1
@@ -244,25 +253,25 @@ def test_a_checkpoint_is_read_once_however_the_retriever_is_configured(movies, t
     read = []
     real = mor._loaded
     monkeypatch.setattr(mor, "_loaded", lambda *given: read.append(given) or real(*given))
-    retriever = MoRRetriever(index=movies, checkpoint=tmp_path)
-    configured = retriever.configurable_fields(k=ConfigurableField(id="k"), rerank=ConfigurableField(id="rerank"))
+    retriever = MoRRetriever(index=movies, system=MoR(checkpoint=tmp_path))
+    configured = retriever.configurable_fields(k=ConfigurableField(id="k"), system=ConfigurableField(id="system"))
     question = text.format("Cleo Marsh")
     first = configured.invoke(question, {"configurable": {"k": 2}})
     for k in (1, 2, 3):
         assert len(configured.invoke(question, {"configurable": {"k": k}})) == k
     assert first[0].id == "m2" and len(read) == 1
     assert retriever.invoke(question, k=2) == first and len(read) == 1
-    configured.invoke(question, {"configurable": {"rerank": False}})
-    configured.invoke(question, {"configurable": {"rerank": False}})
+    for _ in range(2):
+        configured.invoke(question, {"configurable": {"system": {"system": "mor", "checkpoint": tmp_path, "rerank": False}}})
     assert len(read) == 2
 
 
 def test_only_the_last_engines_are_kept_and_copies_make_their_own(index, built):
     retriever = SpreadingActivationRetriever(index=index)
     for steps in range(1, 11):
-        retriever.steps = steps
+        retriever.system = SpreadingActivation(steps=steps)
         retriever.invoke(QUESTION)
-    retriever.steps = 1
+    retriever.system = SpreadingActivation(steps=1)
     retriever.invoke(QUESTION)
     assert len(built) == 11 and len(retriever.engines._values) == 8
     assert copy.deepcopy(retriever.engines)._values == {}
@@ -276,7 +285,7 @@ async def test_the_database_gives_what_the_engine_gives(database, index, monkeyp
     in_database = GraphRetriever(
         retriever=CypherSpreadingActivation(database, embedding=LangChainHashEmbeddings(), k=5), provenance=True
     )
-    inside = SpreadingActivationRetriever(index=index, k=5, backfill=False, provenance=True)
+    inside = GraphRetriever(index=index, system=WALK, k=5, backfill=False, provenance=True)
     asked = [(QUESTION, {}), ("Who?", {"entities": ["Colossus"]}), (QUESTION, {"k": 2}), (QUESTION, {"filter": {"topic": "war"}})]
     from_a_thread = [in_database.batch([question], **given)[0] for question, given in asked]
     monkeypatch.setattr(database, "read", lambda *args, **parameters: pytest.fail("asked from a thread"))
@@ -303,11 +312,11 @@ async def test_the_database_gives_what_the_engine_gives(database, index, monkeyp
 @pytest.fixture
 def remote(index):
     """A retriever of a store that is asked over the network."""
-    return GraphRetriever(retriever=RemoteRetriever(SpreadingActivation(index, k=5, backfill=False)))
+    return GraphRetriever(retriever=RemoteRetriever(Retriever(index, WALK, k=5, backfill=False)))
 
 
 async def test_a_retriever_of_a_store_gives_what_the_engine_gives(remote, index):
-    inside = SpreadingActivationRetriever(index=index, k=5, backfill=False)
+    inside = GraphRetriever(index=index, system=WALK, k=5, backfill=False)
     given = [{}, {"k": 2}, {"filter": {"year": {"$lt": 1900}}}, {"vector": HashEmbedding().embed_query("cloth")}]
     for question, keywords in [("Who?", {"entities": ["Colossus"]}), *((QUESTION, keywords) for keywords in given)]:
         expected = inside.invoke(question, **keywords)
@@ -340,7 +349,9 @@ async def test_one_bad_query_of_an_awaited_batch(remote):
 
 
 async def test_chains_and_bad_calls_of_a_store(remote, index):
-    with_chains = GraphRetriever(retriever=RemoteRetriever(SpreadingActivation(index, gate="uniform", chains="hits")), k=3)
+    with_chains = GraphRetriever(
+        retriever=RemoteRetriever(Retriever(index, SpreadingActivation(gate="uniform", chains="hits"))), k=3
+    )
     documents = with_chains.invoke(QUESTION)
     assert [d.metadata.get("kind") for d in documents[:4]] == [None, None, None, "chain"]
     assert "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace" in [d.page_content for d in documents]

@@ -1,132 +1,73 @@
-"""The LangChain classes against the engine's: the same keywords, defaults and documentation, and no class left out."""
-
-import functools
-import pydoc
-from inspect import Parameter, signature
+"""The fields of the LangChain retriever and its keywords for type checkers, against the engine's; none is left out."""
 
 import pytest
 
-import graph_retrievers.systems as engine
-import langchain_graph_retrievers as package
+from graph_retrievers import BM25
+from graph_retrievers.arguments import keywords_of
+from graph_retrievers.index import GraphIndex, IndexStore
+from graph_retrievers.index.options import DocumentOptions, SignalOptions, StoreOptions, TextOptions
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.systems import registry
-from graph_retrievers.systems.registry import retriever_class, retriever_names
-from langchain_graph_retrievers import EngineRetriever, IndexRetriever, retrievers
+from graph_retrievers.retrievers.options import RetrieverOptions
+from graph_retrievers.systems.system import SYSTEMS, read_system
+from langchain_graph_retrievers import GraphRetriever, graph_retriever
+from langchain_graph_retrievers.options import Fields, GraphDocumentOptions, GraphTextOptions
 from tests.helpers import linked_index
 
-EXPORTED = {cls.system: cls for cls in vars(package).values() if isinstance(cls, type) and "system" in vars(cls)}
-# What every LangChain retriever has, none of it a keyword of an engine class but k.
-SHARED = set(IndexRetriever.model_fields) - {"k"}
+ENGINE = keywords_of(Retriever.__init__)
+FIELDS = set(GraphRetriever.model_fields) - GraphRetriever.unlisted
 
 
-def keywords(kind):
-    """Keywords of an engine class, read from its constructor and that of Retriever: name to default."""
-    found = {}
-    for cls in (Retriever, kind):
-        parameters = signature(cls.__init__).parameters.values()
-        found |= {p.name: p.default for p in parameters if p.kind is Parameter.KEYWORD_ONLY}
-    # Every Runnable has a name, which is not the one that the engine's tables show.
-    return {name: default for name, default in found.items() if name != "name"}
+def keys(kind):
+    return set(kind.__annotations__)
 
 
-def check(cls):
-    """Hold a LangChain class against the engine class of its system."""
-    kind, values = retriever_class(cls.system)
-    fields = {name: field for name, field in cls.model_fields.items() if name not in SHARED}
-    expected = keywords(kind) | values
-    assert {name: field.default for name, field in fields.items()} == expected
-    text = cls.__doc__.replace(", ", "\n")
-    for name, field in fields.items():
-        assert field.description and len(field.description) > 10, f"{cls.__name__}.{name} has no documentation"
-        assert f"\n{name}" in text, f"the docstring of {cls.__name__} does not name {name}"
-    for name in set(EngineRetriever.model_fields) - {"name", "tags", "metadata"}:
-        assert f"\n{name}" in text and EngineRetriever.model_fields[name].description
-    assert "**options" not in cls.__doc__ and ">>>" not in cls.__doc__
+def test_every_keyword_of_the_engine_is_a_field():
+    assert FIELDS >= ENGINE and set(graph_retriever._OPTIONS) == ENGINE - {"k", "name"}
 
 
-def class_of(system):
-    return EXPORTED.get(system) or type("Named", (IndexRetriever,), {"__module__": __name__}, system=system)
+def test_every_field_is_documented():
+    for name in FIELDS - {"name", "tags", "metadata"}:
+        assert len(GraphRetriever.model_fields[name].description) > 10, f"{name} has no description"
+        assert f"\n{name} : " in GraphRetriever.__doc__.replace("    ", "").replace(", ", " : \n"), (
+            f"the docstring does not name {name}"
+        )
 
 
-@pytest.mark.parametrize("system", retriever_names())
-def test_a_class_has_the_keywords_of_its_system(system):
-    check(class_of(system))
+def test_type_checkers_know_every_keyword():
+    assert keys(Fields) == FIELDS - {"index", "system", "retriever"} and keys(RetrieverOptions) == ENGINE
+    signals = keywords_of(GraphIndex.from_graph)
+    assert keys(SignalOptions) == signals
+    texts = keywords_of(GraphIndex.from_texts) - {"ids", "metadatas", "edges"}
+    assert keys(TextOptions) == (texts | signals) - {"embedding"}
+    documents = (keywords_of(GraphIndex.from_documents) | signals) - {"embedding", "edges"}
+    assert keys(DocumentOptions) == documents
+    assert keys(StoreOptions) == documents - {"vectors", "relevance", "device", "lenient", "strict"}
+    assert keys(GraphTextOptions) == keys(TextOptions) | keys(Fields) | {"system"}
+    assert keys(GraphDocumentOptions) == keys(DocumentOptions) | keys(Fields) | {"system"}
+    assert keywords_of(IndexStore.__init__) >= {"embedding"}
 
 
-def test_every_class_of_the_engine_is_reachable():
-    reachable = {retriever_class(system)[0] for system in EXPORTED}
-    assert reachable == {retriever_class(name)[0] for name in retriever_names()}
-    published = (getattr(engine, name) for name in engine.__all__)
-    assert reachable == {cls for cls in published if isinstance(cls, type) and issubclass(cls, Retriever)} - {Retriever}
-    assert {cls.__name__ for cls in EXPORTED.values()} == {f"{kind.__name__}Retriever" for kind in reachable}
-    assert {cls.__name__ for cls in EXPORTED.values()} <= set(package.__all__)
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_every_system_runs_by_its_text(name):
+    text = "fused(systems=['ppr', 'hybrid'])" if name == "fused" else name
+    retriever = GraphRetriever(index=linked_index(), system=text, k=3)
+    assert retriever.engine.system == read_system(text) == retriever.system
+    # Chains and facts follow the documents.
+    assert len([document for document in retriever.invoke("Which loom?") if "kind" not in document.metadata]) == 3
 
 
-@pytest.mark.parametrize("system", sorted(EXPORTED))
-def test_the_check_fails_for_a_keyword_that_only_the_engine_has(system, monkeypatch):
-    kind, _ = retriever_class(system)
-    constructor = kind.__init__
-
-    @functools.wraps(constructor)
-    def longer(self, index, **options):
-        constructor(self, index, **options)
-
-    parameters = list(signature(constructor).parameters.values())
-    added = Parameter("further", Parameter.KEYWORD_ONLY, default=3)
-    longer.__signature__ = signature(constructor).replace(parameters=[*parameters[:-1], added, parameters[-1]])
-    monkeypatch.setattr(kind, "__init__", longer)
-    with pytest.raises(AssertionError):
-        check(EXPORTED[system])
-
-
-def test_a_keyword_that_an_engine_class_gets_becomes_a_field(monkeypatch):
-    class Wider(Retriever):
-        """A system with one more keyword.
-
-        Parameters
-        ----------
-        index : GraphIndex
-        width : int, default 7
-            How wide it searches.
-        **options
-            Keywords of :class:`Retriever`.
-        """
-
-        def __init__(self, index, *, width: int = 7, **options):
-            super().__init__(index, engine.BM25(index).operator, **options)
-            self.width = width
-
-    monkeypatch.setitem(registry._RETRIEVERS, "wider", ("Wider", {}))
-    monkeypatch.setattr(engine, "Wider", Wider, raising=False)
-    wider = class_of("wider")
-    check(wider)
-    assert wider.model_fields["width"].description == "How wide it searches."
-    assert wider(index=linked_index(), width=9)._engine().width == 9
-
-
-@pytest.mark.parametrize("system", sorted(EXPORTED))
-def test_every_field_reaches_the_engine(system, monkeypatch):
+def test_every_field_reaches_the_engine(monkeypatch):
     given = []
-    real = retrievers.build_retriever
 
-    def recorded(name, index, **options):
-        given.append((name, options))
-        return real(name, index, **options)
+    def recorded(index, system, **options):
+        given.append((system, options))
+        return Retriever(index, system, **options)
 
-    monkeypatch.setattr(retrievers, "build_retriever", recorded)
-    retriever = EXPORTED[system](index=linked_index(), backfill=False, types=["person"], batch_size=2, k=3)
-    ((name, options),) = given
-    kind, values = retriever_class(system)
-    expected = keywords(kind) | values | {"backfill": False, "types": ["person"], "batch_size": 2}
+    monkeypatch.setattr(graph_retriever, "Retriever", recorded)
+    options = {"backfill": False, "types": ["person"], "batch_size": 2, "per_source": 1, "source_field": "year"}
+    options |= {"share_batches": False, "time_limit": 9.5}
+    assert options.keys() == set(graph_retriever._OPTIONS)
+    retriever = GraphRetriever(index=linked_index(), system="bm25", k=3, **options)
     # k comes with each call.
-    assert name == system and options == {key: value for key, value in expected.items() if key != "k"}
-    assert retriever.k == 3 and (retriever._engine().types, retriever._engine().batch_size) == (("person",), 2)
-
-
-def test_help_shows_what_the_engine_says():
-    text = pydoc.plain(pydoc.render_doc(package.FastInsightRetriever))
-    for expected in ("Nodes of the first search and nodes added per round, the paper's BATCH.", "seed_filter", "SIGIR 2026"):
-        assert expected in text
-    parameters = signature(package.FastInsightRetriever).parameters
-    assert parameters["alpha"].default == 0.2 and parameters["k"].default == 10
-    assert signature(package.SpreadingActivationRetriever).parameters["k"].default == 30
+    assert given == [(BM25(), options)] and retriever.k == 3
+    assert (retriever.engine.types, retriever.engine.batch_size) == (("person",), 2) and len(given) == 1

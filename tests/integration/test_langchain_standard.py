@@ -1,19 +1,18 @@
 """LangChain's own standard tests, for every retriever class of the package."""
 
 import functools
-from itertools import chain
 
 import pytest
-from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 import langchain_graph_retrievers as package
 from graph_retrievers.operators import HybridSearch, Pipeline, VectorSearch
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from graph_retrievers.systems import SpreadingActivation
+from graph_retrievers.systems import FastInsight, Fused, SpreadingActivation, Vector
 from graph_retrievers.systems.fastinsight import GRanker
-from langchain_graph_retrievers import EngineRetriever, IndexRetriever
+from graph_retrievers.systems.system import SYSTEMS as ALL
+from graph_retrievers.systems.system import read_system
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.langchain_models import RemoteRetriever
 
@@ -51,94 +50,28 @@ class TestFastInsightRetrieverThatFindsLittle(_Standard):
     """One seed and a budget of one: all but the first document come from backfilling."""
 
     retriever_constructor = package.FastInsightRetriever
-    params = {"budget": 1, "nodes_per_round": 1}
+    params = {"system": FastInsight(budget=1, nodes_per_round=1)}
 
 
 class TestFastInsightRetrieverHybridFirst(_Standard):
     retriever_constructor = package.FastInsightRetriever
-    params = {"first": HybridSearch(2, returned=False)}
+    params = {"system": FastInsight(first=HybridSearch(2, returned=False))}
 
 
 class TestWalkFusionRetriever(_Standard):
     retriever_constructor = package.WalkFusionRetriever
 
 
-class TestLightRAGRetriever(_Standard):
-    retriever_constructor = package.LightRAGRetriever
-
-
-class TestLinearRAGRetriever(_Standard):
-    retriever_constructor = package.LinearRAGRetriever
-
-
-class TestPathRAGRetriever(_Standard):
-    retriever_constructor = package.PathRAGRetriever
-
-
-class TestVectorRetriever(_Standard):
-    retriever_constructor = package.VectorRetriever
-
-
-class TestBM25Retriever(_Standard):
-    retriever_constructor = package.BM25Retriever
-
-
-class TestHybridRetriever(_Standard):
-    retriever_constructor = package.HybridRetriever
-    params = {"fusion": "weighted", "weights": (0.7, 0.3)}
-
-
-class TestRe2Retriever(_Standard):
-    retriever_constructor = package.Re2Retriever
-    params = {"depth": 4}
-
-
-class TestGARRetriever(_Standard):
-    retriever_constructor = package.GARRetriever
-    params = {"budget": 6, "nodes_per_round": 2}
-
-
-class TestPPRRetriever(_Standard):
-    retriever_constructor = package.PPRRetriever
-    params = {"seeds": 2}
-
-
-class TestPPRRetrieverFromSeedsAlone(_Standard):
-    retriever_constructor = package.PPRRetriever
-    params = {"passage_weight": 0, "seeds": 1}
-
-
 class TestSpreadingActivationRetriever(_Standard):
+    """Without chains, which would follow the k documents."""
+
     retriever_constructor = package.SpreadingActivationRetriever
+    params = {"system": SpreadingActivation(chains=None)}
 
 
-class TestSpreadingActivationRetrieverFused(_Standard):
-    retriever_constructor = package.SpreadingActivationRetriever
-    params = {"gate": "uniform", "fuse": True, "chains": "path"}
-
-
-class TestEagerRetriever(_Standard):
-    retriever_constructor = package.EagerRetriever
-
-
-class TestMMRRetriever(_Standard):
-    retriever_constructor = package.MMRRetriever
-
-
-class TestScoredRetriever(_Standard):
-    retriever_constructor = package.ScoredRetriever
-
-
-class TestHyDERetriever(_Standard):
-    retriever_constructor = package.HyDERetriever
-
-
-class TestDecompositionRetriever(_Standard):
-    retriever_constructor = package.DecompositionRetriever
-
-
-class TestIRCoTRetriever(_Standard):
-    retriever_constructor = package.IRCoTRetriever
+class TestFused(_Standard):
+    retriever_constructor = package.GraphRetriever
+    params = {"system": Fused(SpreadingActivation(gate="uniform", chains="path"), Vector())}
 
 
 class TestGRAGRetriever(_Standard):
@@ -147,27 +80,10 @@ class TestGRAGRetriever(_Standard):
     retriever_constructor = package.GRAGRetriever
 
 
-class TestPathRerankingRetriever(_Standard):
-    """Without a relevance model."""
-
-    retriever_constructor = package.PathRerankingRetriever
-
-
 class TestLeSeGRRetriever(_Standard):
     """Without a checkpoint."""
 
     retriever_constructor = package.LeSeGRRetriever
-
-
-class TestGRetrieverRetriever(_Standard):
-    retriever_constructor = package.GRetrieverRetriever
-    params = {"seed_edges": 0}
-
-
-class TestHippoRAGRetriever(_Standard):
-    """An index without a signal over edges: dense ranking."""
-
-    retriever_constructor = package.HippoRAGRetriever
 
 
 class TestMoRRetriever(_Standard):
@@ -176,12 +92,43 @@ class TestMoRRetriever(_Standard):
     retriever_constructor = package.MoRRetriever
 
 
+class TestDefault(_Standard):
+    retriever_constructor = package.GraphRetriever
+
+
+# Systems without weights, a relevance model or a planner; and without facts and chains, which would follow the k documents.
+SYSTEMS = {
+    "LightRAG": "lightrag(facts=False)",
+    "LinearRAG": "linear-rag",
+    "PathRAG": "pathrag(chains='path')",
+    "Vector": "vector",
+    "BM25": "bm25",
+    "Hybrid": "hybrid(fusion='weighted', weights=(0.7, 0.3))",
+    "Re2": "re2(depth=4)",
+    "GAR": "gar(budget=6, nodes_per_round=2)",
+    "PPR": "ppr(seeds=2)",
+    "PPRFromSeedsAlone": "ppr(passage_weight=0, seeds=1)",
+    "Eager": "eager",
+    "MMR": "mmr",
+    "Scored": "scored",
+    "HyDE": "hyde",
+    "Decomposition": "decomposition",
+    "IRCoT": "ircot",
+    "PathReranking": "path-reranking",
+    "GRetriever": "g-retriever(seed_edges=0, facts=False)",
+    "HippoRAG": "hipporag",
+}
+for _name, _system in SYSTEMS.items():
+    _body = {"retriever_constructor": package.GraphRetriever, "params": {"system": _system}, "__module__": __name__}
+    globals()[f"Test{_name}"] = type(f"Test{_name}", (_Standard,), _body)
+
+
 class TestGraphRetrieverThatIsAwaited(_Standard):
     retriever_constructor = package.GraphRetriever
 
     @property
     def retriever_constructor_params(self):
-        return {"retriever": RemoteRetriever(SpreadingActivation(shared_index()))}
+        return {"retriever": RemoteRetriever(Retriever(shared_index(), SpreadingActivation(chains=None)))}
 
 
 class TestGraphRetrieverInADatabase(_Standard):
@@ -199,16 +146,12 @@ class TestGraphRetrieverInADatabase(_Standard):
         return {"retriever": self.engine}
 
 
-def _subclasses(cls):
-    own = [child for child in cls.__subclasses__() if child.__module__.startswith(package.__name__)]
-    return own + list(chain.from_iterable(map(_subclasses, own)))
+@pytest.mark.parametrize("name", [name for name in package.__all__ if name.endswith("Retriever")])
+def test_every_retriever_stands_in_the_standard_tests(name):
+    assert getattr(package, name) in {cls.__dict__.get("retriever_constructor") for cls in _Standard.__subclasses__()}
 
 
-@pytest.mark.parametrize(
-    "retriever",
-    sorted(set(_subclasses(BaseRetriever)) - {EngineRetriever, IndexRetriever}, key=lambda c: c.__name__),
-)
-def test_every_retriever_is_exported_and_stands_in_the_standard_tests(retriever):
-    tested = {cls.__dict__.get("retriever_constructor") for cls in _Standard.__subclasses__()}
-    assert retriever in tested
-    assert retriever.__name__ in package.__all__
+def test_every_system_stands_in_the_standard_tests():
+    tested = {type(cls.retriever_constructor.model_fields["system"].default) for cls in _Standard.__subclasses__()}
+    tested |= {type(read_system(cls.params["system"])) for cls in _Standard.__subclasses__() if cls.params}
+    assert tested >= {kind for kind in ALL.values() if kind.__module__.startswith("graph_retrievers.")}

@@ -11,7 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
-from langchain_graph_retrievers import BM25Retriever, GraphRetriever, ListsVectors, PPRRetriever, VectorRetriever
+from langchain_graph_retrievers import GraphRetriever, ListsVectors
 from langchain_graph_retrievers.vectorstores import read_store
 from tests.integration.langchain_models import LangChainHashEmbeddings
 
@@ -80,7 +80,7 @@ def test_vectors_of_a_store_are_taken_as_they_are(make, caplog):
     store = make(DOCUMENTS, embeddings)
     asked = embeddings._hash.document_calls
     with caplog.at_level(logging.INFO, "graph_retrievers"):
-        retriever = PPRRetriever.from_vectorstore(store, edges=EDGES, k=3)
+        retriever = GraphRetriever.from_vectorstore(store, system="ppr", edges=EDGES, k=3)
     found = retriever.invoke("Ada wrote a program.")
     assert [d.id for d in found][:2] == ["ada", "engine"] and found[0].metadata["year"] == 1843
     assert embeddings._hash.document_calls == asked and embeddings._hash.query_calls == 1
@@ -92,7 +92,7 @@ def test_vectors_of_a_store_are_taken_as_they_are(make, caplog):
 
 def test_what_is_embedded_is_told_in_one_line(caplog):
     with caplog.at_level(logging.INFO, "graph_retrievers"):
-        VectorRetriever.from_documents(DOCUMENTS, LangChainHashEmbeddings())
+        GraphRetriever.from_documents(DOCUMENTS, LangChainHashEmbeddings(), system="vector")
     assert [record.message for record in caplog.records if "mbedding" in record.message] == [
         "Embedding 3 texts with LangChainHashEmbeddings."
     ]
@@ -103,12 +103,12 @@ def test_options_and_the_generic_class():
     store = in_memory(DOCUMENTS, embeddings)
     retriever = GraphRetriever.from_vectorstore(store, edges=EDGES, system="vector", k=1, bm25=False)
     assert [d.id for d in retriever.invoke("A punched card.")] == ["card"]
-    assert not retriever.retriever.index.has_bm25
+    assert not retriever.index.has_bm25
     other = LangChainHashEmbeddings()
-    VectorRetriever.from_vectorstore(store, other).invoke("card")
+    GraphRetriever.from_vectorstore(store, other, system="vector").invoke("card")
     assert (other._hash.query_calls, embeddings._hash.query_calls) == (1, 1)
     with pytest.raises(InvalidArgumentError, match="from_documents takes vectors="):
-        VectorRetriever.from_vectorstore(store, vectors=[[1.0]])
+        GraphRetriever.from_vectorstore(store, system="vector", vectors=[[1.0]])
 
 
 def test_the_retriever_compares_as_the_store_does():
@@ -123,21 +123,21 @@ def test_the_retriever_compares_as_the_store_does():
 
     texts = DOCUMENTS[:2]
     cosine = in_memory(texts, Lengths())
-    found = VectorRetriever.from_vectorstore(cosine, provenance=True).invoke("?")
+    found = GraphRetriever.from_vectorstore(cosine, system="vector", provenance=True).invoke("?")
     assert [d.id for d in found] == [d.id for d in cosine.similarity_search("?")] == ["engine", "ada"]
     assert found[0].metadata["score"] == pytest.approx(1.0)
     dot = Faiss(texts, Lengths(), faiss.IndexFlatIP(2), "MAX_INNER_PRODUCT")
-    assert [d.id for d in VectorRetriever.from_vectorstore(dot).invoke("?")] == ["ada", "engine"]
-    assert [d.id for d in VectorRetriever.from_vectorstore(dot, metric="cosine").invoke("?")] == ["engine", "ada"]
+    assert [d.id for d in GraphRetriever.from_vectorstore(dot, system="vector").invoke("?")] == ["ada", "engine"]
+    assert [d.id for d in GraphRetriever.from_vectorstore(dot, system="vector", metric="cosine").invoke("?")] == ["engine", "ada"]
 
 
 def test_documents_without_ids_get_those_of_the_store():
     bare = [Document(text) for text in TEXTS.values()]
     store = in_memory(bare, LangChainHashEmbeddings())
-    assert {d.id for d in VectorRetriever.from_vectorstore(store).invoke("card")} == set(store.store)
-    made = VectorRetriever.from_vectorstore(Faiss(bare, LangChainHashEmbeddings()))
+    assert {d.id for d in GraphRetriever.from_vectorstore(store, system="vector").invoke("card")} == set(store.store)
+    made = GraphRetriever.from_vectorstore(Faiss(bare, LangChainHashEmbeddings()), system="vector")
     assert [d.id for d in made.invoke("A punched card.", k=1)] == ["made-2"]
-    shelf = VectorRetriever.from_vectorstore(Shelf(bare, LangChainHashEmbeddings()))
+    shelf = GraphRetriever.from_vectorstore(Shelf(bare, LangChainHashEmbeddings()), system="vector")
     assert [d.id for d in shelf.invoke("A punched card.", k=1)] == ["2"]
 
 
@@ -170,7 +170,7 @@ def broken(make, change):
 )
 def test_what_a_store_lacks_is_named(make, change, error, words):
     with pytest.raises(error, match=words):
-        VectorRetriever.from_vectorstore(broken(make, change))
+        GraphRetriever.from_vectorstore(broken(make, change), system="vector")
 
 
 def test_a_faiss_index_that_keeps_no_vectors_is_named():
@@ -179,28 +179,28 @@ def test_a_faiss_index_that_keeps_no_vectors_is_named():
     store.index = faiss.IndexIDMap(flat)
     store.index.add_with_ids(vectors, np.arange(3))
     with pytest.raises(InvalidArgumentError, match="IndexIDMap does not give its vectors back.* a flat one"):
-        VectorRetriever.from_vectorstore(store)
+        GraphRetriever.from_vectorstore(store, system="vector")
 
 
 def test_an_inverted_faiss_index_gives_its_vectors():
     inverted = faiss.IndexIVFFlat(coarse := faiss.IndexFlatL2(64), 64, 1)
     inverted.train(np.eye(64, dtype=np.float32))
     store = Faiss(DOCUMENTS, LangChainHashEmbeddings(), inverted)
-    assert VectorRetriever.from_vectorstore(store, k=1).invoke("A punched card.")[0].id == "card"
+    assert GraphRetriever.from_vectorstore(store, system="vector", k=1).invoke("A punched card.")[0].id == "card"
     assert coarse.ntotal == 1
 
 
 def test_a_store_that_lists_nothing_is_told_what_to_do():
     with pytest.raises(InvalidArgumentError, match=r"SimpleNamespace .*documents_and_vectors\(\)"):
-        VectorRetriever.from_vectorstore(SimpleNamespace(get=lambda key: None))
+        GraphRetriever.from_vectorstore(SimpleNamespace(get=lambda key: None), system="vector")
 
 
 def test_a_store_without_embeddings_serves_searches_by_word():
     store = Shelf(DOCUMENTS, LangChainHashEmbeddings())
     store.embeddings = None
-    assert BM25Retriever.from_vectorstore(store, k=1).invoke("brass")[0].id == "engine"
+    assert GraphRetriever.from_vectorstore(store, system="bm25", k=1).invoke("brass")[0].id == "engine"
     with pytest.raises(ValueError, match="no embedding model for queries"):
-        VectorRetriever.from_vectorstore(store).invoke("brass")
+        GraphRetriever.from_vectorstore(store, system="vector").invoke("brass")
 
 
 def store_of(make, documents=DOCUMENTS, change=lambda store: None, **options):
@@ -216,7 +216,7 @@ def test_places_of_faiss_may_be_listed_in_any_order():
     found, expected = read_store(store_of(Faiss, change=shuffle)), read_store(store_of(Faiss))
     assert [d.id for d in found.documents] == [d.id for d in expected.documents] == ["ada", "engine", "card"]
     assert np.array_equal(found.vectors, expected.vectors)
-    retriever = VectorRetriever.from_vectorstore(store_of(Faiss, change=shuffle), k=1)
+    retriever = GraphRetriever.from_vectorstore(store_of(Faiss, change=shuffle), system="vector", k=1)
     assert [retriever.invoke(d.page_content)[0].id for d in DOCUMENTS] == ["ada", "engine", "card"]
 
 
@@ -277,7 +277,7 @@ def by_faiss(store, question="A card of brass"):
 @pytest.mark.parametrize("strategy", ["MAX_INNER_PRODUCT", "EUCLIDEAN_DISTANCE", "COSINE"])
 def test_the_order_of_faiss_is_kept(embeddings, index, metric, strategy, caplog):
     store = Faiss(DOCUMENTS, embeddings, faiss.clone_index(index), strategy)
-    retriever = VectorRetriever.from_vectorstore(store)
+    retriever = GraphRetriever.from_vectorstore(store, system="vector")
     assert [d.id for d in retriever.invoke("A card of brass")] == by_faiss(store)
     assert retriever.index.dense.metric == metric and caplog.text == ""
 
@@ -288,16 +288,18 @@ def test_l2_distances_between_vectors_of_different_lengths_are_refused(strategy)
     with pytest.raises(
         InvalidArgumentError, match=r"different lengths \(0.2 to 12.72792\) by Euclidean distance; .*normalize_L2=True"
     ):
-        VectorRetriever.from_vectorstore(store)
-    orders = [[d.id for d in VectorRetriever.from_vectorstore(store, metric=m).invoke("?")] for m in ("cosine", "dot")]
+        GraphRetriever.from_vectorstore(store, system="vector")
+    orders = [
+        [d.id for d in GraphRetriever.from_vectorstore(store, system="vector", metric=m).invoke("?")] for m in ("cosine", "dot")
+    ]
     assert orders == [["card", "engine", "ada"], ["ada", "engine", "card"]] and by_faiss(store) == ["engine", "card", "ada"]
     with pytest.raises(InvalidArgumentError, match="compares vectors by faiss' metric 2"):
-        VectorRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexFlat(2, faiss.METRIC_L1)))
+        GraphRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexFlat(2, faiss.METRIC_L1)), system="vector")
     with pytest.raises(InvalidArgumentError, match="compares vectors by Hamming distance"):
-        VectorRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexLSH(2, 8)))
+        GraphRetriever.from_vectorstore(Faiss(DOCUMENTS, Turned(), faiss.IndexLSH(2, 8)), system="vector")
     # Words are searched all the same.
-    words = BM25Retriever.from_texts([d.page_content for d in DOCUMENTS], ids=[d.id for d in DOCUMENTS], edges=[])
-    for made in (BM25Retriever.from_vectorstore(store), GraphRetriever.from_vectorstore(store, system="bm25")):
+    words = GraphRetriever.from_texts([d.page_content for d in DOCUMENTS], system="bm25", ids=[d.id for d in DOCUMENTS], edges=[])
+    for made in (GraphRetriever.from_vectorstore(store, system="bm25"), GraphRetriever.from_vectorstore(store, system="bm25")):
         assert [d.id for d in made.invoke("brass")] == [d.id for d in words.invoke("brass")]
 
 
@@ -309,10 +311,10 @@ def test_lengths_that_change_the_order_are_refused(length):
     store.index.reset()
     store.index.add(vectors)
     if length - 1 < 1e-5:
-        assert VectorRetriever.from_vectorstore(store).index.dense.metric == "cosine"
+        assert GraphRetriever.from_vectorstore(store, system="vector").index.dense.metric == "cosine"
     else:
         with pytest.raises(InvalidArgumentError, match=r"different lengths \(1 to 1.0001\)"):
-            VectorRetriever.from_vectorstore(store)
+            GraphRetriever.from_vectorstore(store, system="vector")
 
 
 def test_a_vector_of_zeros_does_not_make_lengths_different():
@@ -320,7 +322,7 @@ def test_a_vector_of_zeros_does_not_make_lengths_different():
     vectors = store.index.reconstruct_n(0, 2) * np.array([[1], [0]], np.float32)
     store.index.reset()
     store.index.add(vectors)
-    assert VectorRetriever.from_vectorstore(store).index.dense.metric == "cosine"
+    assert GraphRetriever.from_vectorstore(store, system="vector").index.dense.metric == "cosine"
 
 
 @pytest.mark.parametrize(
@@ -337,9 +339,9 @@ def test_how_chroma_compares(collection, metric):
     store._collection = collection
     if metric is None:
         with pytest.raises(InvalidArgumentError, match="The Chroma compares vectors of different lengths"):
-            VectorRetriever.from_vectorstore(store)
+            GraphRetriever.from_vectorstore(store, system="vector")
     else:
-        assert VectorRetriever.from_vectorstore(store).index.dense.metric == metric
+        assert GraphRetriever.from_vectorstore(store, system="vector").index.dense.metric == metric
 
 
 def test_how_other_stores_compare():

@@ -10,10 +10,11 @@ from llama_index.core.schema import QueryBundle
 from llama_index.core.vector_stores import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
+from graph_retrievers import BM25, FastInsight, Hybrid, Vector
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
-from llama_graph_retrievers import BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, VectorRetriever, provenance
+from llama_graph_retrievers import FastInsightRetriever, GraphRetriever, provenance
 from llama_graph_retrievers.metadata_filters import engine_filter
 from tests.helpers import CORPUS, linked_index
 
@@ -115,7 +116,7 @@ def test_case_is_ignored_within_nested_filters_too():
     loud = MetadataFilter(key="topic", value="WAR", operator=Op.TEXT_MATCH_INSENSITIVE)
     early = MetadataFilter(key="year", value=1940, operator=Op.LT)
     filters = MetadataFilters(filters=[MetadataFilters(filters=[loud], condition=FilterCondition.NOT), early])
-    nodes = VectorRetriever(linked_index(), filters=filters, similarity_top_k=12).retrieve("machine")
+    nodes = GraphRetriever(linked_index(), Vector(), filters=filters, similarity_top_k=12).retrieve("machine")
     assert {n.node.node_id for n in nodes} == set(YEARS) - WAR
 
 
@@ -128,7 +129,7 @@ def test_every_operator_of_llama_index_is_known():
 @pytest.mark.parametrize("operator", [Op.IN, Op.NIN, Op.ANY, Op.ALL])
 def test_an_operator_on_lists_refuses_a_single_value(operator):
     with pytest.raises(InvalidArgumentError, match="takes a list"):
-        BM25Retriever(linked_index(), filters=one("topic", "war", operator))
+        GraphRetriever(linked_index(), BM25(), filters=one("topic", "war", operator))
 
 
 def test_text_match_refuses_a_number():
@@ -170,34 +171,34 @@ def test_filters_nest():
     early = MetadataFilter(key="year", value=1800, operator=Op.LT)
     both = MetadataFilters(filters=[neither, early], condition=FilterCondition.AND)
     nested = MetadataFilters(filters=[both, MetadataFilter(key="year", value=1911)], condition=FilterCondition.OR)
-    nodes = VectorRetriever(linked_index(), filters=nested, similarity_top_k=12).retrieve("machine")
+    nodes = GraphRetriever(linked_index(), Vector(), filters=nested, similarity_top_k=12).retrieve("machine")
     assert {n.node.node_id for n in nodes} == {"cards", "loom", "ibm"}
 
 
 # -- in retrieval -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("retriever_class", [BM25Retriever, FastInsightRetriever, GraphRetriever, HybridRetriever, VectorRetriever])
-def test_only_matching_nodes_are_returned_and_as_many_as_there_are(retriever_class):
-    retriever = retriever_class.from_index(linked_index(), filters=one("topic", "war"), similarity_top_k=5)
+@pytest.mark.parametrize("system", [BM25(), FastInsight(), None, Hybrid(), Vector()])
+def test_only_matching_nodes_are_returned_and_as_many_as_there_are(system):
+    retriever = GraphRetriever(linked_index(), system, filters=one("topic", "war"), similarity_top_k=5)
     assert {n.node.node_id for n in retriever.retrieve("Who built the engine?")} == WAR
 
 
 def test_the_engines_own_filters_are_taken_too():
     index = linked_index()
-    mapping = VectorRetriever(index, filters={"year": {"$gt": 1900}})
-    function = VectorRetriever(index, filters=lambda node: node.metadata["year"] > 1900)
-    llama = VectorRetriever(index, filters=one("year", 1900, Op.GT))
+    mapping = GraphRetriever(index, Vector(), filters={"year": {"$gt": 1900}})
+    function = GraphRetriever(index, Vector(), filters=lambda node: node.metadata["year"] > 1900)
+    llama = GraphRetriever(index, Vector(), filters=one("year", 1900, Op.GT))
     assert mapping.retrieve("machine") == function.retrieve("machine") == llama.retrieve("machine")
 
 
 def test_a_filter_that_nothing_passes_gives_nothing():
-    assert VectorRetriever(linked_index(), filters=one("topic", "cooking")).retrieve("engine") == []
+    assert GraphRetriever(linked_index(), Vector(), filters=one("topic", "cooking")).retrieve("engine") == []
 
 
 def test_a_filter_is_worked_out_once_and_not_for_every_query():
     asked = []
-    retriever = VectorRetriever(linked_index(), filters=lambda node: asked.append(node.id) is None)
+    retriever = GraphRetriever(linked_index(), Vector(), filters=lambda node: asked.append(node.id) is None)
     retriever.retrieve("engine")
     retriever.retrieve(QueryBundle("loom"))
     assert len(asked) == 12
@@ -206,12 +207,12 @@ def test_a_filter_is_worked_out_once_and_not_for_every_query():
 @pytest.mark.parametrize("mask", [torch.ones(3, dtype=torch.bool), torch.ones(12)], ids=["another graph", "no bools"])
 def test_a_mask_must_fit_the_graph(mask):
     with pytest.raises(InvalidArgumentError, match="one bool a node"):
-        VectorRetriever(linked_index(), filters=mask)
+        GraphRetriever(linked_index(), Vector(), filters=mask)
 
 
 def test_seeds_and_traversal_have_filters_of_their_own():
     index = linked_index()
-    knobs = {"nodes_per_round": 2, "budget": 12, "backfill": False, "similarity_top_k": 12}
+    knobs = {"system": FastInsight(nodes_per_round=2, budget=12), "backfill": False, "similarity_top_k": 12}
     seeded = FastInsightRetriever(index, seed_filters=one("topic", "war"), **knobs).retrieve("engine")
     assert {n.node.node_id for n in seeded} <= WAR and seeded
     held = FastInsightRetriever(index, traversal_filters=one("year", 1830, Op.LT), **knobs).retrieve("Analytical Engine")
@@ -221,7 +222,7 @@ def test_seeds_and_traversal_have_filters_of_their_own():
 
 def test_traversal_may_pass_through_what_is_not_returned():
     hidden = one("topic", "machines", Op.NE)
-    knobs = {"nodes_per_round": 1, "budget": 12, "backfill": False, "similarity_top_k": 12}
+    knobs = {"system": FastInsight(nodes_per_round=1, budget=12), "backfill": False, "similarity_top_k": 12}
     index = linked_index(include_titles=False)
     seed_only = one("year", 1938)  # Bletchley Park, between Turing and Colossus
     found = FastInsightRetriever(index, filters=one("year", 1943), seed_filters=one("year", 1936), **knobs).retrieve("machine")

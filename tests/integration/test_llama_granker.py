@@ -7,6 +7,7 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 
+from graph_retrievers import Vector
 from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge
@@ -14,7 +15,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.signals.relevance import PairScorer
 from graph_retrievers.systems.fastinsight import GRanker
-from llama_graph_retrievers import GRankerPostprocessor, VectorRetriever
+from llama_graph_retrievers import GRankerPostprocessor, GraphRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
 from tests.rankings import Ranking, ranked
@@ -85,7 +86,7 @@ def test_nearest_neighbours_link_nodes_beside_a_model():
 
 def test_on_an_index_it_gives_what_the_engines_operator_gives():
     index = linked_index()
-    nodes = VectorRetriever(index, similarity_top_k=6).retrieve(QUESTION)
+    nodes = GraphRetriever(index, Vector(), similarity_top_k=6).retrieve(QUESTION)
     queries = Queries.of(index, QUESTION)
     rows = torch.tensor([[index.graph.row(n.node.node_id) for n in nodes]])
     expected = ranked(GRanker(0.3), queries, Ranking.of(rows, torch.zeros(1, 6), "x"))
@@ -119,7 +120,7 @@ def test_an_embedding_of_ones_own_overrides_that_of_the_index():
     own = HashEmbed()
     embedding = HashEmbedding()
     index = linked_index(embedding)
-    nodes = VectorRetriever(index).retrieve(QueryBundle(QUESTION, embedding=embedding.embed_query(QUESTION)))
+    nodes = GraphRetriever(index, Vector()).retrieve(QueryBundle(QUESTION, embedding=embedding.embed_query(QUESTION)))
     before = (embedding.query_calls, embedding.document_calls)
     for given in (nodes, [*nodes, *scored([TextNode(id_="new", text="a new loom")])]):
         GRankerPostprocessor(index=index, embed_model=own).postprocess_nodes(given, query_str=QUESTION)
@@ -150,7 +151,7 @@ def test_a_model_reads_what_llama_index_embeds():
 def test_a_model_of_ones_own_overrides_that_of_the_index():
     overlap = WordOverlap()
     index = linked_index()
-    nodes = VectorRetriever(index).retrieve(QUESTION)
+    nodes = GraphRetriever(index, Vector()).retrieve(QUESTION)
     found = GRankerPostprocessor(model=overlap, alpha=0, index=index).postprocess_nodes(nodes, query_str=QUESTION)
     assert overlap.pairs == 10 and found[0].score == max(n.score for n in found) >= 2
     assert index.relevance.name == "bi-encoder"

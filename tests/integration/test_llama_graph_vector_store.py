@@ -7,11 +7,12 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters, VectorStoreQuery, VectorStoreQueryMode
 
+from graph_retrievers import BM25
 from graph_retrievers.construction import Links
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex, IndexStore
-from graph_retrievers.systems import StoreRetriever
-from llama_graph_retrievers import BM25Retriever, GraphRetriever, GraphVectorStore
+from graph_retrievers.retrievers import StoreRetriever
+from llama_graph_retrievers import GraphRetriever, GraphVectorStore
 
 LONG = " ".join(f"The loom number {number} reads a punched card." for number in range(12))
 
@@ -145,7 +146,7 @@ def test_edges_of_the_store_that_an_index_of_its_nodes_lacks_are_told(tmp_path, 
     assert len(searched.retrieve("Which loom?")) == 2 and warned(caplog) == []
     for made in ({"edges": Links()}, {"edges": []}):
         GraphRetriever.from_defaults(mine, **made)
-    BM25Retriever.from_defaults(mine)
+    GraphRetriever.from_defaults(mine, system=BM25())
     assert told not in warned(caplog)
     # Relationships, which the index reads too, are not lost.
     same, other, _ = indexes(tmp_path / "same")

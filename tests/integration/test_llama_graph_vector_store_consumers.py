@@ -34,11 +34,12 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
+from graph_retrievers import Vector
 from graph_retrievers.construction import read_folder
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import IndexStore
-from llama_graph_retrievers import GraphVectorStore, LlamaIndexVectors, VectorRetriever
+from llama_graph_retrievers import GraphRetriever, GraphVectorStore, LlamaIndexVectors
 from tests.integration.llama_corpus import HashEmbed, Known, llama_nodes
 
 QUESTION = "Which loom gave the engine of Charles Babbage its punched cards?"
@@ -289,7 +290,9 @@ def test_nodes_are_listed_with_their_vectors(store):
     model = HashEmbed()
     theirs = simple(llama_nodes()).vector_store.data.embedding_dict
     assert all(vectors[name] == pytest.approx(theirs[name], abs=1e-6) for name in vectors) and len(vectors) == ALL
-    over = VectorRetriever.from_defaults(VectorStoreIndex.from_vector_store(store, embed_model=model), similarity_top_k=3)
+    over = GraphRetriever.from_defaults(
+        VectorStoreIndex.from_vector_store(store, embed_model=model), system=Vector(), similarity_top_k=3
+    )
     assert model.texts == [] and ids(over.retrieve(QUESTION)) == ids(mine.as_retriever(similarity_top_k=3).retrieve(QUESTION))
 
 

@@ -5,8 +5,7 @@ import copy
 import pickle
 import threading
 import tomllib
-from dataclasses import replace
-from inspect import signature
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,19 +24,16 @@ from llama_index.core.vector_stores import FilterCondition, FilterOperator, Meta
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 import llama_graph_retrievers as package
+from graph_retrievers import GAR, PPR, MoR, SpreadingActivation
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactSearch, Pipeline, VectorSearch
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
-from graph_retrievers.systems import SpreadingActivation
-from graph_retrievers.systems.registry import build_retriever
 from llama_graph_retrievers import (
-    GARRetriever,
     GraphRetriever,
     MoRRetriever,
-    PPRRetriever,
     SpreadingActivationPGRetriever,
     SpreadingActivationRetriever,
     provenance,
@@ -49,6 +45,8 @@ from tests.movies import movie_edges, movie_nodes
 
 QUESTION = "What did Charles Babbage design, and what came of it?"
 PLAN = [{"type": "person", "restriction": ["Ada Stone"]}, {"type": "movie", "relation": "directed_by"}]
+# Without chains after the nodes.
+NODES = SpreadingActivation(chains=None)
 CHAIN = "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace"
 
 
@@ -98,22 +96,28 @@ def test_every_class_is_exported_and_has_its_author():
 
 
 @pytest.mark.parametrize(
-    ("make", "system", "knobs"),
+    ("make", "system", "wrong"),
     [
-        (GARRetriever, "gar", {"budget": 6, "nodes_per_round": 2}),
-        (PPRRetriever, "ppr", {"seeds": 2, "damping": 0.8, "passage_weight": 0}),
-        (SpreadingActivationRetriever, "spreading", {"gate": "uniform", "steps": 2, "hub_exponent": 0.5, "chains": "path"}),
-        (MoRRetriever, "mor", {"seeds": 2, "matches": 0, "structure": False}),
+        (GraphRetriever, GAR(budget=6, nodes_per_round=2), "gar(budget=0)"),
+        (GraphRetriever, PPR(seeds=2, damping=0.8, passage_weight=0), "ppr(damping=1.0)"),
+        (
+            SpreadingActivationRetriever,
+            SpreadingActivation(gate="uniform", steps=2, hub_exponent=0.5, chains="path"),
+            "spreading(gate='soft')",
+        ),
+        (MoRRetriever, MoR(seeds=2, matches=0, structure=False), "mor(seeds=0)"),
     ],
 )
-def test_knobs_reach_the_engine(index, make, system, knobs):
-    nodes = make(index, similarity_top_k=7, **knobs).retrieve(QUESTION)
-    hits = build_retriever(system, index, **knobs).retrieve(QUESTION, 7)
-    assert [(n.node.node_id, n.score, provenance(n)["path"]) for n in nodes] == [(h.id, h.score, h.path.to_dict()) for h in hits]
+def test_parameters_reach_the_engine(index, make, system, wrong):
+    hits = Retriever(index, system).retrieve(QUESTION, 7)
+    expected = [(h.id, h.score, h.path.to_dict()) for h in hits]
+    for given in (system, str(system)):
+        nodes = make(index, given, similarity_top_k=7).retrieve(QUESTION)
+        assert [(n.node.node_id, n.score, provenance(n)["path"]) for n in nodes] == expected
     with pytest.raises(TypeError, match="bugdet"):
-        make(index, bugdet=3)
+        make(index, system, bugdet=3)
     with pytest.raises(InvalidArgumentError):
-        make(index, **{"gar": {"budget": 0}, "ppr": {"damping": 1.0}, "spreading": {"gate": "soft"}, "mor": {"seeds": 0}}[system])
+        make(index, wrong)
 
 
 def test_thirty_entities_by_default_as_published(index):
@@ -161,11 +165,11 @@ def test_entities_by_a_language_model_of_llama_index(index):
             response.text = '{"entities": ["Weaving"]}'
             return response
 
-    assert ids(SpreadingActivationRetriever(index, language_model=Reader()).retrieve("Who?"))[0] == "loom"
+    assert ids(SpreadingActivationRetriever(index, SpreadingActivation(language_model=Reader())).retrieve("Who?"))[0] == "loom"
 
 
 def test_chains_are_nodes_whose_text_is_the_chain(index):
-    retriever = SpreadingActivationRetriever(index, similarity_top_k=3, gate="uniform", chains="hits")
+    retriever = SpreadingActivationRetriever(index, SpreadingActivation(gate="uniform", chains="hits"), similarity_top_k=3)
     found = retriever.retrieve(QUESTION)
     chains = [n.node for n in found[3:]]
     assert chains and len(set(ids(found))) == len(found)
@@ -188,18 +192,18 @@ def test_facts_are_nodes_whose_text_is_the_fact():
 def test_nodes_as_the_context_of_a_language_model(index, originals):
     nodes = [TextNode(id_=n.id, text=n.text) for n in map(index.graph.node, range(len(index)))] if originals else None
     for engine in (
-        build_retriever("spreading", index, gate="uniform"),
-        build_retriever("spreading", index, gate="uniform", chains="hits"),
+        Retriever(index, SpreadingActivation(gate="uniform", chains=None)),
+        Retriever(index, SpreadingActivation(gate="uniform", chains="hits")),
         Retriever(linked_index(edge_signals=True), Pipeline(VectorSearch(), FactSearch(2))),
     ):
         retriever = GraphRetriever(engine, nodes=nodes, similarity_top_k=4)
         assert to_context(retriever.retrieve(QUESTION)) == engine.retrieve(QUESTION, 4).to_context()
-    typed = MoRRetriever(movies_index(), planner=lambda question: PLAN, similarity_top_k=3)
+    typed = MoRRetriever(movies_index(), MoR(planner=lambda question: PLAN), similarity_top_k=3)
     assert to_context(typed.retrieve("Which films?")) == typed.engine.retrieve("Which films?", 3).to_context()
 
 
 def test_nodes_without_provenance_give_their_texts_alone(index):
-    retriever = SpreadingActivationRetriever(index, provenance=False, similarity_top_k=2)
+    retriever = SpreadingActivationRetriever(index, NODES, provenance=False, similarity_top_k=2)
     title = {n.node.node_id: n.node.metadata["title"] for n in retriever.retrieve(QUESTION)}
     expected = [f"- {title[n.node.node_id]}: {n.text}" for n in retriever.retrieve(QUESTION)]
     assert to_context(retriever.retrieve(QUESTION)).splitlines() == ["Texts:", *expected]
@@ -217,7 +221,7 @@ def test_notes_reach_the_user(index, caplog):
 
 def test_plans_of_a_batch_by_a_function_and_by_a_planner(movies):
     other = [{"type": "person", "restriction": ["Fay North"]}, PLAN[1]]
-    retriever = MoRRetriever(movies, similarity_top_k=1, planner=lambda question: PLAN)
+    retriever = MoRRetriever(movies, MoR(planner=lambda question: PLAN), similarity_top_k=1)
     assert ids(retriever.retrieve("Which films?")) == ["m0"]
     first, second = retriever.retrieve_batch(["Which films?"] * 2, plan=[other, None])
     assert ids(first) == ["m5"] and ids(second) == ["m0"]
@@ -241,7 +245,7 @@ class Plain:
     name, k, inputs = "Plain", 4, ("entities",)
 
     def __init__(self, index):
-        self._engine = build_retriever("spreading", index, backfill=False)
+        self._engine = Retriever(index, NODES, backfill=False)
         self.calls = []
 
     def retrieve(self, query, k=None, **arguments):
@@ -378,7 +382,7 @@ async def close_async(database):
 
 
 async def test_the_database_gives_what_the_engine_gives(in_database, index):
-    expected = SpreadingActivationRetriever(index, similarity_top_k=5, backfill=False).retrieve(QUESTION)
+    expected = SpreadingActivationRetriever(index, NODES, similarity_top_k=5, backfill=False).retrieve(QUESTION)
     for found in (in_database.retrieve(QUESTION), await in_database.aretrieve(f"\n{QUESTION} \n")):
         assert ids(found) == ids(expected)
         assert [n.score for n in found] == pytest.approx([n.score for n in expected], abs=1e-6)
@@ -394,7 +398,7 @@ async def test_batches_and_filters_of_the_database_retriever(in_database, index)
     filters = MetadataFilters(filters=[early, named])
     inputs = {"entities": lambda question: ["Charles Babbage"] if "Charles" in question else ["Weaving"]}
     options = {"filters": filters, "traversal_filters": filters, "inputs": inputs, "similarity_top_k": 4}
-    expected = SpreadingActivationRetriever(index, backfill=False, **options).retrieve_batch([QUESTION, "Which cloth?"])
+    expected = SpreadingActivationRetriever(index, NODES, backfill=False, **options).retrieve_batch([QUESTION, "Which cloth?"])
     retriever = GraphRetriever(in_database.engine, **options)
     questions = [QUESTION, "Which cloth?"]
     for found in (retriever.retrieve_batch(questions), await retriever.aretrieve_batch(questions)):
@@ -408,8 +412,9 @@ def test_every_filter_operator_means_the_same_in_the_database(database):
     nodes[1::2] = [replace(node, metadata={**node.metadata, "empty": ""}) for node in nodes[1::2]]
     index = GraphIndex.from_nodes(nodes, linked_edges(), embedding=HashEmbedding())
     write_graph(database, index)
-    knobs = {"gate": "uniform", "steps": 1, "k": 12}
-    engines = (CypherSpreadingActivation(database, **knobs), build_retriever("spreading", index, backfill=False, **knobs))
+    knobs = {"gate": "uniform", "steps": 1}
+    here = Retriever(index, replace(NODES, **knobs), backfill=False, k=12)
+    engines = (CypherSpreadingActivation(database, k=12, **knobs), here)
     lists = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
     texts = (FilterOperator.CONTAINS, FilterOperator.TEXT_MATCH)
     everyone = {"entities": lambda question: ["Ada Lovelace", "Punched card", "Alan Turing", "Colossus"]}
@@ -505,8 +510,10 @@ def property_graph():
 
 
 def spreading(property_graph, **options):
+    parameters = {name: options.pop(name) for name in options.keys() & {field.name for field in fields(SpreadingActivation)}}
+    system = replace(SpreadingActivationPGRetriever.system, **{"gate": "uniform", **parameters})
     store = property_graph.property_graph_store
-    return SpreadingActivationPGRetriever(store, **{"embed_model": HashEmbed(), "gate": "uniform", **options})
+    return SpreadingActivationPGRetriever(store, system=system, **{"embed_model": HashEmbed(), **options})
 
 
 # LlamaIndex' own parser spells "Ada Lovelace" as "Ada lovelace".
@@ -580,16 +587,19 @@ async def test_in_a_query_engine_of_the_property_graph(property_graph):
     assert [n.node.text for n in await sub.aretrieve("Ada Lovelace")] == [n.node.text for n in sub.retrieve("Ada Lovelace")]
 
 
-def test_every_keyword_of_the_engine_is_a_keyword_here(property_graph):
-    named = [kind for kind in vars(package).values() if hasattr(kind, "engine_class")]
-    assert len(named) == 24
-    for kind in named:
-        engine = set(signature(kind.engine_class).parameters) - {"index", "k", "options"}
-        assert engine <= set(signature(kind).parameters), kind
-    engine = set(signature(SpreadingActivation).parameters) - {"index", "k", "options"}
-    values = {name: p.default for name, p in signature(SpreadingActivation).parameters.items() if name in engine}
-    damped = spreading(property_graph, **values | {"hub_exponent": 0.5, "gate": "cosine", "chains": "path"})
-    assert "hub_exponent=0.5" in repr(damped.engine)
+def test_the_system_of_the_sub_retriever_can_be_changed(property_graph):
+    store, embed = property_graph.property_graph_store, {"embed_model": HashEmbed()}
+    wanted = SpreadingActivation(hub_exponent=0.5, chains="path")
+    as_mapping = {"system": "spreading", "hub_exponent": 0.5, "chains": "path"}
+    for system in (wanted, "spreading(hub_exponent=0.5, chains='path')", as_mapping):
+        made = SpreadingActivationPGRetriever(store, system=system, **embed)
+        assert made.system == made.engine.system == wanted and "hub_exponent=0.5" in repr(made.engine) and not made.engine.backfill
+    made = SpreadingActivationPGRetriever(store, **embed, backfill=True, time_limit=9.0)
+    assert made.engine.backfill and made.engine.time_limit == 9 and made.system == SpreadingActivationPGRetriever.system
+    with pytest.raises(InvalidArgumentError, match=r"system is PPR\(\); expected a SpreadingActivation"):
+        SpreadingActivationPGRetriever(store, system="ppr", **embed)
+    with pytest.raises(TypeError, match=r"'steps' is a parameter of the system: .*system=SpreadingActivation\(steps=...\)"):
+        SpreadingActivationPGRetriever(store, steps=1, **embed)
 
 
 @pytest.mark.parametrize("question", ["Whose design did Ada Lovelace write on?", "Ada Lovelace: by whom?"])
@@ -613,7 +623,7 @@ def test_passages_of_a_property_graph_come_back_as_their_nodes(tmp_path):
         nodes=nodes, property_graph_store=store, kg_extractors=extractors, llm=llm, embed_model=HashEmbed(), use_async=False
     )
     GraphIndex.from_nodes(*from_property_graph_store(store), embedding=HashEmbedding()).save(tmp_path / "index")
-    retriever = GraphRetriever.from_index(GraphIndex.load(tmp_path / "index"), system="vector", embed_model=HashEmbed())
+    retriever = GraphRetriever(GraphIndex.load(tmp_path / "index"), "vector", embed_model=HashEmbed())
     found = {n.node.node_id: n.node for n in retriever.retrieve(QUESTION)}
     passages = {name: node for name, node in found.items() if name in originals}
     assert len(passages) == len(TEXTS)
@@ -670,7 +680,8 @@ def test_properties_and_bad_stores():
         SpreadingActivationPGRetriever(store)
     with pytest.raises(TypeError, match="stepps"):
         SpreadingActivationPGRetriever(store, embed_model=HashEmbed(), stepps=1)
-    retriever = SpreadingActivationPGRetriever(store, include_properties=True, embed_model=HashEmbed(), gate="uniform")
+    uniform = SpreadingActivation(gate="uniform")
+    retriever = SpreadingActivationPGRetriever(store, include_properties=True, embed_model=HashEmbed(), system=uniform)
     assert [n.node.text for n in retriever.retrieve("Ada")] == ["Ada ({'born': 1815}) -> SAW ({'in': 1833}) -> Engine"]
 
 
@@ -729,7 +740,8 @@ async def test_what_finds_no_triplet_is_told_with_the_reason(caplog):
     assert await retriever.aretrieve("c") == [] and warned(caplog) == [alone, alone]
     caplog.clear()
     for options in ({"threshold": 0.99}, {"steps": 1, "decay": 1e-6}):
-        assert SpreadingActivationPGRetriever(store, **embed, **options).retrieve("a c") == []
+        system = replace(SpreadingActivationPGRetriever.system, **options)
+        assert SpreadingActivationPGRetriever(store, **embed, system=system).retrieve("a c") == []
     closed = "Nothing was found: no activation passes from 'a', 'c' to another entity; lower threshold= or pass another gate=."
     assert warned(caplog) == [closed, closed]
     other = SimplePropertyGraphStore()

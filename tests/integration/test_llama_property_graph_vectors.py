@@ -1,5 +1,7 @@
 """SpreadingActivationPGRetriever takes the vectors that a property graph index has made, and says how it found its facts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from llama_index.core import PropertyGraphIndex, VectorStoreIndex
@@ -138,9 +140,8 @@ def test_stores_that_give_no_vectors_and_other_objects_are_refused():
 
 @pytest.mark.parametrize("include_text", [False, True])
 def test_hits_say_how_they_were_found(include_text):
-    retriever = SpreadingActivationPGRetriever(
-        graph(), include_text, entities=lambda question: ["Ada"], chains=None, gate="uniform", steps=3
-    )
+    system = replace(SpreadingActivationPGRetriever.system, chains=None, gate="uniform", steps=3)
+    retriever = SpreadingActivationPGRetriever(graph(), include_text, entities=lambda question: ["Ada"], system=system)
     hits = retriever.retrieve(QUESTION)
     told = [provenance(hit) for hit in hits]
     # The path to each fact begins at the entity of the question and ends with the fact.
@@ -162,8 +163,6 @@ def test_hits_say_how_they_were_found(include_text):
             to_context(hits) == "Facts:\n- Ada -> programmed -> Engine\n- Engine -> read -> Cards\n- Jacquard -> invented -> Cards"
         )
     # How a node was found is not part of what LlamaIndex tells nodes apart by.
-    again = SpreadingActivationPGRetriever(
-        graph(), include_text, entities=lambda question: ["Jacquard"], chains=None, gate="uniform"
-    )
+    again = SpreadingActivationPGRetriever(graph(), include_text, entities=lambda question: ["Jacquard"], system=system)
     hashes = {hit.node.hash for hit in again.retrieve(QUESTION)}
     assert include_text or hashes == {hit.node.hash for hit in hits}

@@ -10,7 +10,7 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 
-from graph_retrievers import GraphIndex, Re2
+from graph_retrievers import GraphIndex, Re2, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.models import as_relevance_model
 from llama_graph_retrievers import FastInsightRetriever, GRankerPostprocessor
@@ -97,8 +97,8 @@ def test_a_postprocessor_without_scores_is_refused():
 
 def test_rerankers_serve_retrievers_and_postprocessors():
     index = linked_index()
-    by_pairs = Re2(index.with_models(relevance=Encoder().predict)).retrieve(QUESTION)
-    assert [(h.id, h.score) for h in Re2(index.with_models(relevance=Rerank())).retrieve(QUESTION)] == [
+    by_pairs = Retriever(index.with_models(relevance=Encoder().predict), Re2()).retrieve(QUESTION)
+    assert [(h.id, h.score) for h in Retriever(index.with_models(relevance=Rerank()), Re2()).retrieve(QUESTION)] == [
         (h.id, h.score) for h in by_pairs
     ]
     retriever = FastInsightRetriever.from_defaults(
@@ -124,4 +124,4 @@ def test_documents_of_the_engine_are_not_asked_for_metadata():
     index = GraphIndex.from_documents(
         [TextNode(text="A loom.", metadata={"file_path": "/a"})], relevance=Seeing(), embedding=HashEmbed()
     )
-    assert Re2(index).retrieve("loom")[0].score == 7.0 and [node.metadata for node in seen] == [{}]
+    assert Retriever(index, Re2()).retrieve("loom")[0].score == 7.0 and [node.metadata for node in seen] == [{}]

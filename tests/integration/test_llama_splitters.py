@@ -15,9 +15,9 @@ from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import Document, MetadataMode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from graph_retrievers import GraphIndex
+from graph_retrievers import GraphIndex, Vector
 from graph_retrievers.graph.corpus_graph import Edge
-from llama_graph_retrievers import GraphRetriever, VectorRetriever
+from llama_graph_retrievers import GraphRetriever
 from tests.integration.llama_corpus import HashEmbed
 
 HISTORY = " ".join(f"The loom of year {1800 + number} was made in Lyon." for number in range(40))
@@ -55,8 +55,8 @@ def test_chunks_follow_each_other_and_point_to_their_document_where_it_is_given(
     whole = GraphIndex.from_documents([*DOCUMENTS, *nodes]).graph
     assert relations(whole) == {"next": len(following), "source": len(nodes)}
     assert Edge(chunks[0].node_id, "looms", "source") in whole.edges() and len(whole) == len(nodes) + 2
-    assert VectorRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed()).index.graph.edges() == following
-    found = GraphRetriever.from_index(index, system="bm25").retrieve("brass shuttle loom")
+    assert GraphRetriever.from_defaults(system=Vector(), nodes=nodes, embed_model=HashEmbed()).index.graph.edges() == following
+    found = GraphRetriever(index, "bm25").retrieve("brass shuttle loom")
     originals = {node.node_id: node for node in nodes}
     assert all(n.node == originals[n.node.node_id] for n in found)
     assert not any("file_path" in n.node.get_content(MetadataMode.LLM) for n in found)
@@ -71,7 +71,7 @@ def test_parents_of_a_hierarchy_are_nodes_where_they_are_given():
     docstore.add_documents(nodes)
     for graph in (
         GraphIndex.from_documents(nodes).graph,
-        VectorRetriever.from_defaults(docstore=docstore, embed_model=HashEmbed()).index.graph,
+        GraphRetriever.from_defaults(system=Vector(), docstore=docstore, embed_model=HashEmbed()).index.graph,
     ):
         assert len(graph) == len(nodes)
         family = {(parent.node_id, child.node_id) for parent in parents for child in parent.child_nodes}
@@ -89,7 +89,7 @@ def test_leaves_are_merged_into_the_parents_of_a_hierarchy():
     storage = StorageContext.from_defaults()
     storage.docstore.add_documents(nodes)
     existing = VectorStoreIndex(get_leaf_nodes(nodes), embed_model=HashEmbed(), storage_context=storage)
-    ours = VectorRetriever.from_defaults(existing, similarity_top_k=12)
+    ours = GraphRetriever.from_defaults(existing, system=Vector(), similarity_top_k=12)
     assert len(ours.index) == len(get_leaf_nodes(nodes))
     merged = AutoMergingRetriever(ours, storage).retrieve("looms made in Lyon")
     assert any(n.node.child_nodes for n in merged)

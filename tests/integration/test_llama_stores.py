@@ -22,20 +22,18 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, VectorParams
 
-from graph_retrievers import BM25, GraphIndex, IndexStore, Vector
+from graph_retrievers import BM25, GAR, GraphIndex, IndexStore, Retriever, SpreadingActivation, Vector
 from graph_retrievers.construction import Relationships, chunk_documents
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from llama_graph_retrievers import (
-    BM25Retriever,
-    GARRetriever,
     GraphRetriever,
     GraphVectorStore,
     SpreadingActivationRetriever,
-    VectorRetriever,
     provenance,
 )
+from llama_graph_retrievers.search import NodeSearch
 from llama_graph_retrievers.stores import index_nodes
 from tests.helpers import HashEmbedding, WordOverlap
 from tests.integration.langchain_models import RemoteRetriever
@@ -144,14 +142,14 @@ def test_a_vector_store_index_is_taken_with_its_vectors_model_and_relationships(
     embed_model = HashEmbed()
     existing = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
     embed_model.texts.clear()
-    retriever = VectorRetriever.from_defaults(existing, similarity_top_k=5)
+    retriever = GraphRetriever.from_defaults(existing, system=Vector(), similarity_top_k=5)
     assert embed_model.texts == [] and "Embedding" not in caplog.text
     assert Edge("engine", "jacquard", "child") in retriever.index.graph.edges()
     expected = existing.as_retriever(similarity_top_k=5).retrieve(QUESTION)
     found = retriever.retrieve(QUESTION)
     assert [n.node for n in found] == [n.node for n in expected]
     assert [n.score for n in found] == pytest.approx([n.score for n in expected])
-    given = VectorRetriever.from_defaults(index=existing, edges=[("ada", "loom", "sees")])
+    given = GraphRetriever.from_defaults(system=Vector(), index=existing, edges=[("ada", "loom", "sees")])
     assert given.index.graph.edges() == [Edge("ada", "loom", "sees")]
 
 
@@ -164,8 +162,8 @@ def test_a_store_that_lists_its_vectors_is_not_embedded_again(store):
     embed_model = HashEmbed()
     existing = stored(store, embed_model)
     embed_model.texts.clear()
-    retriever = VectorRetriever.from_defaults(existing, similarity_top_k=4)
-    plain = VectorRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), similarity_top_k=4)
+    retriever = GraphRetriever.from_defaults(existing, system=Vector(), similarity_top_k=4)
+    plain = GraphRetriever.from_defaults(system=Vector(), nodes=llama_nodes(), embed_model=HashEmbed(), similarity_top_k=4)
     assert embed_model.texts == [] and ids(retriever.retrieve(QUESTION)) == ids(plain.retrieve(QUESTION))
 
 
@@ -173,16 +171,16 @@ def test_a_store_that_lists_no_vectors_is_embedded_and_says_so(caplog):
     caplog.set_level(logging.INFO, "graph_retrievers")
     embed_model = HashEmbed()
     existing = stored(ListingStore(vectors=False), embed_model)
-    VectorRetriever.from_defaults(existing)
+    GraphRetriever.from_defaults(existing, system=Vector())
     assert "Embedding 12 of 12 documents" in caplog.text
 
 
 def test_a_store_that_lists_nothing_is_refused_with_the_way_out():
     existing = stored(ListingStore(lists=False), HashEmbed())
     with pytest.raises(InvalidArgumentError, match="ListingStore does not list its nodes.*nodes="):
-        VectorRetriever.from_defaults(existing)
+        GraphRetriever.from_defaults(existing, system=Vector())
     with pytest.raises(InvalidArgumentError, match=r"SummaryIndex.*docstore="):
-        VectorRetriever.from_defaults(SummaryIndex(llama_nodes()))
+        GraphRetriever.from_defaults(SummaryIndex(llama_nodes()), system=Vector())
 
 
 def test_how_many_nodes_are_embedded_is_logged_once(caplog):
@@ -190,7 +188,7 @@ def test_how_many_nodes_are_embedded_is_logged_once(caplog):
     nodes = llama_nodes()
     for node in nodes[:8]:
         node.embedding = HashEmbedding().embed_query(node.text)
-    VectorRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed())
+    GraphRetriever.from_defaults(system=Vector(), nodes=nodes, embed_model=HashEmbed())
     assert [r.getMessage() for r in caplog.records if "mbedding" in r.getMessage() and "of 12" in r.getMessage()] == [
         "Embedding 4 of 12 documents; the others bring their vectors."
     ]
@@ -218,8 +216,8 @@ def test_nodes_of_a_docstore_keep_their_vectors(monkeypatch):
     docstore = SimpleDocumentStore()
     docstore.add_documents(nodes)
     embed_model = HashEmbed()
-    for make in (VectorRetriever, BM25Retriever):
-        index = make.from_defaults(docstore=docstore, embed_model=embed_model).index
+    for system in ("vector", "bm25", None):
+        index = GraphRetriever.from_defaults(docstore=docstore, embed_model=embed_model, system=system).index
         assert embed_model.texts == [] and index.dense.vectors[3].tolist() == pytest.approx(nodes[3].embedding)
 
 
@@ -237,14 +235,14 @@ def test_vectors_of_any_length_rank_as_in_llama_index():
     existing = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
     expected = existing.as_retriever(similarity_top_k=12).retrieve(QUESTION)
     for options in ({"index": existing}, {"nodes": llama_nodes(), "embed_model": embed_model}):
-        found = VectorRetriever.from_defaults(**options, similarity_top_k=12).retrieve(QUESTION)
+        found = GraphRetriever.from_defaults(system=Vector(), similarity_top_k=12, **options).retrieve(QUESTION)
         # Equal cosines stand in another order there.
         assert [n.score for n in found] == pytest.approx([n.score for n in expected], abs=1e-6)
         assert dict(scores(found)) == pytest.approx(dict(scores(expected)), abs=1e-6)
     assert ids(found)[0] == ids(expected)[0]
     # The index of somebody who wants dot products keeps them.
     index = GraphIndex.from_texts(["a", "b"], vectors=[[1.0, 0.0], [3.0, 3.0]])
-    assert VectorRetriever(index, embed_model=lambda texts: [[2.0, 0.0]]).retrieve("a")[0].score == 6
+    assert GraphRetriever(index, Vector(), embed_model=lambda texts: [[2.0, 0.0]]).retrieve("a")[0].score == 6
 
 
 # -- what nodes keep -----------------------------------------------------------------------------------------------
@@ -272,13 +270,13 @@ def told_nodes():
 
 def hits_of_a_saved_index(tmp_path):
     GraphIndex.from_documents(told_nodes(), embedding=HashEmbedding()).save(tmp_path / "index")
-    return VectorRetriever(GraphIndex.load(tmp_path / "index"), embed_model=HashEmbed())
+    return GraphRetriever(GraphIndex.load(tmp_path / "index"), Vector(), embed_model=HashEmbed())
 
 
 def test_exclusions_templates_and_relationships_survive_index_save_and_load(tmp_path):
     originals = {node.node_id: node for node in told_nodes()}
     saved = hits_of_a_saved_index(tmp_path)
-    live = BM25Retriever(GraphIndex.from_documents(told_nodes()))
+    live = GraphRetriever(GraphIndex.from_documents(told_nodes()), BM25())
     for retriever in (live, saved):
         found = {n.node.node_id: n.node for n in retriever.retrieve("brass loom, card, looms")}
         assert found == originals and {name: type(node) for name, node in found.items()} == {
@@ -294,7 +292,7 @@ def test_what_nodes_keep_is_neither_metadata_nor_embedded():
     index = GraphIndex.from_documents(told_nodes(), embedding=embed_model)
     assert embed_model.texts == ["A loom of brass.", "All about looms.", "More looms.", "A card."]
     assert index.graph.metadata[0] == {"file_path": "/data/a.md", "topic": "looms"} and index.graph.metadata[3] == {}
-    hit = Vector(index, k=1).retrieve("A loom of brass.")[0]
+    hit = Retriever(index, Vector(), k=1).retrieve("A loom of brass.")[0]
     assert set(hit.metadata) == {"file_path", "topic"} and "origin" not in hit.to_dict()
     assert hit.origin["excluded_llm_metadata_keys"] == ["file_path"]
 
@@ -302,14 +300,14 @@ def test_what_nodes_keep_is_neither_metadata_nor_embedded():
 def test_chunks_hide_what_their_document_hides():
     whole = Document(text="A loom. A card.", metadata={"file_path": "/a"}, excluded_llm_metadata_keys=["file_path"])
     index = GraphIndex.from_documents(chunk_documents([whole], lambda text: text.split(". ")))
-    found = BM25Retriever(index).retrieve("loom")[0].node
+    found = GraphRetriever(index, BM25()).retrieve("loom")[0].node
     assert found.metadata["file_path"] == "/a" and "file_path" not in found.get_content(MetadataMode.LLM)
 
 
 def test_the_object_of_an_index_node_is_followed_on_a_saved_index(tmp_path):
     GraphIndex.from_documents(told_nodes()).save(tmp_path / "index")
-    inner = BM25Retriever(GraphIndex.from_texts(["Looms, looms, looms."], ids=["inner"]))
-    retriever = BM25Retriever(GraphIndex.load(tmp_path / "index"), object_map={"looms": inner}, similarity_top_k=1)
+    inner = GraphRetriever(GraphIndex.from_texts(["Looms, looms, looms."], ids=["inner"]), BM25())
+    retriever = GraphRetriever(GraphIndex.load(tmp_path / "index"), BM25(), object_map={"looms": inner}, similarity_top_k=1)
     assert ids(retriever.retrieve("more looms")) == ["inner"]
 
 
@@ -321,7 +319,7 @@ def test_relationships_are_kept_without_metadata_that_has_no_json_form(tmp_path)
     }
     node = TextNode(text="a loom", relationships=related, excluded_llm_metadata_keys=["x"])
     GraphIndex.from_documents([node]).save(tmp_path / "index")
-    found = BM25Retriever(GraphIndex.load(tmp_path / "index")).retrieve("loom")[0].node
+    found = GraphRetriever(GraphIndex.load(tmp_path / "index"), BM25()).retrieve("loom")[0].node
     assert found.ref_doc_id == "d" and [child.node_id for child in found.child_nodes] == ["e"]
     assert found.excluded_llm_metadata_keys == ["x"] and found.source_node.metadata == {}
 
@@ -329,11 +327,11 @@ def test_relationships_are_kept_without_metadata_that_has_no_json_form(tmp_path)
 # -- documents that are deleted ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, SpreadingActivationRetriever, GraphRetriever])
-async def test_deleted_documents_of_a_docstore_are_not_returned_and_others_take_their_places(make):
+@pytest.mark.parametrize("system", [Vector(), BM25(), SpreadingActivation(chains=None), None])
+async def test_deleted_documents_of_a_docstore_are_not_returned_and_others_take_their_places(system):
     docstore = SimpleDocumentStore()
     docstore.add_documents(llama_nodes())
-    retriever = make.from_defaults(docstore=docstore, embed_model=HashEmbed(), similarity_top_k=4)
+    retriever = GraphRetriever.from_defaults(docstore=docstore, embed_model=HashEmbed(), similarity_top_k=4, system=system)
     before = retriever.retrieve(QUESTION)
     for n in before[:2]:
         docstore.delete_document(n.node.node_id)
@@ -349,7 +347,7 @@ async def test_few_searches_find_what_is_left_of_a_docstore():
     docstore = SimpleDocumentStore()
     nodes = [TextNode(id_=f"n{number:03}", text=f"A loom of year {number}.") for number in range(200)]
     docstore.add_documents(nodes)
-    retriever = VectorRetriever.from_defaults(docstore=docstore, embed_model=HashEmbed(), similarity_top_k=3)
+    retriever = GraphRetriever.from_defaults(system=Vector(), docstore=docstore, embed_model=HashEmbed(), similarity_top_k=3)
     searches = []
     search = retriever.engine.search
     retriever.engine.search = lambda call: searches.append(call) or search(call)
@@ -370,14 +368,16 @@ def test_deletions_before_an_index_is_loaded_count_and_entities_stay(tmp_path):
     entity = Node("entity:loom", "A loom, a machine that weaves cloth.")
     GraphIndex.from_nodes([*to_nodes(llama_nodes()), entity]).save(tmp_path / "index")
     docstore.delete_document("loom")
-    found = BM25Retriever(GraphIndex.load(tmp_path / "index"), nodes=docstore, similarity_top_k=2).retrieve("loom weaving cloth")
+    found = GraphRetriever(GraphIndex.load(tmp_path / "index"), BM25(), nodes=docstore, similarity_top_k=2).retrieve(
+        "loom weaving cloth"
+    )
     assert ids(found) == ["entity:loom", "jacquard"]
 
 
 def test_filters_hold_while_deleted_documents_are_replaced():
     docstore = SimpleDocumentStore()
     docstore.add_documents(llama_nodes())
-    retriever = BM25Retriever.from_defaults(docstore=docstore, similarity_top_k=3, filters={"year": {"$lt": 1860}})
+    retriever = GraphRetriever.from_defaults(system=BM25(), docstore=docstore, similarity_top_k=3, filters={"year": {"$lt": 1860}})
     best = ids(retriever.retrieve("engine"))[0]
     docstore.delete_document(best)
     found = retriever.retrieve("engine")
@@ -389,7 +389,7 @@ def test_documents_deleted_from_a_vector_store_index_are_not_returned():
     for node in nodes:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=f"document of {node.node_id}")
     existing = VectorStoreIndex(nodes, embed_model=HashEmbed())
-    retriever = VectorRetriever.from_defaults(existing, similarity_top_k=3)
+    retriever = GraphRetriever.from_defaults(existing, system=Vector(), similarity_top_k=3)
     best = ids(retriever.retrieve(QUESTION))[0]
     existing.delete_ref_doc(f"document of {best}")
     assert best in existing.docstore.docs
@@ -436,7 +436,7 @@ def test_what_takes_the_place_of_deleted_documents_passes_the_filter_too():
     nodes = [TextNode(id_=f"n{n}", text="loom " * (5 - n), metadata={"year": n % 2}) for n in range(4)]
     store = SimpleDocumentStore()
     store.add_documents(nodes)
-    retriever = BM25Retriever.from_defaults(docstore=store, similarity_top_k=3, filters={"year": 0})
+    retriever = GraphRetriever.from_defaults(system=BM25(), docstore=store, similarity_top_k=3, filters={"year": 0})
     store.delete_document("n0")
     assert [found.node.node_id for found in retriever.retrieve("loom")] == ["n2"]
 
@@ -445,7 +445,7 @@ def test_a_filter_goes_to_an_engine_elsewhere_with_the_deleted_documents():
     nodes = [TextNode(id_=f"n{n}", text="loom " * (5 - n), metadata={"year": n % 2}) for n in range(4)]
     store = SimpleDocumentStore()
     store.add_documents(nodes)
-    engine = RemoteRetriever(BM25(GraphIndex.from_documents(nodes, edges=[]), backfill=False))
+    engine = RemoteRetriever(Retriever(GraphIndex.from_documents(nodes, edges=[]), BM25(), backfill=False))
     retriever = GraphRetriever(engine, nodes=store, similarity_top_k=3, filters={"year": 0})
     store.delete_document("n0")
     assert [found.node.node_id for found in retriever.retrieve("loom")] == ["n2"]
@@ -459,7 +459,7 @@ def test_a_relevance_model_that_is_not_used_is_told_once(caplog):
         made = GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), relevance=WordOverlap(), **options)
         assert caplog.text.count(UNUSED) == 1 and made.engine.name in caplog.text
         caplog.clear()
-    BM25Retriever.from_defaults(index=made.index, relevance=WordOverlap())
+    GraphRetriever.from_defaults(system=BM25(), index=made.index, relevance=WordOverlap())
     assert caplog.text.count(UNUSED) == 1
     caplog.clear()
     GraphRetriever.from_defaults(index=made.index, relevance=WordOverlap(), system="re2")
@@ -603,7 +603,7 @@ def check_order(retriever, index, embed_model, question):
 )
 def test_the_order_of_faiss_is_kept(kind, embed_model):
     index = stored(FaissStore(kind=kind), embed_model)
-    retriever = VectorRetriever.from_defaults(index, similarity_top_k=50)
+    retriever = GraphRetriever.from_defaults(index, system=Vector(), similarity_top_k=50)
     check_order(retriever, index, embed_model, "A loom of brass and its cards")
     index.insert_nodes([TextNode(id_="new", text="A loom of brass and its cards, and another one.")])
     check_order(retriever, index, embed_model, "A loom of brass and its cards")
@@ -612,9 +612,9 @@ def test_the_order_of_faiss_is_kept(kind, embed_model):
 def test_l2_distances_between_vectors_of_different_lengths_are_refused():
     index = stored(FaissStore(), Unequal())
     with pytest.raises(InvalidArgumentError, match=r"The FaissStore compares vectors of different lengths .* by Euclid"):
-        VectorRetriever.from_defaults(index)
+        GraphRetriever.from_defaults(index, system=Vector())
     # Words are searched all the same.
-    found = scores(BM25Retriever.from_defaults(index).retrieve(QUESTION))
+    found = scores(GraphRetriever.from_defaults(index, system=BM25()).retrieve(QUESTION))
     assert scores(GraphRetriever.from_defaults(index, system="bm25").retrieve(QUESTION)) == found != []
 
 
@@ -636,20 +636,20 @@ class Qdrant(ListingStore):
 @pytest.mark.parametrize("named", [False, True])
 def test_how_qdrant_compares(named):
     made = {
-        distance: VectorRetriever.from_defaults(stored(Qdrant(distance=distance, named=named), Unequal()))
+        distance: GraphRetriever.from_defaults(stored(Qdrant(distance=distance, named=named), Unequal()), system=Vector())
         for distance in (Distance.DOT, Distance.COSINE)
     }
     assert [retriever.index.dense.metric for retriever in made.values()] == ["dot", "cosine"]
     assert made[Distance.DOT].index.dense.norms.max() > 3
     for distance, name in ((Distance.EUCLID, "Euclidean distance"), (Distance.MANHATTAN, "manhattan")):
         with pytest.raises(InvalidArgumentError, match=name):
-            VectorRetriever.from_defaults(stored(Qdrant(distance=distance, named=named), Unequal()))
+            GraphRetriever.from_defaults(stored(Qdrant(distance=distance, named=named), Unequal()), system=Vector())
 
 
 @pytest.mark.parametrize(("space", "metric"), [("cosine", "cosine"), ("ip", "dot")])
 def test_how_chroma_of_llama_index_compares(space, metric, monkeypatch):
     monkeypatch.setattr(Collection, "configuration_json", {"hnsw": {"space": space}}, raising=False)
-    made = VectorRetriever.from_defaults(stored(ListingStore(chroma=True, vectors=False), Unequal()))
+    made = GraphRetriever.from_defaults(stored(ListingStore(chroma=True, vectors=False), Unequal()), system=Vector())
     assert made.index.dense.metric == metric
 
 
@@ -664,11 +664,11 @@ def texts_of(nodes):
     return [n.node.get_content() for n in nodes]
 
 
-@pytest.mark.parametrize("make", [VectorRetriever, BM25Retriever, SpreadingActivationRetriever])
-async def test_an_updated_document_is_found(make):
+@pytest.mark.parametrize("system", [Vector(), BM25(), SpreadingActivation(chains=None)])
+async def test_an_updated_document_is_found(system):
     embed_model = HashEmbed()
     theirs = VectorStoreIndex.from_documents(documents(a="A loom of brass.", b="A card."), embed_model=embed_model)
-    retriever = make.from_defaults(theirs, similarity_top_k=1)
+    retriever = GraphRetriever.from_defaults(theirs, similarity_top_k=1, system=system)
     assert texts_of(retriever.retrieve("brass loom")) == ["A loom of brass."]
     for text in ("A loom of brass and wood.", "A brass loom again."):
         theirs.update_ref_doc(Document(text=text, id_="a"))
@@ -681,16 +681,16 @@ async def test_an_updated_document_is_found(make):
         ):
             assert texts_of(found) == [text]
         assert embed_model.texts == [] and set(retriever.index.graph.texts) == {text, "A card."}
-    expected = make.from_defaults(theirs, similarity_top_k=1).retrieve("brass loom")
+    expected = GraphRetriever.from_defaults(theirs, similarity_top_k=1, system=system).retrieve("brass loom")
     assert scores(retriever.retrieve("brass loom")) == scores(expected)
 
 
 def test_each_change_of_a_vector_store_index_is_seen_once(monkeypatch):
     embed_model = HashEmbed()
     theirs = VectorStoreIndex(llama_nodes(), embed_model=embed_model)
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50, filters={"year": {"$gt": 1800}})
-    made, over = [], retriever._over
-    monkeypatch.setattr(retriever, "_over", lambda index: made.append(1) or over(index))
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50, filters={"year": {"$gt": 1800}})
+    made, over = [], NodeSearch.over
+    monkeypatch.setattr(NodeSearch, "over", lambda search, index: made.append(1) or over(search, index))
     before = ids(retriever.retrieve(QUESTION))
     new = [TextNode(id_=f"new {year}", text="A loom of brass.", metadata={"year": year}) for year in (1700, 1900)]
     theirs.insert_nodes(new)
@@ -708,7 +708,7 @@ def test_each_change_of_a_vector_store_index_is_seen_once(monkeypatch):
 
 def test_copies_follow_an_index_too():
     theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=5)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=5)
     theirs.insert_nodes([TextNode(id_="new", text="A loom of brass.")])
     expected = scores(retriever.retrieve("A loom of brass."))
     assert expected[0][0] == "new"
@@ -718,7 +718,7 @@ def test_copies_follow_an_index_too():
 
 def test_an_index_on_faiss_is_followed():
     theirs = stored(FaissStore(), HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=1)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=1)
     theirs.insert_nodes([TextNode(id_="new", text="A loom of brass.")])
     assert ids(retriever.retrieve("A loom of brass.")) == ["new"]
 
@@ -726,7 +726,10 @@ def test_an_index_on_faiss_is_followed():
 def test_a_retriever_of_which_all_nodes_are_deleted_says_so(caplog):
     theirs, store = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed()), SimpleDocumentStore()
     store.add_documents(llama_nodes())
-    retrievers = [VectorRetriever.from_defaults(theirs), BM25Retriever.from_defaults(docstore=store)]
+    retrievers = [
+        GraphRetriever.from_defaults(theirs, system=Vector()),
+        GraphRetriever.from_defaults(system=BM25(), docstore=store),
+    ]
     names = [node.node_id for node in llama_nodes()]
     theirs.delete_nodes(names)
     for name in names:
@@ -757,7 +760,7 @@ NEW = "A loom of brass and its punched cards."
 )
 async def test_a_node_that_cannot_be_indexed_is_left_out_and_named_once_until_it_is_right(wrong, why, caplog):
     theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50)
     before = scores(retriever.retrieve(QUESTION))
     name = before[0][0]
     # One of two new nodes, and one that replaces another, are wrong.
@@ -772,14 +775,14 @@ async def test_a_node_that_cannot_be_indexed_is_left_out_and_named_once_until_it
     theirs.delete_nodes(["bad"])
     theirs.insert_nodes([TextNode(id_=name, text=NEW)])
     assert len(warned(caplog)) == 1
-    again = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    again = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50)
     # Of equal nodes, the order may be another.
     assert dict(scores(retriever.retrieve(QUESTION))) == dict(scores(again.retrieve(QUESTION)))
 
 
 def test_lengths_that_change_an_order_by_l2_are_checked_in_what_is_inserted(caplog):
     theirs = stored(FaissStore(), HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50)
     before = ids(retriever.retrieve(QUESTION))
     longer = [2 * value for value in HashEmbed().get_text_embedding(NEW)]
     theirs.insert_nodes([TextNode(id_="long", text=NEW, embedding=longer), TextNode(id_="new", text=NEW)])
@@ -790,7 +793,7 @@ def test_lengths_that_change_an_order_by_l2_are_checked_in_what_is_inserted(capl
 
 def test_lengths_of_what_replaces_all_nodes_are_compared_with_each_other():
     theirs = stored(FaissStore(), HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50)
     # Its vector store cannot delete.
     theirs.index_struct.nodes_dict.clear()
     longer = [2 * value for value in HashEmbed().get_text_embedding(NEW)]
@@ -800,7 +803,7 @@ def test_lengths_of_what_replaces_all_nodes_are_compared_with_each_other():
 
 def test_a_node_that_the_document_store_gets_later_is_found():
     theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=1)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=1)
     theirs.insert_nodes([TextNode(id_="new", text=NEW)])
     late = theirs.docstore.get_document("new")
     theirs.docstore.delete_document("new")
@@ -811,11 +814,11 @@ def test_a_node_that_the_document_store_gets_later_is_found():
 
 def test_a_mask_selects_the_same_nodes_after_a_change():
     theirs = VectorStoreIndex(llama_nodes(), embed_model=HashEmbed())
-    everything = ids(VectorRetriever.from_defaults(theirs, similarity_top_k=50).retrieve(QUESTION))
+    everything = ids(GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50).retrieve(QUESTION))
     names = [node.node_id for node in index_nodes(theirs)]
     chosen, gone, other = everything[:3], everything[0], everything[3]
     mask = torch.tensor([name in chosen for name in names])
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=50, filters=mask, scope=mask)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=50, filters=mask, scope=mask)
     assert ids(retriever.retrieve(QUESTION)) == chosen
     theirs.insert_nodes([TextNode(id_="new", text=QUESTION)])
     theirs.delete_nodes([gone, other])
@@ -837,7 +840,7 @@ class Interrupted(HashEmbed):
 async def test_a_document_that_is_updated_while_a_question_runs_is_found(caplog):
     model = Interrupted()
     theirs = VectorStoreIndex.from_documents(documents(a="A loom."), embed_model=model)
-    retriever = VectorRetriever.from_defaults(theirs, similarity_top_k=1)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector(), similarity_top_k=1)
     for text, ask in (("A brass loom.", retriever.retrieve), ("A loom of wood.", retriever.aretrieve)):
         model.meanwhile = partial(theirs.update_ref_doc, Document(text=text, id_="a"))
         found = ask("Which loom?")
@@ -847,10 +850,10 @@ async def test_a_document_that_is_updated_while_a_question_runs_is_found(caplog)
 
 def test_a_graph_without_edges_is_told_once_whatever_is_inserted(caplog):
     theirs = VectorStoreIndex.from_documents(documents(a="A loom.", b="A card."), embed_model=HashEmbed())
-    searching = VectorRetriever.from_defaults(theirs)
+    searching = GraphRetriever.from_defaults(theirs, system=Vector())
     assert warned(caplog) == [], "a search needs none"
     # No relevance model is told once too.
-    walking = GARRetriever.from_defaults(theirs)
+    walking = GraphRetriever.from_defaults(theirs, system=GAR())
     before = warned(caplog)
     assert [message.startswith("There are no edges") for message in before] == [True, False]
     for name in "cd":
@@ -862,7 +865,7 @@ def test_a_graph_without_edges_is_told_once_whatever_is_inserted(caplog):
 def test_a_chunk_without_others_is_added_without_a_warning(tmp_path, caplog):
     first, second = documents(a="A loom of brass.", b="A card.")
     theirs = VectorStoreIndex.from_documents([first], embed_model=HashEmbed())
-    retriever = VectorRetriever.from_defaults(theirs)
+    retriever = GraphRetriever.from_defaults(theirs, system=Vector())
     store = IndexStore(tmp_path / "store", edges=[Relationships()])
     kept = VectorStoreIndex.from_vector_store(GraphVectorStore(store), embed_model=HashEmbed())
     kept.insert(first)

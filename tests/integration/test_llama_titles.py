@@ -11,11 +11,11 @@ from llama_index.core.schema import Document, NodeRelationship, RelatedNodeInfo,
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
 import langchain_graph_retrievers
-from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
+from graph_retrievers import BM25, PPR, GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.labels import is_random, label
 from graph_retrievers.operators import BM25Search, GatedPropagation
-from llama_graph_retrievers import BM25Retriever, GraphRetriever, PPRRetriever, provenance, to_context
+from llama_graph_retrievers import GraphRetriever, provenance, to_context
 from tests.integration.llama_corpus import HashEmbed
 
 UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-")
@@ -81,13 +81,15 @@ def test_a_field_of_ones_own(folder):
     store.add_documents(nodes)
     over = VectorStoreIndex(nodes, embed_model=HashEmbed())
     for given in ({"nodes": nodes}, {"docstore": store}, {"index": over}):
-        for kind in (GraphRetriever, PPRRetriever, BM25Retriever):
-            made = kind.from_defaults(**given, embed_model=HashEmbed(), title_key="name", similarity_top_k=1)
+        for system in (None, PPR(), BM25()):
+            made = GraphRetriever.from_defaults(
+                **given, system=system, embed_model=HashEmbed(), title_key="name", similarity_top_k=1
+            )
             assert sorted(made.index.graph.titles) == [f"Part {place}" for place in range(5)]
             assert to_context(made.retrieve("Oil the treadle")).startswith("Texts:\n- Part 3: ")
     assert walked(nodes, title_key="").index.graph.titles == [""] * 5
     with pytest.raises(InvalidArgumentError, match="title_key= goes with nodes="):
-        PPRRetriever.from_defaults(index=walked(nodes).index, title_key="name")
+        GraphRetriever.from_defaults(system=PPR(), index=walked(nodes).index, title_key="name")
     titled = [TextNode(text="A loom.", metadata={"title": "Loom", "header_path": "/Guide/", "file_name": "guide.md"})]
     assert walked(titled).index.graph.titles == ["Loom"]
     odd = [TextNode(text="A loom.", metadata={"header_path": ["Guide"], "file_name": "guide.md"})]

@@ -12,13 +12,11 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import Document
 from llama_index.core.tools import RetrieverTool
 
+from graph_retrievers import BM25, FastInsight, Re2, Vector
 from llama_graph_retrievers import (
-    BM25Retriever,
     FastInsightRetriever,
     GRankerPostprocessor,
     GraphRetriever,
-    Re2Retriever,
-    VectorRetriever,
 )
 from tests.helpers import CORPUS, linked_index
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
@@ -63,7 +61,7 @@ def test_a_retriever_tool(retriever, form):
 async def test_the_line_breaks_of_a_retriever_tool_do_not_reach_the_model():
     embed_model, read = HashEmbed(), []
     index = linked_index(relevance=lambda pairs: [read.append(query) or 0.0 for query, _ in pairs])
-    tool = RetrieverTool.from_defaults(Re2Retriever(index, embed_model=embed_model))
+    tool = RetrieverTool.from_defaults(GraphRetriever(index, Re2(), embed_model=embed_model))
     tool.call("engine")
     await tool.acall(input="engine")
     assert embed_model.queries == ["engine", "input is engine"]
@@ -102,8 +100,8 @@ async def test_an_agent_calls_the_retriever_as_a_tool(retriever):
 def test_fusion_adds_up_what_two_retrievers_find(retriever):
     """Reciprocal ranks by hand: a node that both find has both summands, as fusion knows it by its hash."""
     nodes, knobs = llama_nodes(), {"similarity_top_k": 6}
-    dense = VectorRetriever(retriever.index, embed_model=HashEmbed(), **knobs)
-    parts = [dense, BM25Retriever(retriever.index, nodes=nodes, **knobs)]
+    dense = GraphRetriever(retriever.index, Vector(), embed_model=HashEmbed(), **knobs)
+    parts = [dense, GraphRetriever(retriever.index, BM25(), nodes=nodes, **knobs)]
     fusion = QueryFusionRetriever(
         parts, llm=MockLLM(), num_queries=1, similarity_top_k=6, mode="reciprocal_rerank", use_async=False
     )
@@ -120,8 +118,8 @@ def test_fusion_adds_up_what_two_retrievers_find(retriever):
 def test_one_bundle_serves_several_retrievers_and_is_embedded_once(retriever):
     embed_model, bundle = HashEmbed(), QueryBundle(QUESTION)
     FastInsightRetriever(retriever.index, embed_model=embed_model).retrieve(bundle)
-    VectorRetriever(retriever.index, embed_model=embed_model).retrieve(bundle)
-    GraphRetriever.from_index(retriever.index, system="hybrid", embed_model=embed_model).retrieve(bundle)
+    GraphRetriever(retriever.index, Vector(), embed_model=embed_model).retrieve(bundle)
+    GraphRetriever(retriever.index, "hybrid", embed_model=embed_model).retrieve(bundle)
     GRankerPostprocessor(index=retriever.index, embed_model=embed_model).postprocess_nodes(retriever.retrieve(bundle), bundle)
     assert embed_model.queries == [QUESTION]
 
@@ -130,7 +128,9 @@ def test_from_documents_through_a_node_parser_to_an_answer():
     text = " ".join(f"{title}. {body}" for _, title, body, _, _ in CORPUS)
     nodes = SentenceSplitter(chunk_size=32, chunk_overlap=0).get_nodes_from_documents([Document(id_="history", text=text)])
     assert len(nodes) > 5
-    retriever = FastInsightRetriever.from_defaults(nodes=nodes, embed_model=HashEmbed(), similarity_top_k=3, nodes_per_round=1)
+    retriever = FastInsightRetriever.from_defaults(
+        system=FastInsight(nodes_per_round=1), nodes=nodes, embed_model=HashEmbed(), similarity_top_k=3
+    )
     # Neighbouring chunks are linked, and the document they came from is not a node.
     assert retriever.index.graph.num_edges == len(nodes) - 1
     response = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("census counted by punched cards")

@@ -92,7 +92,7 @@ def test_in_faiss_of_langchain(encoder):
     vectorstores = pytest.importorskip("langchain_community.vectorstores", reason="langchain-community is not installed")
     store = vectorstores.FAISS.from_texts(TEXTS, encoder)
     assert store.embeddings is encoder and store.similarity_search("weaving", k=1)[0].page_content == TEXTS[0]
-    retriever = langchain_graph_retrievers.VectorRetriever.from_vectorstore(store, k=1)
+    retriever = langchain_graph_retrievers.GraphRetriever.from_vectorstore(store, system="vector", k=1)
     assert retriever.invoke("weaving")[0].page_content == TEXTS[0]
 
 
@@ -129,9 +129,11 @@ async def test_in_a_pipeline_and_a_splitter(model):
 
 def test_in_a_retriever_of_this_package(model):
     nodes = [TextNode(text=text, id_=str(place)) for place, text in enumerate(TEXTS)]
-    retriever = llama_graph_retrievers.VectorRetriever.from_defaults(nodes=nodes, embed_model=model, similarity_top_k=1)
+    retriever = llama_graph_retrievers.GraphRetriever.from_defaults(
+        nodes=nodes, embed_model=model, system="vector", similarity_top_k=1
+    )
     assert retriever.retrieve("weaving")[0].node.node_id == "0"
-    assert langchain_graph_retrievers.VectorRetriever.from_texts(TEXTS, model, k=1).invoke("weaving")[0].id == "0"
+    assert langchain_graph_retrievers.GraphRetriever.from_texts(TEXTS, model, system="vector", k=1).invoke("weaving")[0].id == "0"
 
 
 def test_the_model_of_the_engine_says_what_llama_index_takes(encoder, monkeypatch):
@@ -156,7 +158,7 @@ def test_a_copy_gives_the_same_vectors(model, twin):
 def test_the_function_in_place_of_the_model_is_named():
     for function in (graph_retrievers.minilm, llama_graph_retrievers.minilm):
         with pytest.raises(InvalidArgumentError, match=r"function minilm; call it: embedding=minilm\(\)"):
-            langchain_graph_retrievers.VectorRetriever.from_documents([Document("a loom")], function)
+            langchain_graph_retrievers.GraphRetriever.from_documents([Document("a loom")], function, system="vector")
 
 
 def test_a_single_text_of_llamaindex_is_embedded_as_a_document_and_not_as_a_query():

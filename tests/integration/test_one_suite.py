@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 import torch
 
-from graph_retrievers import Edge, GraphIndex, Node, SpreadingActivation, Vector
+from graph_retrievers import Edge, GraphIndex, Node, Retriever, SpreadingActivation, Vector
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers import RetrieverProtocol
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
@@ -17,6 +17,7 @@ from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 from llama_graph_retrievers import provenance
 from tests.helpers import CORPUS, HashEmbedding
 from tests.remote import MemoryVectors, MemoryWords
+from tests.retrievers import on
 
 QUESTION = "Which machines did Charles Babbage and Alan Turing design?"
 OTHER = "Who counted the census with punched cards?"
@@ -42,12 +43,12 @@ def index():
 def retriever(request, index, database):
     """The same retriever, over an index, inside a database, and over stores of the graph, of vectors and of words."""
     if request.param == "index":
-        return SpreadingActivation(index, chains="hits", k=5, threshold=0.001, backfill=False)
+        return Retriever(index, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
     write_graph(database, index)
     if request.param == "stores":
         stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}
         remote = RemoteIndex(CypherGraphStore(database), **stores, embedding=index.embedding)
-        return RemoteRetriever(remote, SpreadingActivation, chains="hits", k=5, threshold=0.001, backfill=False)
+        return RemoteRetriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
     return CypherSpreadingActivation(database, embedding=index.embedding, chains="hits", k=5, threshold=0.001)
 
 
@@ -167,7 +168,7 @@ def test_index_and_database_find_the_same(index, database):
     write_graph(database, index)
     options = {"chains": "hits", "k": 5, "threshold": 0.001}
     inside = CypherSpreadingActivation(database, embedding=index.embedding, **options)
-    memory = SpreadingActivation(index, backfill=False, **options)
+    memory = on(index, SpreadingActivation, backfill=False, **options)
     calls = [
         {},
         {"k": 2},
@@ -281,9 +282,9 @@ def test_a_blank_page_is_passed_through_and_not_returned(index, database):
     stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}
     remote = RemoteIndex(CypherGraphStore(database), **stores, embedding=index.embedding)
     made = [
-        SpreadingActivation(index, **options, backfill=False, hub_exponent=0.0),
+        on(index, SpreadingActivation, **options, backfill=False, hub_exponent=0.0),
         CypherSpreadingActivation(database, embedding=index.embedding, **options),
-        RemoteRetriever(remote, SpreadingActivation, **options, backfill=False, hub_exponent=0.0),
+        on(remote, SpreadingActivation, RemoteRetriever, **options, backfill=False, hub_exponent=0.0),
     ]
     for question in ("Who used the Colossus?", "zzz", "blank"):
         first, *others = ([(hit.id, hit.path.nodes) for hit in each.retrieve(question)] for each in made)
@@ -293,7 +294,7 @@ def test_a_blank_page_is_passed_through_and_not_returned(index, database):
     for each in made:
         assert [hit.id for hit in each.retrieve("", filter={"year": {"$in": [1900, 1901]}})] == ["far"]
         assert not each.retrieve("zzz", filter={"$id": "blank"}) and not each.retrieve("", scope={"$id": "blank"})
-    searched = [Vector(index, k=50).retrieve("zzz"), RemoteRetriever(remote, Vector, k=50).retrieve("zzz")]
+    searched = [Retriever(index, Vector(), k=50).retrieve("zzz"), RemoteRetriever(remote, Vector(), k=50).retrieve("zzz")]
     assert [hit.id for hit in searched[0]] == [hit.id for hit in searched[1]] and len(searched[0]) == len(index) - 1
 
 

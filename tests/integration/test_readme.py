@@ -15,6 +15,7 @@ from langchain_core.language_models import FakeListLLM
 
 from graph_retrievers import cli, tracing
 from graph_retrievers.signals import sentence_encoder
+from graph_retrievers.systems import system
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -66,6 +67,8 @@ def working_folder(tmp_path, monkeypatch):
     """Pages write into the working folder, and read the examples of the repository from it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    # A page may define a system, whose name would then be known to other tests.
+    monkeypatch.setattr(system, "SYSTEMS", dict(system.SYSTEMS))
     monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
     # Pages print what float32 gives, whatever processor there is.
     monkeypatch.setattr(sentence_encoder, "fast_bfloat16", lambda device: False)

@@ -55,6 +55,7 @@ from tests.remote import (
     question_vectors,
     random_corpus,
 )
+from tests.retrievers import on
 
 PLANS = [
     [{"type": "film", "restriction": "word1"}, {"type": "person", "relation": "r1"}],
@@ -70,31 +71,27 @@ ENTITIES = [["Title 3"], ["TITLE 21", "title 33"], ["Nobody at all"], ["Title 6"
 INPUTS = {"mor": {"plan": PLANS}} | dict.fromkeys(("entities", "entities, chains"), {"entities": ENTITIES})
 
 
-def composed(*operators):
-    return {"operator": Pipeline(*operators), "k": 20}
-
-
 # Keywords that keep what follows from the whole graph out of the composition.
-SPREADING = {"hub_exponent": 0.25, "fuse": False}
+SPREADING = {"hub_exponent": 0.25, "chains": None}
 # System, keywords, and round trips to the graph and the vector store that suffice without filters and ties.
 SYSTEMS = {
     "eager": (Eager, {}, 4, 5),
     "mmr": (MMR, {}, 12, 14),
     "scored": (Scored, {}, 4, 5),
     "scorer": (Scored, {"scorer": lambda node, similarity, depth: similarity - depth + len(node.text) / 100}, 7, 7),
-    "spreading": (Retriever, composed(VectorSearch(4, returned=False), GatedPropagation()), 5, 5),
-    "rows": (Retriever, composed(BM25Search(4, returned=False), GatedPropagation(semantics="rows", exclude_types=["place"])), 5, 4),
+    "spreading": (Pipeline(VectorSearch(4, returned=False), GatedPropagation()), {"k": 20}, 5, 5),
+    "rows": (Pipeline(BM25Search(4, returned=False), GatedPropagation(semantics="rows", exclude_types=["place"])), {"k": 20}, 5, 4),
     "entities": (SpreadingActivation, {**SPREADING, "k": 10}, 6, 6),
     "entities, chains": (SpreadingActivation, {**SPREADING, "chains": "hits", "semantics": "rows"}, 6, 6),
-    "stex": (Retriever, composed(VectorSearch(5, returned=False), STeX(), STeX(beta=0.5)), 4, 4),
-    "rerank": (Retriever, composed(HybridSearch(30), Rerank()), 2, 2),
+    "stex": (Pipeline(VectorSearch(5, returned=False), STeX(), STeX(beta=0.5)), {"k": 20}, 4, 4),
+    "rerank": (Pipeline(HybridSearch(30), Rerank()), {"k": 20}, 2, 2),
     "fusion": (
-        Retriever,
-        {"operator": ReciprocalRankFusion(VectorSearch(), Pipeline(BM25Search(5, returned=False), STeX())), "backfill": False},
+        ReciprocalRankFusion(VectorSearch(), Pipeline(BM25Search(5, returned=False), STeX())),
+        {"backfill": False},
         3,
         3,
     ),
-    "search": (Retriever, {"operator": VectorSearch()}, 2, 2),
+    "search": (VectorSearch(), {}, 2, 2),
     "fastinsight": (FastInsight, {"budget": 30, "nodes_per_round": 5}, 7, 9),
     "gar": (GAR, {"budget": 30, "nodes_per_round": 5}, 7, 2),
     "links": (WalkFusion, {"form": "links"}, 3, 3),
@@ -161,7 +158,7 @@ def remote(engines, system, options, **index_options):
     _, index, database, vectors = engines
     index_options = {"relevance": CountingRelevance(), **index_options}
     made = RemoteIndex(CypherGraphStore(database), vectors=vectors, signals={"bm25": index.bm25}, **index_options)
-    return RemoteRetriever(made, system, **options)
+    return on(made, system, RemoteRetriever, **options)
 
 
 def round_trips(hits):
@@ -177,7 +174,7 @@ def test_the_answers_are_those_in_memory(engines, sent, name, filters):
     vectors, inputs = question_vectors(corpus), INPUTS.get(name, {})
     models = {"embedding": Hashed()} if "entities" in name else {}
     index = index.with_models(**models)
-    retriever, local = remote(engines, system, options, **models), system(index, **options)
+    retriever, local = remote(engines, system, options, **models), on(index, system, **options)
     sent.clear()
     batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs)
     assert_same(batch, local.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs))
@@ -234,7 +231,7 @@ def test_values_are_no_part_of_a_query(cypher_server, sent):
         texts |= set(sent)
     assert len(texts) == 1
     vectors = MemoryVectors(index.graph.ids, np.eye(6))
-    found = RemoteRetriever(RemoteIndex(store, vectors=vectors), FastInsight).retrieve("?", vector=np.ones(6))
+    found = RemoteRetriever(RemoteIndex(store, vectors=vectors), FastInsight()).retrieve("?", vector=np.ones(6))
     assert sorted(hit.id for hit in found) == sorted(hostile)
     cypher_server.clean(database)
 
@@ -255,10 +252,10 @@ def test_a_hub_of_30000_neighbors_is_read_up_to_the_limit(cypher_server, sent, m
     vectors, question = MemoryVectors(ids, draw), draw[0]
     local = GraphIndex.from_texts([f"text {i}" for i in range(size)], ids=ids, vectors=draw, metric="cosine", bm25=False,
                                   edges=[("n0", name) for name in ids[1:]])  # fmt: skip
-    found = RemoteRetriever(RemoteIndex(CypherGraphStore(database), vectors=vectors), FastInsight, budget=30).retrieve(
+    found = RemoteRetriever(RemoteIndex(CypherGraphStore(database), vectors=vectors), FastInsight(budget=30)).retrieve(
         "?", vector=question
     )
-    assert_same([found], [FastInsight(local, budget=30).retrieve("?", vector=question)])
+    assert_same([found], [Retriever(local, FastInsight(budget=30)).retrieve("?", vector=question)])
     assert round_trips(found)[0] <= 6
     rows, read = [], CypherGraphStore._read
 
@@ -270,7 +267,7 @@ def test_a_hub_of_30000_neighbors_is_read_up_to_the_limit(cypher_server, sent, m
     monkeypatch.setattr(CypherGraphStore, "_read", counted)
     bounded = RemoteIndex(CypherGraphStore(database), vectors=vectors, max_nodes=5000)
     with pytest.raises(DatabaseError, match="max_nodes=5000"):
-        RemoteRetriever(bounded, FastInsight, budget=30).retrieve("?", vector=question)
+        RemoteRetriever(bounded, FastInsight(budget=30)).retrieve("?", vector=question)
     assert max(rows) <= 5001 + 200
     cypher_server.clean(database)
 
@@ -280,7 +277,7 @@ def test_a_server_that_is_gone_or_silent_ends_in_an_error(engines, cypher_server
     mute = Mute(cypher_server.uri)
     for way in (proxy, mute):
         other = cypher_server.open(uri=way.uri, timeout=3.0, schema=database.schema)
-        retriever = RemoteRetriever(RemoteIndex(CypherGraphStore(other), vectors=vectors), FastInsight)
+        retriever = RemoteRetriever(RemoteIndex(CypherGraphStore(other), vectors=vectors), FastInsight())
         assert len(retriever.retrieve("?", vector=np.ones(6))) == 10
         (way.cut if way is proxy else mute.muted.set)()
         begin = time.monotonic()
@@ -310,7 +307,7 @@ def test_a_graph_that_was_changed_or_written_by_others_is_refused(cypher_server)
     index, database = index_of(corpus, bm25=False), cypher_server.open()
     write_graph(database, index)
     store, vectors, label = CypherGraphStore(database), MemoryVectors(index.graph.ids, corpus[2]), database.schema.label
-    retriever = RemoteRetriever(RemoteIndex(store, vectors=vectors), FastInsight)
+    retriever = RemoteRetriever(RemoteIndex(store, vectors=vectors), FastInsight())
     retriever.retrieve("?", vector=np.ones(6))
     database.write(f"MATCH (a:{label})-[e]-(b:{label}) WHERE a.position = 0 DELETE e")
     with pytest.raises(DatabaseError, match="has 0 neighbours, and its property says"):
@@ -361,9 +358,9 @@ async def test_the_frameworks_wrap_it_as_any_retriever(engines):
     held.add([TextNode(id_=name, embedding=row.tolist()) for name, row in zip(index.graph.ids, corpus[2], strict=True)])
     for vectors in (engines[3], LlamaIndexVectors(held)):
         made = RemoteIndex(CypherGraphStore(database), vectors=vectors, embedding=Hashed(), relevance=CountingRelevance())
-        retriever = RemoteRetriever(made, FastInsight, budget=20, nodes_per_round=5)
+        retriever = RemoteRetriever(made, FastInsight(budget=20, nodes_per_round=5))
         with_model = index.with_models(embedding=Hashed())
-        expected = [hit.id for hit in FastInsight(with_model, budget=20, nodes_per_round=5).retrieve(QUESTIONS[0])]
+        expected = [hit.id for hit in Retriever(with_model, FastInsight(budget=20, nodes_per_round=5)).retrieve(QUESTIONS[0])]
         documents = GraphRetriever(retriever=retriever, provenance=True).invoke(QUESTIONS[0])
         assert [document.id for document in documents] == expected
         assert documents[0].metadata["notes"][-1].startswith("round trips")

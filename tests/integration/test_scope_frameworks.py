@@ -10,6 +10,7 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 import langchain_graph_retrievers as langchain
 import llama_graph_retrievers as llama
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.hits import Hits
@@ -20,6 +21,7 @@ from graph_retrievers.systems import PPR, SpreadingActivation
 from tests.helpers import HashEmbedding
 from tests.integration.test_cypher import RandomEmbedding, assert_same, vector_index
 from tests.integration.test_cypher_filters import filtered_index
+from tests.retrievers import on
 from tests.tenants import everything, foreign, world
 
 SIZES = [14] * 4
@@ -45,9 +47,9 @@ class Remote:
 
 
 def test_langchain_retrievers_take_a_scope_as_a_field_or_with_a_call(index):
-    expected = [[(hit.id, hit.score) for hit in PPR(index).retrieve(text, 5, scope=MINE)] for text in QUESTIONS]
-    free = langchain.PPRRetriever(index=index, k=5, provenance=True)
-    held = langchain.PPRRetriever(index=index, k=5, scope=MINE, provenance=True)
+    expected = [[(hit.id, hit.score) for hit in Retriever(index, PPR()).retrieve(text, 5, scope=MINE)] for text in QUESTIONS]
+    free = langchain.GraphRetriever(index=index, system="ppr", k=5, provenance=True)
+    held = langchain.GraphRetriever(index=index, system="ppr", k=5, scope=MINE, provenance=True)
 
     def scored(documents):
         return [(document.id, document.metadata["score"]) for document in documents]
@@ -61,25 +63,25 @@ def test_langchain_retrievers_take_a_scope_as_a_field_or_with_a_call(index):
         held.invoke(QUESTIONS[0], scope={"tenant": "T1x"})
     with pytest.raises(InvalidArgumentError, match="has a scope of its own"):
         held.invoke(QUESTIONS[0], scope={})
-    wrapped = langchain.GraphRetriever(retriever=PPR(index), k=5, scope=MINE, provenance=True)
+    wrapped = langchain.GraphRetriever(retriever=Retriever(index, PPR()), k=5, scope=MINE, provenance=True)
     assert [scored(wrapped.invoke(text)) for text in QUESTIONS] == expected
     assert langchain.GraphRetriever(retriever=Remote()).invoke("loom") == []
-    built = langchain.BM25Retriever.from_documents(
-        [Document("a loom", id="a", metadata=MINE), Document("loom", id="b")], scope=MINE, k=2
+    built = langchain.GraphRetriever.from_documents(
+        [Document("a loom", id="a", metadata=MINE), Document("loom", id="b")], system="bm25", scope=MINE, k=2
     )
     assert [document.id for document in built.invoke("loom")] == ["a"]
 
 
 def test_llama_index_retrievers_take_a_scope(index):
-    expected = [[(hit.id, hit.score) for hit in PPR(index).retrieve(text, 5, scope=MINE)] for text in QUESTIONS]
+    expected = [[(hit.id, hit.score) for hit in Retriever(index, PPR()).retrieve(text, 5, scope=MINE)] for text in QUESTIONS]
     asked = MetadataFilters(filters=[MetadataFilter(key="tenant", value="T0x")])
     for scope in (MINE, asked, lambda node: node.metadata["tenant"] == "T0x"):
-        retriever = llama.PPRRetriever(index, similarity_top_k=5, scope=scope)
+        retriever = llama.GraphRetriever(index, PPR(), similarity_top_k=5, scope=scope)
         assert [[(hit.node.node_id, hit.score) for hit in retriever.retrieve(text)] for text in QUESTIONS] == expected
         assert [[hit.node.node_id for hit in found] for found in retriever.retrieve_batch(QUESTIONS)] == [
             [name for name, _ in row] for row in expected
         ]
-    narrowed = llama.PPRRetriever(index, similarity_top_k=5, scope=MINE, filters={"$type": "thing"}).retrieve(QUESTIONS[0])
+    narrowed = llama.GraphRetriever(index, PPR(), similarity_top_k=5, scope=MINE, filters={"$type": "thing"}).retrieve(QUESTIONS[0])
     assert narrowed and all(index.graph.node(index.graph.row(hit.node.node_id)).type == "thing" for hit in narrowed)
     assert llama.GraphRetriever(Remote()).retrieve("loom") == []
 
@@ -90,7 +92,7 @@ def test_whether_llama_index_vectors_are_unit_vectors_is_asked_of_the_scope():
         index = GraphIndex.from_documents(
             nodes, vectors=[[0.6, 0.8], [0.0, long]], embedding=lambda texts: [[3.0, 4.0]] * len(texts)
         )
-        retriever = llama.VectorRetriever(index, scope={"tenant": "a"})
+        retriever = llama.GraphRetriever(index, "vector", scope={"tenant": "a"})
         assert [hit.score for hit in retriever.retrieve("x")] == [pytest.approx(1.0)]
 
 
@@ -102,7 +104,7 @@ def test_a_scope_in_a_database_is_that_in_memory(database):
     for options in ({}, {"gate": "uniform", "chains": "hits"}, {"chains": "path", "steps": 2}):
         shared = {"k": 8, "threshold": 0.01, **options}
         inside = CypherSpreadingActivation(database, embedding=HashEmbedding(16), **shared)
-        engine = SpreadingActivation(small, hub_exponent=0.0, fuse=False, backfill=False, **shared)
+        engine = on(small, SpreadingActivation, hub_exponent=0.0, backfill=False, **shared)
         for number, text in enumerate(QUESTIONS):
             for entities in (None, ["Loom", "nobody"]):
                 mine = {"tenant": f"T{number % 3}x"}
@@ -119,7 +121,7 @@ def test_a_scope_in_a_database_is_that_in_memory(database):
     with pytest.raises(InvalidArgumentError, match="scope is a callable"):
         inside.retrieve("Loom?", scope=lambda node: True)
     inside = CypherSpreadingActivation(database, gate="uniform")
-    engine = SpreadingActivation(small, gate="uniform", hub_exponent=0.0, fuse=False, backfill=False)
+    engine = Retriever(small, SpreadingActivation(gate="uniform", hub_exponent=0.0), backfill=False)
     named = small.graph.titles[small.graph.row("idT0x-0")]
     given = {"scope": MINE, "entities": [named], "filter": {"$type": "thing"}, "seed_filter": {}}
     narrowed = inside.retrieve(QUESTIONS[0], **given)
@@ -135,7 +137,7 @@ def test_names_of_others_take_no_words_and_say_nothing_about_capitals(database):
     write_graph(database, index)
     for retriever in (
         CypherSpreadingActivation(database, gate="uniform"),
-        SpreadingActivation(index, gate="uniform", fuse=False, backfill=False),
+        Retriever(index, SpreadingActivation(gate="uniform"), backfill=False),
     ):
         # The longer name is not there, and most names of the scope have a capital, so that "card" is not meant as one.
         assert [hit.id for hit in retriever.retrieve("A Loom of brass and a card?", scope={"tenant": "a"}).nodes] == ["a"]
@@ -153,6 +155,6 @@ def test_a_vector_index_is_not_asked_about_a_scope(cypher_server, database):
     scope = {"$id": {"$in": [index.graph.ids[row] for row in near.tolist()]}}
     there = inside.retrieve("Who?", scope=scope)
     assert there[0].operator == "VectorSearch"
-    assert_same(there, SpreadingActivation(index, fuse=False, backfill=False, hub_exponent=0.0).retrieve("Who?", scope=scope))
+    assert_same(there, Retriever(index, SpreadingActivation(hub_exponent=0.0), backfill=False).retrieve("Who?", scope=scope))
     if cypher_server.process is None:
         database.write(f"DROP INDEX `{name}` IF EXISTS")

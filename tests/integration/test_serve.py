@@ -20,18 +20,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from graph_retrievers import (
-    BM25,
-    Edge,
-    GraphIndex,
-    Hits,
-    Node,
-    Operator,
-    Retriever,
-    SpreadingActivation,
-    WalkFusion,
-    build_retriever,
-)
+from graph_retrievers import BM25, GAR, Edge, GraphIndex, Hits, Node, Operator, Retriever, SpreadingActivation, WalkFusion
 from graph_retrievers.cli import main
 from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.recording import recorded
@@ -44,6 +33,7 @@ from graph_retrievers.serve import picture, search_page
 from graph_retrievers.serve.app import is_own, offered, search_app
 from tests.helpers import HashEmbedding, linked_index
 from tests.hostile_texts import HOSTILE
+from tests.retrievers import on
 
 # The package has a function of the same name.
 drawing = sys.modules["graph_retrievers.serve.picture"]
@@ -64,13 +54,15 @@ def small():
 
 
 def spreading(index, **options):
-    return SpreadingActivation(index, gate="uniform", **{"steps": 2, "backfill": False, **options})
+    return on(index, SpreadingActivation, gate="uniform", **{"steps": 2, "backfill": False, **options})
 
 
 @pytest.fixture
 def client():
     index = small()
-    app = search_app({"spreading": spreading(index), "bm25": BM25(index, backfill=False)}, title="films", needs={"gar": "a model"})
+    app = search_app(
+        {"spreading": spreading(index), "bm25": Retriever(index, BM25(), backfill=False)}, title="films", needs={"gar": "a model"}
+    )
     return TestClient(app, base_url="http://127.0.0.1:8800", headers=PAGE)
 
 
@@ -117,14 +109,14 @@ def test_a_search_tells_round_by_round_what_was_asked_and_found():
     "name",
     [
         *("walk-fusion", "fastinsight", "gar", "ppr", "eager", "lightrag", "g-retriever", "lesegr", "mmr", "hipporag"),
-        *("linear-rag", "path-reranking", "g-rag", "spreading", "pathrag", "mor-text"),
+        *("linear-rag", "path-reranking", "g-rag", "spreading", "pathrag", "mor(structure=False, rerank=False)"),
     ],
 )
 @pytest.mark.parametrize("edge_signals", [False, True])
 def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name, edge_signals):
     # One of them reads signals of edges, and cannot do without.
     index, question = linked_index(edge_signals=edge_signals or name == "hipporag"), "Who improved the engine?"
-    retriever = build_retriever(name, index)
+    retriever = Retriever(index, name)
     drawn, hits = picture(retriever, question, 5), retriever.retrieve(question, 5)
     assert [hit["id"] for hit in drawn["hits"] if hit["kind"] == "node"] == [hit.id for hit in hits.nodes]
     rows = {node["row"] for node in drawn["nodes"]}
@@ -144,7 +136,7 @@ def test_every_kind_of_search_can_be_drawn_and_finds_what_it_finds_without(name,
 
 
 def test_scores_of_edges_are_not_taken_for_scores_of_nodes():
-    drawn = picture(build_retriever("g-retriever", linked_index(edge_signals=True)), "Who improved the engine?", 5)
+    drawn = picture(Retriever(linked_index(edge_signals=True), "g-retriever"), "Who improved the engine?", 5)
     calls = {call["asked"]: call for each in drawn["rounds"] for call in each["calls"]}
     assert {"the best 3 edges by the vectors of edges", "scores of edges by the vectors of edges"} <= set(calls)
     assert calls["scores of edges by the vectors of edges"]["found"] == []
@@ -195,17 +187,19 @@ def test_no_more_is_drawn_than_was_asked_for_and_the_hits_come_first(monkeypatch
 
 def test_edges_that_were_not_walked_are_drawn_among_few_nodes_only(monkeypatch):
     index = small()
-    drawn = picture(BM25(index), "A film and a film maker", 2)
+    drawn = picture(Retriever(index, BM25()), "A film and a film maker", 2)
     assert [(edge["relation"], edge["step"], edge["path"], edge["edge"]) for edge in drawn["edges"]] == [
         ("directed by", None, False, True)
     ]
     monkeypatch.setattr(drawing, "_FEW_NODES", 1)
-    assert picture(BM25(index), "A film and a film maker", 2)["edges"] == []
+    assert picture(Retriever(index, BM25()), "A film and a film maker", 2)["edges"] == []
 
 
 def test_a_name_that_two_texts_share_is_drawn_as_no_edge():
     texts = ["The music of the film Kismet is by Ada Holm.", "Ada Holm went to school in Lund.", "A loom."]
-    drawn = picture(WalkFusion(GraphIndex.from_texts(texts, embedding=HashEmbedding(), edges=[]), bridges=1), "Kismet", 3)
+    drawn = picture(
+        Retriever(GraphIndex.from_texts(texts, embedding=HashEmbedding(), edges=[]), WalkFusion(bridges=1)), "Kismet", 3
+    )
     paths = [hit["path"] for hit in drawn["hits"] if hit["path"]]
     assert paths and all('-["Ada Holm"]-' in path for path in paths)
     assert {(edge["relation"], edge["path"], edge["edge"]) for edge in drawn["edges"]} == {('"Ada Holm"', True, False)}
@@ -214,7 +208,7 @@ def test_a_name_that_two_texts_share_is_drawn_as_no_edge():
 def test_names_and_texts_of_any_length_are_cut_and_a_node_is_exported_once():
     long = "A loom of many words. " * 500
     index = GraphIndex.from_nodes([Node("a" * 1000, long, title=long, type=long), Node("b", "A card.")], [("a" * 1000, "b", long)])
-    drawn = picture(BM25(index), "Which words of a card?", 2)
+    drawn = picture(Retriever(index, BM25()), "Which words of a card?", 2)
     assert len(drawn["hits"]) == 2
     assert len(json.dumps(drawn)) < 8_000
     client = TestClient(search_app({"spreading": spreading(index)}), base_url="http://127.0.0.1")
@@ -225,7 +219,7 @@ def test_names_and_texts_of_any_length_are_cut_and_a_node_is_exported_once():
 
 def test_a_record_holds_the_steps_of_its_own_call_alone():
     index = small()
-    retriever = BM25(index, share_batches=True, backfill=False)
+    retriever = Retriever(index, BM25(), share_batches=True, backfill=False)
     shared = []
     retriever._shared_calls = lambda *call: shared.append(call) or [Hits()]
     with recorded() as found:
@@ -241,7 +235,7 @@ def test_only_retrievers_that_run_are_offered_and_others_say_what_they_need():
     level = logging.getLogger("graph_retrievers").level
     runs, needs = offered(small(), time_limit=5)
     assert logging.getLogger("graph_retrievers").level == level
-    assert set(runs) == {"bm25", "spreading-uniform"} and all(each.time_limit == 5 for each in runs.values())
+    assert set(runs) == {"bm25", "spreading(gate='uniform')"} and all(each.time_limit == 5 for each in runs.values())
     assert "no vectors" in needs["walk-fusion"] and "language model" in needs["ircot"] and "plan" in needs["mor"]
     runs, needs = offered(linked_index())
     assert {"walk-fusion", "vector", "ppr"} <= set(runs) and "relevance model" in needs["gar"]
@@ -304,7 +298,7 @@ def test_an_export_has_a_bound(client, monkeypatch):
 
 def test_long_texts_are_read_in_parts(monkeypatch):
     index = GraphIndex.from_texts(["word " * 30_000])
-    client = TestClient(search_app({"bm25": BM25(index)}), base_url="http://127.0.0.1")
+    client = TestClient(search_app({"bm25": Retriever(index, BM25())}), base_url="http://127.0.0.1")
     text, start = "", 0
     while start is not None:
         part = client.post("/api/read", json={"row": 0, "start": start}).json()
@@ -378,7 +372,7 @@ def test_only_json_is_taken_so_that_no_form_of_another_site_can_ask(client):
 )
 def test_a_name_that_was_made_to_lead_here_is_refused(host, own):
     assert is_own(host, ["Box.local"]) is own
-    app = search_app({"bm25": BM25(small())}, hosts=["box.local"])
+    app = search_app({"bm25": Retriever(small(), BM25())}, hosts=["box.local"])
     with TestClient(app, base_url="http://127.0.0.1") as client:
         answer = client.get("/api/index", headers={"host": host})
     assert answer.status_code == (200 if own else 403)
@@ -420,7 +414,7 @@ def test_a_search_that_takes_too_long_ends_and_a_model_that_fails_is_told():
     for model, limit in ((slow, 0.2), (broken, None)):
         index = GraphIndex.from_texts([f"loom {n}" for n in range(40)], vectors=[[1, n] for n in range(40)], relevance=model)
         index = index.with_models(embedding=lambda texts: [[1.0, 0.5] for _ in texts])
-        gar = build_retriever("gar", index, time_limit=limit, nodes_per_round=1)
+        gar = Retriever(index, GAR(nodes_per_round=1), time_limit=limit)
         client = TestClient(search_app({"gar": gar}), base_url="http://127.0.0.1", raise_server_exceptions=False)
         answers.append(client.post("/api/search", json={"question": "loom"}))
     assert answers[0].status_code == 504 and "has no answer after" in answers[0].json()["error"]
@@ -461,7 +455,7 @@ async def test_who_leaves_within_a_request_or_a_search_ends_it_without_an_error_
         return {}
 
     monkeypatch.setattr(server, "picture", slow)
-    app = search_app({"bm25": BM25(small())})
+    app = search_app({"bm25": Retriever(small(), BM25())})
     whole = json.dumps({"question": "film"}).encode()
     for parts in ([{"body": whole[:9], "more_body": True}], [{"body": whole}]):
         assert await asked(app, "search", parts, gone=True) == 499
@@ -482,7 +476,7 @@ async def test_slow_searches_hold_up_no_reader_and_too_many_are_turned_away(monk
 
     monkeypatch.setattr(server, "picture", slow)
     monkeypatch.setattr(server, "_WAITING", 3)
-    app = search_app({"bm25": BM25(small())})
+    app = search_app({"bm25": Retriever(small(), BM25())})
     searches = [asyncio.ensure_future(asked(app, "search", {"question": f"q{n}"})) for n in range(server._AT_A_TIME + 3)]
     await asyncio.sleep(0.2)
     assert len(started) == server._AT_A_TIME
@@ -512,7 +506,7 @@ def test_hostile_documents_stay_data():
     assert json.loads(data)["picture"]["question"].startswith("</script>")
     # The page has its own scripts and no other.
     assert len(re.findall("<script", page, re.IGNORECASE)) == len(
-        re.findall("<script", search_page(BM25(small()), "film"), re.IGNORECASE)
+        re.findall("<script", search_page(Retriever(small(), BM25()), "film"), re.IGNORECASE)
     )
 
 
@@ -534,7 +528,7 @@ def test_a_page_of_one_search_asks_nothing_of_the_network(monkeypatch):
 
 
 def test_an_application_needs_retrievers_on_one_index():
-    for given in ({}, {"a": BM25(small()), "b": BM25(small())}):
+    for given in ({}, {"a": Retriever(small(), BM25()), "b": Retriever(small(), BM25())}):
         with pytest.raises(InvalidArgumentError, match="all on one index"):
             search_app(given)
 
@@ -566,11 +560,11 @@ def test_a_port_that_is_taken_is_told(tmp_path, capsys):
 def test_a_search_of_the_command_line_is_written_as_a_page(tmp_path, capsys):
     small().save(tmp_path / "films")
     file = tmp_path / "one.html"
-    ask = ["search", str(tmp_path / "films"), "The music of MirrorMask", "--retriever", "spreading-uniform", "-k", "2"]
+    ask = ["search", str(tmp_path / "films"), "The music of MirrorMask", "--retriever", "spreading(gate='uniform')", "-k", "2"]
     assert main([*ask, "--html", str(file)]) == 0
-    assert capsys.readouterr().out == f"{file}: the search by spreading-uniform, a page for any browser\n"
+    assert capsys.readouterr().out == f"{file}: the search by spreading(gate='uniform'), a page for any browser\n"
     drawn = json.loads(re.search(r'id="data">(.*?)</script>', file.read_text(encoding="utf-8"))[1])["picture"]
-    found = build_retriever("spreading-uniform", small()).retrieve("The music of MirrorMask", 2)
+    found = Retriever(small(), "spreading(gate='uniform')").retrieve("The music of MirrorMask", 2)
     assert [hit["id"] for hit in drawn["hits"]] == [hit.id for hit in found]
     assert main([*ask, "--html", str(tmp_path / "no" / "folder.html")]) == 2
     with pytest.raises(SystemExit):

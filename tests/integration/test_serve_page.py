@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from uvicorn import Config, Server
 
-from graph_retrievers import BM25, GraphIndex, Hybrid, Node, SpreadingActivation
+from graph_retrievers import BM25, GraphIndex, Hybrid, Node, Retriever, SpreadingActivation
 from graph_retrievers.serve import search_page
 from graph_retrievers.serve.app import search_app
 from tests.hostile_texts import HOSTILE
@@ -84,13 +84,15 @@ def served():
 
 
 def spreading(index, **options):
-    return SpreadingActivation(index, gate="uniform", steps=2, backfill=False, **options)
+    return Retriever(index, SpreadingActivation(gate="uniform", steps=2), backfill=False, **options)
 
 
 def films(served):
     index = small()
     return served(
-        {"spreading": spreading(index), "bm25": BM25(index, backfill=False)}, title="films", needs={"gar": "a <b>model</b>"}
+        {"spreading": spreading(index), "bm25": Retriever(index, BM25(), backfill=False)},
+        title="films",
+        needs={"gar": "a <b>model</b>"},
     )
 
 
@@ -308,7 +310,7 @@ def test_neighbours_are_drawn_and_what_is_drawn_is_saved(browser, served):
         titles=["Archive", *(f"Page {n}" for n in range(1, 60))],
         edges=[("0", str(n), "lists") for n in range(1, 60)],
     )
-    url = served({"bm25": BM25(index, backfill=False)})
+    url = served({"bm25": Retriever(index, BM25(), backfill=False)})
     sized(browser, "desktop")
     opened(browser, f"{url}#question=Archive&k=1", "document.body.dataset.drawn === '1'")
     browser.find_element(By.CSS_SELECTOR, ".hits button").click()
@@ -332,7 +334,7 @@ def test_neighbours_are_drawn_and_what_is_drawn_is_saved(browser, served):
 
 def test_what_goes_wrong_is_told_and_the_page_goes_on(browser, served):
     index = small()
-    url = served({"bm25": BM25(index), "broken": BM25(index, time_limit=1e-9)})
+    url = served({"bm25": Retriever(index, BM25()), "broken": Retriever(index, BM25(), time_limit=1e-9)})
     sized(browser, "desktop")
     opened(browser, f"{url}#question=film&retrievers=bm25,broken", "document.querySelector('.wrong')")
     assert "has no answer after" in browser.find_element(By.CSS_SELECTOR, ".wrong").text
@@ -362,7 +364,7 @@ def test_the_document_that_was_chosen_last_is_shown(browser, served):
 
 def test_four_retrievers_can_be_asked_at_once_and_keys_of_the_browser_are_left_to_it(browser, served):
     index = small()
-    url = served({f"bm25-{n}": BM25(index, backfill=False) for n in range(6)})
+    url = served({f"bm25-{n}": Retriever(index, BM25(), backfill=False) for n in range(6)})
     sized(browser, "desktop")
     opened(browser, f"{url}#question=film&retrievers=bm25-0,bm25-1,bm25-2", "document.body.dataset.drawn")
     boxes = browser.find_elements(By.CSS_SELECTOR, "#retrievers input")
@@ -470,7 +472,7 @@ def test_hostile_documents_are_shown_as_text(browser, served):
 def test_texts_are_written_in_their_own_direction_and_numbers_whole(browser, served):
     hebrew = "\u05e9\u05dc\u05d5\u05dd (loom)! 42."
     index = GraphIndex.from_texts([f"{hebrew}\n\nA loom.", "A loom.\r\nA card."], ids=["he", "en"], titles=[hebrew, ""])
-    url = served({"bm25": BM25(index, backfill=False)})
+    url = served({"bm25": Retriever(index, BM25(), backfill=False)})
     sized(browser, "desktop")
     opened(browser, f"{url}#question=loom&k=2", "document.body.dataset.drawn")
     places = browser.execute_script("return searches.get('bm25').picture.hits.map((hit) => hit.id)")
@@ -507,7 +509,7 @@ def test_a_relation_is_not_broken_by_a_long_name_beside_it(browser, served, size
     long = "<script>window.loom</script> " * 4
     edges = [("card", "loom", "links"), ("card", "loom", "x" * 40)]
     index = GraphIndex.from_texts(["A card.", "A loom."], ids=["card", "loom"], titles=["Card", long], edges=edges)
-    url = served({"bm25": BM25(index, backfill=False)})
+    url = served({"bm25": Retriever(index, BM25(), backfill=False)})
     sized(browser, size)
     opened(browser, f"{url}#question=card&k=1", "document.body.dataset.drawn")
     browser.find_element(By.CSS_SELECTOR, ".hits button").click()
@@ -556,7 +558,7 @@ def test_names_in_the_drawing_do_not_cover_each_other(browser, tmp_path):
     titles = [f"A loom with a long name, the {n}th of many" for n in range(60)]
     index = GraphIndex.from_texts(["loom"] * 60, titles=titles)
     sized(browser, "desktop")
-    (tmp_path / "search.html").write_text(search_page(BM25(index, k=60), "loom"))
+    (tmp_path / "search.html").write_text(search_page(Retriever(index, BM25(), k=60), "loom"))
     opened(browser, (tmp_path / "search.html").as_uri(), "document.body.dataset.drawn")
     shown = "cy.nodes('.named').filter(n => Number(n.style('text-opacity')) > 0)"
     boxes = f"{shown}.map(n => n.boundingBox({{includeNodes: false, includeOverlays: false}}))"
@@ -590,7 +592,7 @@ def test_a_step_says_which_of_its_searches_found_what(browser, tmp_path):
         ["a loom", "a card"], titles=["Loom", "Card"], vectors=[[1.0, 0.0], [0.0, 1.0]], embedding=lambda t: [[0.0, 1.0]]
     )
     sized(browser, "desktop")
-    (tmp_path / "search.html").write_text(search_page(Hybrid(index, backfill=False), "Which loom?"))
+    (tmp_path / "search.html").write_text(search_page(Retriever(index, Hybrid(), backfill=False), "Which loom?"))
     opened(browser, (tmp_path / "search.html").as_uri(), "document.body.dataset.drawn")
     step = browser.find_element(By.CSS_SELECTOR, "#steps button")
     told = [each.text.rpartition(",")[0] for each in step.find_elements(By.TAG_NAME, "span")]

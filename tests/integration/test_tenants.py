@@ -5,12 +5,12 @@ from itertools import islice
 
 import pytest
 
-from graph_retrievers import IndexStore, Pipeline, Retriever, StoreRetriever, WalkFusion
+from graph_retrievers import GRAG, HyDE, IndexStore, Pipeline, Retriever, StoreRetriever, WalkFusion
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, GRanker, Rerank, VectorSearch
 from graph_retrievers.signals.relevance import BiEncoder
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding
+from tests.retrievers import FUSED_SPREADING
 from tests.tenants import KINDS, compare, everything, foreign, index_of, interleaved, of_kind, questions, retrievers, world
 
 pytestmark = pytest.mark.slow
@@ -57,12 +57,12 @@ def composed(index):
 def depending(index):
     """Return every retriever, and compositions that depend on the index and are given options that might not."""
     made = retrievers(index)
-    made["weights"] = WalkFusion(index, weights=(1.0, 2.0, 3.0))
-    made["weights and bridges"] = WalkFusion(index, weights=(0.0, 1.0, 1.0), bridges=2, seeds=3)
+    made["weights"] = Retriever(index, WalkFusion(weights=(1.0, 2.0, 3.0)))
+    made["weights and bridges"] = Retriever(index, WalkFusion(weights=(0.0, 1.0, 1.0), bridges=2, seeds=3))
     made["composed"] = Retriever(index, composed)
-    for name in ("walk-fusion", "ppr", "spreading-hybrid"):
-        made[f"around {name}"] = build_retriever("hyde", index, search=name)
-        made[f"behind {name}"] = build_retriever("g-rag", index, first=name)
+    for name in ("walk-fusion", "ppr", FUSED_SPREADING):
+        made[f"around {name}"] = Retriever(index, HyDE(search=name))
+        made[f"behind {name}"] = Retriever(index, GRAG(first=name))
     return made
 
 
@@ -74,7 +74,7 @@ def test_documents_of_others_change_nothing_whatever_kind_they_are_of(kind, rele
     for other in KINDS:
         theirs = of_kind(other, "b", 60)
         worlds.append(index_of(*(interleaved(parts, random.Random(1)) for parts in zip(mine, theirs, strict=True)), relevance))
-    assert [WalkFusion(index).form for index in worlds] == [kind, *KINDS]
+    assert [WalkFusion().form_on(index) for index in worlds] == [kind, *KINDS]
     texts = list(islice(questions(worlds[0], random.Random(2)), 3))
     expected, *others = (depending(index) for index in worlds)
     for name in expected:
@@ -88,12 +88,12 @@ def test_documents_of_others_change_nothing_whatever_kind_they_are_of(kind, rele
 def test_what_a_composition_reads_is_asked_of_the_scope(tmp_path):
     entities, manual = of_kind("relations", "a", 12), of_kind("links", "b", 60)
     index = index_of(*(interleaved(parts, random.Random(1)) for parts in zip(entities, manual, strict=True)))
-    retriever, given = WalkFusion(index), {"entities": ["Ada a3"]}
-    assert retriever.form == "links" and retriever.inputs == ()
+    retriever, given = Retriever(index, WalkFusion()), {"entities": ["Ada a3"]}
+    assert retriever.system.form_on(index) == "links" and retriever.inputs == ()
     found = retriever.retrieve("Who?", scope={"tenant": "a"}, **given)
     assert (
         found
-        == WalkFusion(index.within({"tenant": "a"})).retrieve("Who?", **given)
+        == Retriever(index.within({"tenant": "a"}), WalkFusion()).retrieve("Who?", **given)
         != retriever.retrieve("Who?", scope={"tenant": "a"})
     )
     part = {"$id": {"$in": [f"a-{number}" for number in range(8)]}}

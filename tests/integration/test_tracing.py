@@ -23,7 +23,7 @@ from graph_retrievers.operators import BM25Search, OperatorKind, Pipeline
 from graph_retrievers.systems import BM25, GAR, SpreadingActivation
 from langchain_graph_retrievers import SpreadingActivationRetriever
 from llama_graph_retrievers import SpreadingActivationRetriever as LlamaSpreadingActivation
-from llama_graph_retrievers.graph_retriever import GraphSearchEvent
+from llama_graph_retrievers.events import GraphSearchEvent
 from tests.apples import index
 
 INDEX = index()
@@ -41,7 +41,7 @@ def spans():
 
 
 def test_a_question_and_each_of_its_calls_have_a_span(spans):
-    hits = SpreadingActivation(INDEX, k=3).retrieve("Which apple?")
+    hits = Retriever(INDEX, SpreadingActivation(), k=3).retrieve("Which apple?")
     *calls, question = spans.get_finished_spans()
     assert question.name == "retrieval SpreadingActivation" and question.instrumentation_scope.name == "graph_retrievers"
     assert dict(question.attributes) == {
@@ -63,8 +63,8 @@ def test_a_question_and_each_of_its_calls_have_a_span(spans):
 def test_a_batch_is_one_call_and_lies_in_the_span_of_its_caller(spans):
     tracer = spans.provider.get_tracer("application")
     with tracer.start_as_current_span("answer"):
-        GAR(INDEX, k=2).retrieve_batch(["Which apple?", "Which house?"])
-        asyncio.run(GAR(INDEX, k=2).aretrieve("Which apple?"))
+        Retriever(INDEX, GAR(), k=2).retrieve_batch(["Which apple?", "Which house?"])
+        asyncio.run(Retriever(INDEX, GAR(), k=2).aretrieve("Which apple?"))
     finished = {span.name: span for span in spans.get_finished_spans()}
     assert finished["retrieval GAR"].parent.span_id == finished["answer"].context.span_id
     questions = [s.attributes["graph_retrievers.questions"] for s in spans.get_finished_spans() if s.name == "retrieval GAR"]
@@ -73,8 +73,8 @@ def test_a_batch_is_one_call_and_lies_in_the_span_of_its_caller(spans):
 
 def test_a_batch_tells_how_many_it_found_in_all_and_no_texts(spans):
     tracing.instrument(spans.provider, content=True)
-    found = BM25(INDEX, k=2, backfill=False).retrieve_batch(["Which apple?", "Which house?", "xyzzy"])
-    assert BM25(INDEX).retrieve_batch([]) == []
+    found = Retriever(INDEX, BM25(), k=2, backfill=False).retrieve_batch(["Which apple?", "Which house?", "xyzzy"])
+    assert Retriever(INDEX, BM25()).retrieve_batch([]) == []
     question, *nothing = [span.attributes for span in spans.get_finished_spans() if span.name == "retrieval BM25"]
     assert question["graph_retrievers.hits"] == sum(map(len, found)) > len(found[0])
     assert question["graph_retrievers.notes"] == sum(len(hits.notes) for hits in found) > len(found[0].notes)
@@ -110,11 +110,11 @@ async def test_the_span_of_a_search_that_is_cancelled_says_so(spans):
 @pytest.mark.parametrize("content", [False, True])
 def test_texts_are_told_only_where_they_are_asked_for(spans, content):
     tracing.instrument(spans.provider, content=content)
-    hits = BM25(INDEX, k=2).retrieve("Which apple?")
+    hits = Retriever(INDEX, BM25(), k=2).retrieve("Which apple?")
     with pytest.raises(InvalidVectorError, match="NaN"):
-        GAR(INDEX).retrieve("A secret apple", vector=[float("nan")] * 6)
+        Retriever(INDEX, GAR()).retrieve("A secret apple", vector=[float("nan")] * 6)
     with pytest.raises(TimeLimitError):
-        BM25(INDEX, time_limit=1e-9).retrieve("A secret apple")
+        Retriever(INDEX, BM25(), time_limit=1e-9).retrieve("A secret apple")
     told = "".join(span.to_json() for span in spans.get_finished_spans())
     assert ("Which apple?" in told) == content
     question = next(span for span in spans.get_finished_spans() if span.name == "retrieval BM25")
@@ -128,11 +128,11 @@ def test_texts_are_told_only_where_they_are_asked_for(spans, content):
 
 def test_nothing_is_told_before_it_is_asked_for_and_after_it_is_ended(spans):
     tracing.uninstrument()
-    BM25(INDEX).retrieve("Which apple?")
+    Retriever(INDEX, BM25()).retrieve("Which apple?")
     assert spans.get_finished_spans() == ()
     tracing.instrument()
     # The provider of the process, which tells nobody.
-    BM25(INDEX).retrieve("Which apple?")
+    Retriever(INDEX, BM25()).retrieve("Which apple?")
     assert not trace.get_current_span().is_recording() and spans.get_finished_spans() == ()
 
 
@@ -143,7 +143,7 @@ def test_the_last_call_of_instrument_holds_and_one_without_a_provider_is_refused
     tracing.instrument(provider)
     with pytest.raises(InvalidArgumentError, match="expected a TracerProvider"):
         tracing.instrument("console")
-    BM25(INDEX).retrieve("Which apple?")
+    Retriever(INDEX, BM25()).retrieve("Which apple?")
     told = [span.name for span in exporter.get_finished_spans()]
     assert told.count("retrieval BM25") == 1 and spans.get_finished_spans() == ()
     assert "Which apple?" not in "".join(span.to_json() for span in exporter.get_finished_spans())
@@ -158,12 +158,12 @@ class Broken(SpanExporter):
 
 def test_an_exporter_that_fails_ends_no_search(spans):
     spans.provider.add_span_processor(SimpleSpanProcessor(Broken()))
-    assert BM25(INDEX, k=2).retrieve("Which apple?")
+    assert Retriever(INDEX, BM25(), k=2).retrieve("Which apple?")
 
 
 def test_calls_of_tasks_and_threads_lie_in_the_spans_of_their_own_callers(spans):
     tracing.instrument(spans.provider, content=True)
-    tracer, retriever = spans.provider.get_tracer("application"), SpreadingActivation(INDEX, k=2)
+    tracer, retriever = spans.provider.get_tracer("application"), Retriever(INDEX, SpreadingActivation(), k=2)
 
     async def later(name):
         with tracer.start_as_current_span(name):
@@ -208,7 +208,7 @@ def test_callbacks_of_langchain_get_the_steps():
     documents = retriever.invoke("Which apple?", config={"callbacks": [heard]})
     asyncio.run(retriever.ainvoke("Which apple?", config={"callbacks": [later]}))
     (name, data, _), (_, other, _) = *heard.events, *later.events
-    steps = SpreadingActivation(INDEX, k=3).retrieve("Which apple?").trace.records()
+    steps = Retriever(INDEX, SpreadingActivation(), k=3).retrieve("Which apple?").trace.records()
     plain = [{**step, "seconds": 0} for step in steps]
     assert name == "graph_retrievers.search" and (data["questions"], data["hits"]) == (1, len(documents))
     assert [{**step, "seconds": 0} for step in data["steps"]] == plain == [{**step, "seconds": 0} for step in other["steps"]]
@@ -249,7 +249,7 @@ def test_handlers_of_llama_index_get_the_steps():
     finally:
         dispatcher.event_handlers.remove(handler)
     events = [event for event in heard if isinstance(event, GraphSearchEvent)]
-    steps = SpreadingActivation(INDEX, k=3).retrieve("Which apple?").trace.records()
+    steps = Retriever(INDEX, SpreadingActivation(), k=3).retrieve("Which apple?").trace.records()
     assert [(event.questions, event.hits) for event in events] == [(1, len(nodes))] * 2
     for event in events:
         assert [{**step, "seconds": 0} for step in event.steps] == [{**step, "seconds": 0} for step in steps]

@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from graph_retrievers import Edge, FastInsight, GraphIndex, Node, SpreadingActivation, WalkFusion
+from graph_retrievers import Edge, FastInsight, GraphIndex, Node, Retriever, SpreadingActivation, WalkFusion
 from graph_retrievers.errors import (
     DimensionMismatchError,
     InvalidArgumentError,
@@ -88,7 +88,7 @@ def in_engines(index, database, **options):
 def engines(request, cypher_server):
     """An index that WalkFusion has another form for, and the engines that hold it."""
     index, database = index_of(request.param), cypher_server.open()
-    assert WalkFusion(index).form == request.param
+    assert WalkFusion().form_on(index) == request.param
     yield index, in_engines(index, database)
     cypher_server.clean(database)
 
@@ -101,22 +101,25 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=["all", "filter", "filters"])
-@pytest.mark.parametrize("system", [WalkFusion, FastInsight, SpreadingActivation])
+@pytest.mark.parametrize("system", [WalkFusion(), FastInsight(), SpreadingActivation()])
 def test_defaults_give_the_answers_in_memory(engines, system, filters):
     index, remote = engines
     retriever = RemoteRetriever(remote, system)
     found = retriever.retrieve_batch(QUESTIONS, **filters)
-    assert_same(found, system(index).retrieve_batch(QUESTIONS, **filters))
+    assert_same(found, Retriever(index, system).retrieve_batch(QUESTIONS, **filters))
     assert any(len(hits) > 3 for hits in found) and not remote.signals
-    assert_same([retriever.retrieve(QUESTIONS[0], **filters)], [system(index).retrieve(QUESTIONS[0], **filters)])
+    assert_same([retriever.retrieve(QUESTIONS[0], **filters)], [Retriever(index, system).retrieve(QUESTIONS[0], **filters)])
 
 
 def test_the_default_is_that_in_memory_and_says_why(engines):
     index, remote = engines
     retriever = RemoteRetriever(remote)
-    assert retriever._made.form == WalkFusion(index).form and retriever._made.reason == WalkFusion(index).reason
+    assert (
+        WalkFusion().form_on(retriever._made.index) == WalkFusion().form_on(index)
+        and retriever._made.reason == Retriever(index, WalkFusion()).reason
+    )
     documents = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
-    assert [document.id for document in documents] == [hit.id for hit in WalkFusion(index).retrieve(QUESTIONS[0])]
+    assert [document.id for document in documents] == [hit.id for hit in Retriever(index, WalkFusion()).retrieve(QUESTIONS[0])]
 
 
 def test_a_name_is_asked_of_the_database_with_what_else_a_step_reads(engines):
@@ -126,7 +129,7 @@ def test_a_name_is_asked_of_the_database_with_what_else_a_step_reads(engines):
         for hits in (RemoteRetriever(remote).retrieve(question) for question in QUESTIONS)
     ]
     # To the graph, the vector store, and the word store; names of texts are one request for all.
-    most = {"names": (9, 9, 3), "links": (5, 5, 2), "pieces": (6, 6, 2), "relations": (7, 6, 1)}[WalkFusion(index).form]
+    most = {"names": (9, 9, 3), "links": (5, 5, 2), "pieces": (6, 6, 2), "relations": (7, 6, 1)}[WalkFusion().form_on(index)]
     assert all(took <= allowed for each in trips for took, allowed in zip(each, most, strict=True)), trips
 
 
@@ -138,8 +141,8 @@ def test_a_scope_has_its_own_nodes_and_counts_words_among_them(cypher_server):
     index = GraphIndex(held.graph, signals, embedding=Hashed())
     database = cypher_server.open()
     remote = in_engines(index, database)
-    options = {"form": "links", "bridges": 1}
-    retriever, local = RemoteRetriever(remote, WalkFusion, **options), WalkFusion(index, **options)
+    system = WalkFusion(form="links", bridges=1)
+    retriever, local = RemoteRetriever(remote, system), Retriever(index, system)
     for tenant in ("t0", "t1", "t2"):
         own = {node.id for node in nodes if node.metadata["tenant"] == tenant}
         batch = retriever.retrieve_batch(QUESTIONS, scope={"tenant": tenant})
@@ -232,7 +235,7 @@ def test_a_full_text_index_of_the_database_finds_nearly_the_same(cypher_server, 
     write_graph(database, index.graph)
     words, vectors = full_text(cypher_server, database, index), MemoryVectors(index.graph.ids, index.dense.vectors.numpy())
     remote = RemoteIndex(CypherGraphStore(database), vectors=vectors, words=words, embedding=Hashed())
-    retriever, local = RemoteRetriever(remote), WalkFusion(index)
+    retriever, local = RemoteRetriever(remote), Retriever(index, WalkFusion())
     assert retriever._made.reason == local.reason
     shared = [
         {hit.id for hit in retriever.retrieve(question)} & {hit.id for hit in local.retrieve(question)} for question in QUESTIONS

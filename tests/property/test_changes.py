@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from graph_retrievers import Retriever
 from graph_retrievers.construction import ContextualCitations, DocumentStructure, Links, Metadata, NearestNeighbors, TitleMentions
 from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.operators import GatedPropagation
 from graph_retrievers.queries import Queries
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding
 from tests.rankings import Ranking, ranked
 
@@ -54,8 +54,7 @@ batches = st.lists(nodes, min_size=1, max_size=4, unique_by=lambda node: node.id
 
 def answers(index):
     return {
-        name: [[hit.to_dict() for hit in hits] for hits in build_retriever(name, index).retrieve_batch(QUESTIONS, 4)]
-        for name in SYSTEMS
+        name: [[hit.to_dict() for hit in hits] for hits in Retriever(index, name).retrieve_batch(QUESTIONS, 4)] for name in SYSTEMS
     }
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
 from graph_retrievers.signals.relevance import RelevanceModel
-from graph_retrievers.systems.registry import build_retriever, retriever_names
 from graph_retrievers.testing import check_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_nodes
 from tests.movies import movie_edges, movie_nodes
+from tests.retrievers import EVERY, FUSED_FASTINSIGHT, nodes_only, on
 
 PLAN = {"paths": [[{"type": "person", "restriction": "Cleo Marsh"}, {"type": "movie"}, {"type": "genre"}]]}
 QUERIES = [
@@ -24,8 +25,8 @@ QUERIES = [
     "Which machines did Charles Babbage design?",
     "punched cards in a loom 織機 🧶",
 ]
-NAMES = retriever_names()
-RERANKING = ("fastinsight", "fastinsight-hybrid", "re2", "gar", "path-reranking")
+NAMES = EVERY
+RERANKING = ("fastinsight", FUSED_FASTINSIGHT, "re2", "gar", "path-reranking")
 # Without a language model here: the question itself is searched, by "vector", "hybrid" and "bm25".
 REWRITING = {"hyde": "HypotheticalDocuments", "decomposition": "QueryDecomposition", "ircot": "InterleavedReasoning"}
 
@@ -68,7 +69,7 @@ def inputs(name, count):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_retriever_keeps_its_contract(name, device):
-    retriever, given = build_retriever(name, corpus(device)), inputs(name, len(QUERIES))
+    retriever, given = Retriever(corpus(device), nodes_only(name)), inputs(name, len(QUERIES))
     check_retriever(retriever, QUERIES, k=20, inputs=given)
     together = retriever.retrieve_batch(QUERIES, 20, **given)
     alone = [retriever.retrieve(query, 20, **{key: values[b] for key, values in given.items()}) for b, query in enumerate(QUERIES)]
@@ -79,8 +80,8 @@ def test_a_retriever_keeps_its_contract(name, device):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rank_without_the_graph_is_that_in_hybrid_search(name, device):
     index = corpus(device)
-    results = build_retriever(name, index).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES)))
-    for hits, searched in zip(results, build_retriever("hybrid", index).retrieve_batch(QUERIES, 100), strict=True):
+    results = Retriever(index, name).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES)))
+    for hits, searched in zip(results, Retriever(index, "hybrid").retrieve_batch(QUERIES, 100), strict=True):
         ranks = {hit.id: rank for rank, hit in enumerate(searched, 1)}
         reads = name not in ("vector", "bm25", "hybrid", "re2", *REWRITING)
         assert [hit.plain_rank for hit in hits] == [ranks.get(hit.id) if reads else None for hit in hits]
@@ -90,7 +91,7 @@ def test_the_rank_without_the_graph_is_that_in_hybrid_search(name, device):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_runs_give_the_same_bytes(name, device):
-    runs = [build_retriever(name, corpus(device)).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES))) for _ in range(2)]
+    runs = [Retriever(corpus(device), name).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES))) for _ in range(2)]
     first, second = ([[hit.to_dict() for hit in hits] for hits in run] for run in runs)
     assert first == second
 
@@ -98,14 +99,14 @@ def test_two_runs_give_the_same_bytes(name, device):
 @pytest.mark.parametrize("name", NAMES)
 def test_k_larger_than_the_corpus_brings_the_corpus(name):
     index = corpus()
-    hits = build_retriever(name, index).retrieve(QUERIES[0], 10**12, **{k: v[0] for k, v in inputs(name, 1).items()})
+    hits = Retriever(index, nodes_only(name)).retrieve(QUERIES[0], 10**12, **{k: v[0] for k, v in inputs(name, 1).items()})
     assert sorted(hit.id for hit in hits) == sorted(set(index.graph.ids) - {"silent"}), "all that have something to read"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_question_lists_what_passes_and_searches_for_nothing(name):
     index = corpus()
-    retriever, given = build_retriever(name, index), inputs(name, len(QUERIES) + 2)
+    retriever, given = Retriever(index, name), inputs(name, len(QUERIES) + 2)
     wanted = {"$id": {"$in": ["x7", "ada", "x3", "engine"]}}
     listed = [node for node in index.graph.ids if node in wanted["$id"]["$in"]]
     hits = retriever.retrieve("", filter=wanted)
@@ -121,7 +122,7 @@ def test_an_empty_question_lists_what_passes_and_searches_for_nothing(name):
 @pytest.mark.parametrize("relevance", [None, Overlap()], ids=["bi-encoder", "own"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_filter_that_keeps_nothing_gives_nothing(name, relevance):
-    retriever = build_retriever(name, corpus(relevance=relevance))
+    retriever = Retriever(corpus(relevance=relevance), name)
     given = inputs(name, len(QUERIES))
     assert retriever.retrieve_batch(QUERIES, filter={"$id": "nobody"}, **given) == [[]] * len(QUERIES)
     for key in ("seed_filter", "traversal_filter"):
@@ -133,7 +134,7 @@ def test_a_filter_that_keeps_nothing_gives_nothing(name, relevance):
 @pytest.mark.parametrize("size", [1, 5])
 def test_nodes_without_edges_are_found(name, size):
     index = GraphIndex.from_texts(["a loom"] * size, embedding=HashEmbedding())
-    results = build_retriever(name, index).retrieve_batch(["a loom", "the"], 10)
+    results = Retriever(index, name).retrieve_batch(["a loom", "the"], 10)
     assert [sorted(hit.id for hit in hits) for hits in results] == [index.graph.ids] * 2
 
 
@@ -148,7 +149,7 @@ def test_blank_pages_are_neither_returned_nor_start_a_search(name):
     ]
     nodes = [*pages, Node("entity", "", "Loom", type="entity")]
     index = GraphIndex.from_nodes(nodes, [(f"p{n}", f"p{n + 1}", "next") for n in range(31)], embedding=embed, edge_signals=True)
-    retriever, given = build_retriever(name, index), inputs(name, 2)
+    retriever, given = Retriever(index, name), inputs(name, 2)
     questions = ["Which page tells of the loom?", "report 1"]
     together = retriever.retrieve_batch(questions, 10, **given)
     told = {f"p{place}" for place in range(1, 32, 2)} | {"entity"}
@@ -169,7 +170,7 @@ def test_blank_pages_are_neither_returned_nor_start_a_search(name):
 def test_nodes_without_a_vector_give_finite_scores(name):
     nodes, vectors = linked_nodes(), np.eye(12, 8)
     index = GraphIndex.from_nodes(nodes, linked_edges(), vectors=vectors, embedding=lambda texts: [[0.0] * 8 for _ in texts])
-    hits = build_retriever(name, index).retrieve("punched cards", 10)
+    hits = Retriever(index, name).retrieve("punched cards", 10)
     assert len(hits) == 10 and np.isfinite([hit.score for hit in hits]).all()
 
 
@@ -177,10 +178,10 @@ def test_nodes_without_a_vector_give_finite_scores(name):
 def test_vectors_of_any_number_type_and_layout_are_read(kind):
     table = (np.arange(24).reshape(8, 3) % 5 - 2).astype(kind)
     options = {"edges": [("0", "1")], "bm25": False}
-    expected = build_retriever("vector", GraphIndex.from_texts(list("abcdefgh"), vectors=table.tolist(), **options))
+    expected = Retriever(GraphIndex.from_texts(list("abcdefgh"), vectors=table.tolist(), **options), "vector")
     reversed_twice = table[:, ::-1].copy()[:, ::-1]
     for vectors in (table, np.asfortranarray(table), reversed_twice, torch.tensor(table.T.copy()).T):
-        retriever = build_retriever("vector", GraphIndex.from_texts(list("abcdefgh"), vectors=vectors, **options))
+        retriever = Retriever(GraphIndex.from_texts(list("abcdefgh"), vectors=vectors, **options), "vector")
         query = np.array([1, 2, 0], dtype=kind)
         assert retriever.retrieve("?", vector=query) == expected.retrieve("?", vector=[1.0, 2.0, 0.0])
 
@@ -188,7 +189,7 @@ def test_vectors_of_any_number_type_and_layout_are_read(kind):
 @pytest.mark.parametrize("name", NAMES)
 def test_paths_keep_to_the_filters_of_seeds_and_of_the_walk(name):
     index = corpus()
-    retriever = build_retriever(name, index, backfill=False)
+    retriever = Retriever(index, name, backfill=False)
     begins = {node for node in index.graph.ids if node[0] not in "xb"}
     walked = {node for node in index.graph.ids if node[0] not in "ep"}
     results = retriever.retrieve_batch(
@@ -209,16 +210,16 @@ def test_paths_keep_to_the_filters_of_seeds_and_of_the_walk(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_hit_is_one_of_k_nodes_unless_chains_are_asked_for(name):
     index, given = corpus(), {"plan": PLAN} if name.startswith("mor") else {}
-    assert all(hit.kind == "node" for hit in build_retriever(name, index).retrieve(QUERIES[1], 3, **given))
+    assert all(hit.kind == "node" for hit in Retriever(index, name).retrieve(QUERIES[1], 3, **given))
     if name.startswith("spreading"):
-        hits = build_retriever(name, index, chains="hits").retrieve(QUERIES[1], 3)
+        hits = on(index, name, chains="hits").retrieve(QUERIES[1], 3)
         assert len(hits.nodes) == 3 and hits.chains and list(hits) == [*hits.nodes, *hits.chains]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_ordinary_questions_have_no_notes(name):
     nodes, edges = [*linked_nodes(), *movie_nodes()], [*linked_edges(), *movie_edges()]
-    retriever = build_retriever(name, GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True))
+    retriever = Retriever(GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True), name)
     hits = retriever.retrieve_batch([QUERIES[0], QUERIES[1], QUERIES[3], "a machine that breaks a cipher"])
     fallback = dict.fromkeys(RERANKING, ("no relevance model: reranked by the similarity of the vectors",))
     for rewriting, operator in REWRITING.items():
@@ -238,9 +239,9 @@ def test_ordinary_questions_have_no_notes(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reranker_without_a_relevance_model_says_once_that_it_falls_back(name, caplog):
-    build_retriever(name, corpus()).retrieve_batch(QUERIES)
+    Retriever(corpus(), name).retrieve_batch(QUERIES)
     said = [record for record in caplog.records if "falls back to the similarity of the vectors" in record.getMessage()]
     assert len(said) == (name in RERANKING)
     caplog.clear()
-    build_retriever(name, corpus(relevance=Overlap())).retrieve_batch(QUERIES)
+    Retriever(corpus(relevance=Overlap()), name).retrieve_batch(QUERIES)
     assert not any("similarity of the vectors" in record.getMessage() for record in caplog.records)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers import Retriever
 from graph_retrievers.queries import Queries
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX
 from tests.rankings import Ranking, lists_of, rank, ranked, ranking_of
@@ -73,7 +74,9 @@ def test_the_whole_algorithm_equals_the_literal_one(case, batch, budget):
     )
     if not _clear_cut(similarity, latents, edges, rounds, batch, budget):
         return
-    ranking = rank(FastInsight(index, nodes_per_round=batch, budget=budget), Queries.of(index, ["question"], vectors=[[1.0]]))
+    ranking = rank(
+        Retriever(index, FastInsight(nodes_per_round=batch, budget=budget)), Queries.of(index, ["question"], vectors=[[1.0]])
+    )
     ids = [index.graph.ids[r] for r in ranking.nodes[0].tolist() if r >= 0]
     assert_same_order(ids, ranking.scores[0, : len(ids)].tolist(), expected, scores)
     assert len(index.relevance.calls) == len(expected)
@@ -98,7 +101,7 @@ def _clear_cut(similarity, latents, edges, rounds, batch, budget):
 def test_a_batch_gives_each_query_what_it_gets_alone(case, batch, budget, vectors):
     similarity, latents, edges = case
     index = toy_index(similarity, latents, edges)
-    retriever = FastInsight(index, nodes_per_round=batch, budget=budget, k=8)
+    retriever = Retriever(index, FastInsight(nodes_per_round=batch, budget=budget), k=8)
     texts = [f"question {i}" for i in range(len(vectors))]
     together = retriever.retrieve_batch(texts, vectors=[[v] for v in vectors])
     again = retriever.retrieve_batch(texts, vectors=[[v] for v in vectors])

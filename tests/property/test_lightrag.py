@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers import Retriever
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.index import GraphIndex
@@ -97,7 +98,8 @@ def test_nodes_and_relations_are_those_of_the_reference(problem, mode, top_k, bu
     shape, rows, passages, angles, asked = problem
     index = index_of(shape, rows, passages, angles)
     budget = {"entity_tokens": budgets[0], "relation_tokens": budgets[1]}
-    retriever = LightRAG(index, mode=mode, top_k=top_k, chunk_top_k=2, chunk_pick=pick, facts=True, **budget)
+    system = LightRAG(mode=mode, top_k=top_k, chunk_top_k=2, chunk_pick=pick, facts=True, **budget)
+    retriever = Retriever(index, system)
     found = rank(retriever, Queries.of(index, ["?"] * 3, vectors=[vector(a) for a in asked]))
     for b, angle in enumerate(asked):
         nodes, facts, starts = expected(index, shape, rows, passages, angles, angle, mode, top_k, budgets, pick)
@@ -120,7 +122,7 @@ def test_a_hub_of_ten_thousand_neighbours_is_read_within_the_budgets(mode, types
     graph = CorpusGraph(ids, [LONG] * len(ids), types=types, edges=edges)
     dense = DenseIndex(torch.eye(3)[torch.arange(10_001) % 3])
     index = GraphIndex(graph, {"dense": dense, "edge_dense": DenseIndex([[1.0, 0, 0]] * len(edges), covers="edges")})
-    found = rank(LightRAG(index, mode=mode, facts=True), Queries.of(index, ["?"] * 4, vectors=[[1.0, 0.5, 0.1]] * 4))
+    found = rank(Retriever(index, LightRAG(mode=mode, facts=True)), Queries.of(index, ["?"] * 4, vectors=[[1.0, 0.5, 0.1]] * 4))
     # The texts of relations have six tokens or so each, and those of entities about thirty.
     assert found.facts.rows.shape[1] <= 8000 // 4 + 40
     assert found.width <= 20 + 6000 // 25 * 5 + 2 * found.facts.rows.shape[1] + 80

@@ -10,7 +10,7 @@ from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import LeSeGRModel
 from graph_retrievers.signals.relevance import RelevanceModel
-from graph_retrievers.systems.registry import build_retriever, retriever_names
+from tests.retrievers import EVERY, on
 
 QUESTIONS = [
     "Which loom of Ada Holm weaves the card of winter?",
@@ -94,18 +94,15 @@ def found(hits):
 SETTINGS = {
     "pathrag": {"chains": "hits"},
     "path-reranking": {"weight": 1.0},
-    # Fusion goes by ranks, and nodes of the same activation have different ones.
-    "spreading-uniform": {"fuse": False},
-    "lesegr": {"fuse": False},
 }
 
 
-@pytest.mark.parametrize("name", [*retriever_names(), "lesegr, listening"])
+@pytest.mark.parametrize("name", [*EVERY, "lesegr, listening"])
 def test_the_order_of_documents_and_edges_chooses_among_ties_alone(name, corpora):
     system, options = (name, SETTINGS.get(name, {})) if name != "lesegr, listening" else ("lesegr", {"model": listening()})
     rankings = []
     for index in corpora[name == "g-retriever"]:
-        retriever = build_retriever(system, index, k=SIZE, **options)
+        retriever = on(index, system, k=SIZE, **options)
         inputs = {"plan": [PLAN] * len(QUESTIONS)} if "plan" in retriever.inputs else {}
         results = retriever.retrieve_batch(QUESTIONS, **inputs)
         rankings.append([found(hits.chains if name == "pathrag" else hits) for hits in results])

@@ -107,7 +107,7 @@ def test_a_query_that_is_done_stays_as_it_is_beside_others(monkeypatch, gradient
 def test_hits_of_a_chain_are_those_of_the_walk():
     ids = [str(n) for n in range(12)]
     index = GraphIndex.from_texts(["one"] * 12, edges=list(zip(ids, ids[1:], strict=False)), vectors=np.eye(12), bm25=False)
-    hits = PPR(index, seeds=1, passage_weight=0.0).retrieve("one", k=10, vector=np.eye(12)[0])
+    hits = Retriever(index, PPR(seeds=1, passage_weight=0.0)).retrieve("one", k=10, vector=np.eye(12)[0])
     assert [hit.id for hit in hits] == ids[:10]
     assert {hit.operator for hit in hits} == {"PersonalizedPageRank"} and hits.notes == ()
 
@@ -166,10 +166,10 @@ def test_the_retriever_reaches_what_the_seeds_link_to():
     vectors = [[1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.0, 1.0], [0.1, 0.9]]
     graph = CorpusGraph(list("01234"), texts, edges=[("0", "1"), ("1", "2")])
     index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False)
-    hits = PPR(index, seeds=1, passage_weight=0.0, k=3).retrieve("alpha", vector=[1.0, 0.0])
+    hits = Retriever(index, PPR(seeds=1, passage_weight=0.0), k=3).retrieve("alpha", vector=[1.0, 0.0])
     assert [h.id for h in hits] == ["0", "1", "2"]
     assert [h.operator for h in hits] == ["PersonalizedPageRank"] * 3
-    hits = PPR(index, seeds=1, k=5).retrieve("alpha", vector=[1.0, 0.0])
+    hits = Retriever(index, PPR(seeds=1), k=5).retrieve("alpha", vector=[1.0, 0.0])
     assert [h.id for h in hits][:2] == ["0", "1"] and len(hits) == 5
 
 
@@ -198,7 +198,7 @@ def test_nodes_that_may_not_be_walked_to_are_never_entered(case, data):
 def test_filters_of_seeds_and_of_the_walk(passage_weight):
     edges = [("0", "1"), ("1", "2"), ("3", "4")]
     index = GraphIndex.from_texts(["one"] * 5, edges=edges, vectors=np.eye(5), embedding=lambda texts: np.eye(5)[[0] * len(texts)])
-    retriever = PPR(index, seeds=1, passage_weight=passage_weight, backfill=False)
+    retriever = Retriever(index, PPR(seeds=1, passage_weight=passage_weight), backfill=False)
 
     def found(**filters):
         return [hit.id for hit in retriever.retrieve("one", **filters)]
@@ -212,7 +212,7 @@ def test_nodes_far_down_the_ranking_are_found_behind_a_filter():
     ids = [str(n) for n in range(30)]
     index = GraphIndex.from_texts(["one"] * 30, edges=[("0", other) for other in ids[1:]], vectors=np.eye(30), bm25=False)
     filters = {"filter": {"$id": {"$in": ids[20:]}}, "seed_filter": {"$id": "0"}}
-    hits = PPR(index, seeds=1, passage_weight=0.0, k=2, backfill=False).retrieve("one", vector=np.eye(30)[0], **filters)
+    hits = Retriever(index, PPR(seeds=1, passage_weight=0.0), k=2, backfill=False).retrieve("one", vector=np.eye(30)[0], **filters)
     assert [hit.id for hit in hits] == ids[20:22]
 
 
@@ -257,7 +257,7 @@ def test_of_neighbours_that_send_as_much_the_lower_row_is_the_parent(seed):
 
 def test_without_seeds_and_vectors_nothing_is_found():
     index = GraphIndex.from_texts(["loom", "card", "valve"], edges=[("0", "1")])
-    retriever = PPR(index, first=BM25Search(2), passage_weight=0, backfill=False)
+    retriever = Retriever(index, PPR(first=BM25Search(2), passage_weight=0), backfill=False)
     assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["zebra", "loom"])] == [[], ["0", "1"]]
 
 
@@ -266,7 +266,7 @@ def test_a_hit_is_reached_from_the_neighbour_that_sends_it_most():
     edges = [("0", "1"), ("0", "2"), ("1", "3"), ("2", "3"), ("2", "4"), ("2", "5"), ("2", "6")]
     ids = [str(i) for i in range(8)]
     index = GraphIndex.from_graph(CorpusGraph(ids, ids, edges=edges), vectors=[[1.0]] + [[0.0]] * 7, bm25=False)
-    hits = {h.id: h for h in PPR(index, seeds=1, passage_weight=0.0, k=7).retrieve("zero", vector=[1.0])}
+    hits = {h.id: h for h in Retriever(index, PPR(seeds=1, passage_weight=0.0), k=7).retrieve("zero", vector=[1.0])}
     assert hits["0"].path.nodes == ("0",)
     assert hits["3"].path.nodes == ("0", "1", "3")
     assert hits["5"].path.nodes == ("0", "2", "5")
@@ -280,7 +280,7 @@ def test_paths_run_along_edges_from_a_seed_or_upwards(case):
     graph = CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges])
     index = GraphIndex.from_graph(graph, vectors=[[r + 0.01] for r in restart], bm25=False)
     linked = {(a, b) for a, b in edges} | {(b, a) for a, b in edges}
-    hits = PPR(index, seeds=2, k=size).retrieve("question", vector=[1.0])
+    hits = Retriever(index, PPR(seeds=2), k=size).retrieve("question", vector=[1.0])
     place = {h.id: i for i, h in enumerate(hits)}
     for hit in hits:
         for near, far in zip(hit.path.nodes, hit.path.nodes[1:], strict=False):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GAR, MMR, Eager, FastInsight, MoR, Pipeline, Retriever, Scored, SpreadingActivation, WalkFusion
+from graph_retrievers import GAR, MMR, Eager, FastInsight, Fused, MoR, Pipeline, Scored, SpreadingActivation, Vector, WalkFusion
 from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
@@ -32,6 +32,7 @@ from tests.remote import (
     question_vectors,
     random_corpus,
 )
+from tests.retrievers import on
 
 TYPES = st.sampled_from(["film", "person", "place"])
 STEP = st.fixed_dictionaries(
@@ -60,36 +61,32 @@ def scorer(node, similarity, depth):
     return similarity + len(node.text) / 100 - depth
 
 
-def composed(*operators):
-    return {"operator": Pipeline(*operators)}
-
-
 SYSTEMS = {
-    "paths": (FastInsight, {"nodes_per_round": 4, "paths": True, "alpha": 0.5, "fuse": False}),
+    "paths": (FastInsight, {"nodes_per_round": 4, "paths": True, "alpha": 0.5}),
     "eager": (Eager, {"start_k": 3, "adjacent_k": 4}),
     "eager, shallow": (Eager, {"max_depth": 1, "backfill": False, "types": ("film", "place")}),
     "mmr": (MMR, {"adjacent_k": 5, "lambda_mult": 0.4}),
     "scored": (Scored, {"scorer": scorer, "per_iteration_limit": 3}),
     "scored by vectors": (Scored, {"max_depth": 2, "types": ["person"]}),
-    "rerank": (Retriever, composed(HybridSearch(20), Rerank())),
-    "spreading": (Retriever, composed(VectorSearch(4, returned=False), GatedPropagation())),
+    "rerank": (Pipeline(HybridSearch(20), Rerank()), {}),
+    "spreading": (Pipeline(VectorSearch(4, returned=False), GatedPropagation()), {}),
     "spreading rows": (
-        Retriever,
-        composed(BM25Search(3, returned=False), GatedPropagation(semantics="rows", hub_exponent=0.5, exclude_types=["place"])),
+        Pipeline(BM25Search(3, returned=False), GatedPropagation(semantics="rows", hub_exponent=0.5, exclude_types=["place"])),
+        {},
     ),
-    "chains": (Retriever, composed(VectorSearch(4), GatedPropagation(semantics="rows"), ChainSearch(8, semantics="rows"))),
+    "chains": (Pipeline(VectorSearch(4), GatedPropagation(semantics="rows"), ChainSearch(8, semantics="rows")), {}),
     "mor, cut": (MoR, {"traversal": MixedTraversal(max_edges=9)}),
-    "spreading, uniform": (Retriever, composed(VectorSearch(2), GatedPropagation(gate="uniform", steps=4))),
-    "bridges": (Retriever, composed(HybridSearch(20, returned=False), PathSearch(bridges=2), FeedbackSearch(15))),
-    "fused": (Retriever, {"operator": ReciprocalRankFusion(VectorSearch(20), BM25Search(), weights=(2, 1))}),
-    "fastinsight": (FastInsight, {"nodes_per_round": 4, "fuse": False}),
-    "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False, "fuse": False}),
-    "fused with search": (FastInsight, {"fuse": True, "alpha": 0.0}),
+    "spreading, uniform": (Pipeline(VectorSearch(2), GatedPropagation(gate="uniform", steps=4)), {}),
+    "bridges": (Pipeline(HybridSearch(20, returned=False), PathSearch(bridges=2), FeedbackSearch(15)), {}),
+    "fused": (ReciprocalRankFusion(VectorSearch(20), BM25Search(), weights=(2, 1)), {}),
+    "fastinsight": (FastInsight, {"nodes_per_round": 4}),
+    "subgraph": (FastInsight, {"nodes_per_round": 3, "degree": "subgraph", "beta": float("inf"), "backfill": False}),
+    "fused with search": (FastInsight, {"alpha": 0.0}),
     "gar": (GAR, {"nodes_per_round": 4}),
     "links": (WalkFusion, {"form": "links", "bridges": 0}),
     "names": (WalkFusion, {"form": "names", "weights": (2, 1, 0), "depth": 20}),
     "default": (WalkFusion, {}),
-    "default of spreading": (SpreadingActivation, {"fuse": False}),
+    "default of spreading": (SpreadingActivation, {"chains": None}),
     "names and passages": (WalkFusion, {"form": "names", "depth": 20}),
     "mor": (MoR, {"candidates": 12, "seeds": 3, "matches": 4}),
     "mor filled": (MoR, {"candidates": 25, "fill": True, "backfill": False}),
@@ -118,6 +115,8 @@ def test_the_answers_are_those_in_memory(name, data):
     corpus = random_corpus(seed, count, 2 * count, ties=data.draw(st.booleans()))
     if system in (FastInsight, GAR):
         options = {**options, "budget": data.draw(st.sampled_from([1, 7, 20]))}
+    if name == "fused with search":
+        system, options = Fused(FastInsight(**options), Vector()), {}
     has_model = data.draw(st.booleans())
     index = index_of(corpus, CountingRelevance() if has_model else None)
     graph, vectors = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
@@ -132,13 +131,13 @@ def test_the_answers_are_those_in_memory(name, data):
     k, own = data.draw(st.sampled_from([1, 10, 70])), question_vectors(corpus, seed)
     assume(are_told_apart(own, corpus[2]))
     inputs = {"plan": [data.draw(PLAN) for _ in questions]} if system is MoR else {}
-    retriever = RemoteRetriever(remote, system, **options)
+    retriever = on(remote, system, RemoteRetriever, **options)
     found = retriever.retrieve_batch(questions, k, vectors=own, **filters, **inputs)
     if name == "fused with search":
         # Whether names identify nodes is not known there, as in an index without words.
         index = index_of(corpus, CountingRelevance() if has_model else None, bm25=False)
-    assert_same(found, system(index, **options).retrieve_batch(questions, k, vectors=own, **filters, **inputs))
+    assert_same(found, on(index, system, **options).retrieve_batch(questions, k, vectors=own, **filters, **inputs))
     place = data.draw(st.integers(0, len(questions) - 1))
     one = {key: values[place] for key, values in inputs.items()}
     alone = retriever.retrieve(questions[place], k, vector=own[place], **filters, **one)
-    assert_same([alone], [system(index, **options).retrieve(questions[place], k, vector=own[place], **filters, **one)])
+    assert_same([alone], [on(index, system, **options).retrieve(questions[place], k, vector=own[place], **filters, **one)])

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.spreading import chains as chain_module
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Ranking, ranked
 from tests.references.spreading import adjacency, best_chains, spread
+from tests.retrievers import FUSED_SPREADING
 
 # Quarters make equal activations common, and exact in the reference.
 LEVELS = [0, 0.25, 0.5, 0.75, 1]
@@ -170,7 +171,7 @@ def test_work_in_small_pieces_changes_nothing(problem):
         assert chains_of(whole, b) == chains_of(parts, b)
 
 
-@pytest.mark.parametrize("name", ["spreading", "spreading-uniform", "spreading-hybrid"])
+@pytest.mark.parametrize("name", ["spreading", "spreading(gate='uniform')", FUSED_SPREADING])
 def test_batches_and_repeated_calls_agree_on_a_larger_graph(name, device):
     generator = torch.Generator().manual_seed(3)
     size = 300
@@ -182,7 +183,7 @@ def test_batches_and_repeated_calls_agree_on_a_larger_graph(name, device):
     index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False)
     questions = [f"How are Node {i} and Node {7 * i + 1} related?" for i in range(6)] + ["No name here"]
     asked = torch.randn(7, 16, generator=generator) + 0.7
-    retriever = build_retriever(name, index, chains="hits")
+    retriever = Retriever(index, name)
     together = retriever.retrieve_batch(questions, 20, vectors=asked)
     again = retriever.retrieve_batch(questions, 20, vectors=asked)
     for b, question in enumerate(questions):

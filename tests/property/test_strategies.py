@@ -21,6 +21,7 @@ from graph_retrievers.systems import MMR, Eager, Scored
 from tests.rankings import Ranking, ranked
 from tests.references import strategies as literal
 from tests.references.fastinsight import neighbours
+from tests.retrievers import on
 
 
 @st.composite
@@ -199,7 +200,7 @@ def a_scorer(node, similarity, depth):
 @pytest.mark.parametrize(("kind", "options", "expected"), RECORDED, ids=str)
 def test_results_are_those_of_the_original(kind, options, expected):
     given = {**options, "scorer": a_scorer} if options.get("scorer") else options
-    retriever = {"eager": Eager, "mmr": MMR, "scored": Scored}[kind](recorded_index(), backfill=False, **given)
+    retriever = on(recorded_index(), {"eager": Eager, "mmr": MMR, "scored": Scored}[kind], backfill=False, **given)
     assert [int(hit.id) for hit in retriever.retrieve("?", vector=[0.48, 0.6, 0.64])] == expected
 
 
@@ -218,7 +219,7 @@ def test_an_edge_from_a_node_to_itself_takes_no_place(kind):
     vectors = [(0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4)]
     for edges in (ends, ends[1:]):
         index = GraphIndex.from_texts(list("abcd"), edges=edges, vectors=vectors, bm25=False)
-        hits = kind(index, start_k=1, adjacent_k=2, k=4, backfill=False).retrieve("?", vector=(1.0, 0.0))
+        hits = Retriever(index, kind(start_k=1, adjacent_k=2), k=4, backfill=False).retrieve("?", vector=(1.0, 0.0))
         assert [hit.id for hit in hits] == ["0", "1", "2"]
 
 
@@ -229,11 +230,11 @@ def test_a_score_of_scored_is_the_scorers_and_called_once_a_node():
         asked.append(node.id)
         return len(asked) / 100
 
-    hits = Scored(recorded_index(), scorer=scorer, k=12, start_k=2).retrieve("?", vector=[0.48, 0.6, 0.64])
+    hits = Retriever(recorded_index(), Scored(scorer=scorer, start_k=2), k=12).retrieve("?", vector=[0.48, 0.6, 0.64])
     assert len(asked) == len(set(asked)) == 12 and [hit.score for hit in hits] == pytest.approx([n / 100 for n in range(12, 0, -1)])
     for wrong in (float("nan"), "much", None, math.inf, 1e39, -1e39, 10**400):
         with pytest.raises(InvalidArgumentError, match=r"scorer gave .* for node .* number up to 3.4e\+38"):
-            Scored(recorded_index(), scorer=lambda *_, wrong=wrong: wrong).retrieve("?", vector=[1, 0, 0])
+            Retriever(recorded_index(), Scored(scorer=lambda *_, wrong=wrong: wrong)).retrieve("?", vector=[1, 0, 0])
 
 
 @pytest.mark.parametrize("operator", [EagerTraversal(), MMRTraversal(), ScoredTraversal()], ids=lambda o: o.name)
@@ -259,7 +260,7 @@ def test_a_hub_is_one_round(kind):
     size = 10_000
     vectors = torch.nn.functional.normalize(torch.randn(size, 16, generator=torch.Generator().manual_seed(0)))
     index = GraphIndex.from_texts([f"t{row}" for row in range(size)], edges=[("0", str(r)) for r in range(size)], vectors=vectors)
-    hits = kind(index, start_k=1).retrieve("?", vector=vectors[0].tolist())
+    hits = Retriever(index, kind(start_k=1)).retrieve("?", vector=vectors[0].tolist())
     assert hits[0].id == "0" and all(hit.path.nodes[0] == "0" for hit in hits) and len(hits) == 10
     cosines = vectors @ vectors[0]
     if kind is not MMR:
@@ -277,7 +278,7 @@ def test_each_node_is_compared_with_the_question_once(monkeypatch):
     star = GraphIndex.from_texts(
         [f"t{row}" for row in range(300)], edges=[("0", str(r)) for r in range(300)], vectors=torch.eye(300)
     )
-    hits = MMR(star, start_k=1, adjacent_k=300, k=30).retrieve("?", vector=[1.0] + [0.1] * 299)
+    hits = Retriever(star, MMR(start_k=1, adjacent_k=300), k=30).retrieve("?", vector=[1.0] + [0.1] * 299)
     # The start, its 299 neighbours, and the start as the neighbour of one of them.
     assert len(hits) == 30 and sum(asked) == 301
 
@@ -312,10 +313,10 @@ def test_what_cannot_be_is_refused(caplog):
         (MMR, {"min_mmr_score": float("nan")}),
     ]:
         with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-            kind(index, **options)
+            Retriever(index, kind(**options))
 
     with pytest.raises(InvalidArgumentError, match="max_depth must be an integer of at least 0"):
-        Eager(index, max_depth=-1)
+        Retriever(index, Eager(max_depth=-1))
 
     class Outside:
         dimension = 3

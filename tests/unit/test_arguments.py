@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import PPR
+from graph_retrievers import PPR, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch
 from graph_retrievers.systems.baselines import Rerank
 from graph_retrievers.systems.fastinsight import GRanker
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
 from tests.helpers import linked_index
+from tests.retrievers import on
 
 
 @pytest.mark.parametrize("make", [lambda: Rerank(0), lambda: Rerank(-1), lambda: GRanker(k=-1), lambda: HybridSearch(constant=-1)])
@@ -24,7 +24,7 @@ def test_sizes_below_one(make):
 
 
 def test_numpy_integers_are_integers():
-    assert len(build_retriever("vector", linked_index()).retrieve("loom", np.int64(3))) == 3
+    assert len(Retriever(linked_index(), "vector").retrieve("loom", np.int64(3))) == 3
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_numpy_integers_are_integers():
     ],
 )
 def test_sizes_beyond_the_corpus_cost_no_more_than_the_corpus(name, options):
-    assert len(build_retriever(name, linked_index(), **options).retrieve("Alan Turing and punched cards")) == 10
+    assert len(on(linked_index(), name, **options).retrieve("Alan Turing and punched cards")) == 10
 
 
 @pytest.mark.parametrize("operator", [GatedPropagation, EntityLinking])
@@ -53,7 +53,7 @@ def test_types_to_exclude_are_a_list(operator):
     [
         ({"seeds": "5"}, "seeds must be an integer of at least 1, got '5'"),
         ({"damping": [0.5]}, r"damping must lie in \[0, 1\), got \[0.5\]"),
-        ({"fuse": torch.ones(2)}, "fuse is .*; expected bool or None."),
+        ({"first": torch.ones(2)}, "first is .*; expected Operator or None."),
         ({"first": BM25Search}, "Pipeline is made of operators, got .*BM25Search'>; call it"),
         ({"name": 3}, "name is 3; expected str or None."),
     ],
@@ -61,8 +61,8 @@ def test_types_to_exclude_are_a_list(operator):
 def test_arguments_of_other_types_are_refused_by_name(options, told):
     index = GraphIndex.from_texts(["a loom"], vectors=[[1.0]])
     with pytest.raises(InvalidArgumentError, match=told):
-        PPR(index, **options)
-    assert PPR(index, seeds=np.int64(5), damping=np.float32(0.5), fuse=False).k == 10
+        on(index, PPR, **options)
+    assert Retriever(index, PPR(seeds=np.int64(5), damping=np.float32(0.5))).k == 10
 
 
 def test_more_rounds_than_any_graph_needs_are_refused():
@@ -71,6 +71,6 @@ def test_more_rounds_than_any_graph_needs_are_refused():
 
 
 def test_fractions_and_large_integers_are_numbers():
-    found = [PPR(linked_index(), passage_weight=half, damping=half).retrieve("loom") for half in (0.5, Fraction(1, 2))]
+    found = [Retriever(linked_index(), PPR(passage_weight=half, damping=half)).retrieve("loom") for half in (0.5, Fraction(1, 2))]
     assert [hit.score for hit in found[0]] == [hit.score for hit in found[1]]
-    assert PPR(linked_index(), passage_weight=10**25).retrieve("loom")
+    assert Retriever(linked_index(), PPR(passage_weight=10**25)).retrieve("loom")

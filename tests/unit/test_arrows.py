@@ -31,13 +31,13 @@ ROOMS = {
     "tracing": {"errors", "core"},
     "search": {"errors", "arguments", "graph", "signals", "index", "queries", "core"},
     "hits": {"errors", "arguments", "graph", "signals", "core"},
-    "retrievers": {
-        *("errors", "arguments", "cache", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
-        *("tracing", "concurrency"),
-    },
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "queries", "core"),
-        *("search", "hits", "retrievers", "progress", "seeding"),
+        *("search", "progress", "seeding"),
+    },
+    "retrievers": {
+        *("errors", "arguments", "cache", "graph", "signals", "construction", "index", "queries", "core", "search", "hits"),
+        *("tracing", "concurrency", "systems"),
     },
     "operators": {"core", "search", "systems"},
     "stores": {
@@ -212,10 +212,8 @@ def test_importing_the_engine_stays_light():
     assert not loaded_by(everything) & heavy
 
 
-@pytest.mark.parametrize(
-    ("package", "base"), [("operators", "core.operator.Operator"), ("systems", "retrievers.retriever.Retriever")]
-)
-def test_every_operator_and_retriever_can_be_imported_from_one_place(package, base):
+@pytest.mark.parametrize(("package", "base"), [("operators", "core.operator.Operator"), ("systems", "systems.system.System")])
+def test_every_operator_and_system_can_be_imported_from_one_place(package, base):
     module, name = base.rsplit(".", 1)
     root = getattr(import_module(f"graph_retrievers.{module}"), name)
     modules = [import_module(name) for name in MODULES if room_of(name) in ("core", "search", "systems")]

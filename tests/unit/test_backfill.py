@@ -13,10 +13,10 @@ from graph_retrievers.operators import Backfill, BM25Search
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.helpers import Given, linked_index
 from tests.rankings import Ranking, ranked
+from tests.retrievers import on
 
 ROWS = 8
 
@@ -68,7 +68,7 @@ def test_thousands_of_added_nodes_have_different_scores():
 
 @pytest.mark.parametrize("name", ["spreading", "walk-fusion", "mor", "bm25", "fastinsight"])
 def test_a_threshold_at_zero_and_min_max_keep_what_was_found(name):
-    retriever = build_retriever(name, linked_index(), **({"budget": 3, "nodes_per_round": 1} if name == "fastinsight" else {}))
+    retriever = on(linked_index(), name, **({"budget": 3, "nodes_per_round": 1} if name == "fastinsight" else {}))
     hits = retriever.retrieve("Which machine did Ada Lovelace write for?", 12)
     real = [hit.score for hit in hits if hit.operator != "Backfill"]
     added = [hit.score for hit in hits if hit.operator == "Backfill"]

@@ -7,7 +7,7 @@ import torch
 from langchain_core.documents import Document
 from llama_index.core.schema import ImageNode, TextNode
 
-from graph_retrievers import PPR, GraphIndex, Node
+from graph_retrievers import PPR, GraphIndex, Node, Retriever
 from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from tests.helpers import HashEmbedding
@@ -68,7 +68,7 @@ def pages():
 def test_a_warning_at_the_build_and_the_description_count_them(caplog):
     with caplog.at_level(logging.WARNING, "graph_retrievers"):
         index = pages()
-        PPR(index).retrieve("Which page?")
+        Retriever(index, PPR()).retrieve("Which page?")
     (told,) = [record.getMessage() for record in caplog.records if "no text" in record.getMessage()]
     assert told.startswith("9 of 25 nodes have no text") and told.endswith("'0', '3', '6', '9', '12', '15', '18', '21', '24'.")
     found = index.describe()
@@ -78,7 +78,7 @@ def test_a_warning_at_the_build_and_the_description_count_them(caplog):
 
 def test_a_walk_passes_through_them_and_a_search_does_not_start_there():
     index = pages()
-    hits = PPR(index, backfill=False).retrieve("Page 1 of the loom.", 25)
+    hits = Retriever(index, PPR(), backfill=False).retrieve("Page 1 of the loom.", 25)
     assert len(hits) == 16 and not {hit.id for hit in hits} & {str(n) for n in range(0, 25, 3)}
     inner = {name for hit in hits for name in hit.path.nodes[1:-1]}
     assert any(int(name) % 3 == 0 for name in inner) and all(int(hit.path.nodes[0]) % 3 for hit in hits)
@@ -87,7 +87,7 @@ def test_a_walk_passes_through_them_and_a_search_does_not_start_there():
 
 def test_changes_and_scopes_know_them(tmp_path):
     index = pages()
-    assert not PPR(index).retrieve("Which page?", scope={"$id": {"$in": ["0", "3"]}}), "a scope has those of the whole"
+    assert not Retriever(index, PPR()).retrieve("Which page?", scope={"$id": {"$in": ["0", "3"]}}), "a scope has those of the whole"
     index.save(tmp_path / "index")
     loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
     assert int(blank_nodes(loaded.graph).sum()) == 9

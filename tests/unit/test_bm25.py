@@ -47,9 +47,9 @@ def test_bm25_scores_are_those_of_bm25s(device):
 
 
 def test_bm25_finds_only_what_shares_a_word():
-    hits = BM25Retriever(index(), backfill=False).retrieve("apple", k=6)
+    hits = Retriever(index(), BM25Retriever(), backfill=False).retrieve("apple", k=6)
     assert ids(hits) == ["5", "0", "1"]
-    assert ids(BM25Retriever(index(), backfill=False).retrieve("zebra")) == []
+    assert ids(Retriever(index(), BM25Retriever(), backfill=False).retrieve("zebra")) == []
 
 
 def test_bm25_of_a_corpus_without_words_matches_nothing():
@@ -82,7 +82,7 @@ def test_words_of_any_script_are_found_whole(text, question):
     index = GraphIndex.from_texts(
         ["\u0939\u093e\u0925\u0940 \u0918\u0930 \u0917\u092f\u093e", text, "A cafe, abc.", "\u7535\u89c6"], edges=[]
     )
-    assert ids(BM25Retriever(index, backfill=False).retrieve(question)) == ["1"]
+    assert ids(Retriever(index, BM25Retriever(), backfill=False).retrieve(question)) == ["1"]
 
 
 def test_words_with_marks_are_not_cut_into_letters():

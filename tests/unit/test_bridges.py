@@ -269,7 +269,7 @@ def test_a_number_of_bridges_is_a_whole_number_from_0(wrong):
     index = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(8))
     for form in ("names", "links", "relations"):
         with pytest.raises(InvalidArgumentError, match="bridges"):
-            WalkFusion(index, form=form, bridges=wrong)
+            Retriever(index, WalkFusion(form=form, bridges=wrong))
 
 
 def test_without_bm25_there_are_no_bridges():

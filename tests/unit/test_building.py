@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.baselines import Vector
-from graph_retrievers.systems.registry import build_retriever
 from tests.apples import VECTORS, embed, index
 
 
@@ -40,7 +40,7 @@ def test_an_index_keeps_its_vectors_and_metadata():
     vectors = torch.eye(2)
     index = GraphIndex.from_nodes([Node("a", "x", metadata={"tags": ["t"]}), Node("b", "y")], vectors=vectors)
     vectors.copy_(vectors.flip(0))
-    hit = build_retriever("vector", index).retrieve("q", vector=[1.0, 0.0])[0]
+    hit = Retriever(index, "vector").retrieve("q", vector=[1.0, 0.0])[0]
     hit.metadata["tags"].append("u")
     assert hit.id == "a" and index.graph.metadata[0] == {"tags": ["t"]}
 
@@ -79,6 +79,6 @@ def test_vectors_of_another_number_or_width_are_refused():
     with pytest.raises(DimensionMismatchError, match=r"\[5, 6\]"):
         index(vectors=VECTORS[:5])
     with pytest.raises(DimensionMismatchError, match="3 dimensions, the index has 6"):
-        Vector(index()).retrieve("apple", vector=[1.0, 2.0, 3.0])
+        Retriever(index(), Vector()).retrieve("apple", vector=[1.0, 2.0, 3.0])
     with pytest.raises(DimensionMismatchError, match="cannot be read"):
         index(vectors=[[1.0], [1.0, 2.0]] * 3)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graph_retrievers import build_retriever
+from graph_retrievers import Retriever
 from graph_retrievers.cache import Cache, SizedCache
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from tests.helpers import HashEmbedding, linked_index
@@ -32,7 +32,7 @@ class Slow(HashEmbedding):
 def test_first_questions_of_many_threads_embed_names_and_sentences_once(system):
     index = linked_index(embedding=(model := Slow()))
     model.asked.clear()
-    retriever, together = build_retriever(system, index), threading.Barrier(THREADS)
+    retriever, together = Retriever(index, system), threading.Barrier(THREADS)
 
     def ask(_):
         together.wait()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Fused, Retriever, SpreadingActivation, Vector
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline, ReciprocalRankFusion
 from graph_retrievers.core.driver import run
@@ -17,11 +18,11 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Chains, Ranking, ranked
+from tests.retrievers import on
 
 NODES = [
     Node("curie", "A physicist.", "Marie Curie", "person"),
@@ -197,13 +198,13 @@ def test_propagation_options_outside_their_range(option, value):
 
 def test_an_index_without_vectors_can_spread_uniformly_only():
     index = GraphIndex.from_nodes(NODES, EDGES, bm25=False)
-    assert [h.id for h in build_retriever("spreading-uniform", index).retrieve(QUESTION)][0] == "radium"
+    assert [h.id for h in Retriever(index, "spreading(gate='uniform')").retrieve(QUESTION)][0] == "radium"
     with pytest.raises(MissingSignalError, match="vectors"):
-        build_retriever("spreading", index).retrieve(QUESTION)
+        Retriever(index, "spreading").retrieve(QUESTION)
 
 
 def test_chains_as_hits_come_behind_the_nodes(device):
-    retriever = build_retriever("spreading", science(device), chains="hits", passages=False, backfill=False)
+    retriever = Retriever(science(device), SpreadingActivation(chains="hits", passages=False), backfill=False)
     hits = retriever.retrieve(QUESTION, vector=VECTOR)
     assert [h.kind for h in hits] == ["node"] * 4 + ["chain"] * (len(hits) - 4)
     chain = next(h for h in hits if h.kind == "chain" and h.path.nodes == ("radium", "curie", "warsaw"))
@@ -214,7 +215,7 @@ def test_chains_as_hits_come_behind_the_nodes(device):
 
 
 def test_chains_respect_the_filter_by_their_ends():
-    retriever = build_retriever("spreading", science(), chains="hits", passages=False)
+    retriever = Retriever(science(), SpreadingActivation(chains="hits", passages=False))
     hits = retriever.retrieve(QUESTION, vector=VECTOR, filter={"$type": "person"})
     assert {h.path.nodes[-1] for h in hits if h.kind == "chain"} <= {"curie", "pierre"}
     assert {h.type for h in hits if h.kind == "node"} == {"person"}
@@ -226,8 +227,8 @@ def test_chains_as_paths_replace_the_path_that_carried():
     edges = [("s", "a"), ("a", "b"), ("b", "d"), ("s", "d"), ("s", "b")]
     vectors = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.1, 1.0]]
     index = GraphIndex.from_graph(CorpusGraph(ids, [""] * 4, edges=edges), vectors=vectors, bm25=False)
-    carried = build_retriever("spreading", index).retrieve("s", vector=VECTOR)
-    along = build_retriever("spreading", index, chains="path").retrieve("s", vector=VECTOR)
+    carried = Retriever(index, SpreadingActivation(chains=None)).retrieve("s", vector=VECTOR)
+    along = Retriever(index, SpreadingActivation(chains="path")).retrieve("s", vector=VECTOR)
     assert [(h.id, h.score) for h in carried] == [(h.id, h.score) for h in along]
     path = {h.id: h.path.nodes for h in carried}, {h.id: h.path.nodes for h in along}
     assert path[0]["d"] == ("s", "d")
@@ -237,7 +238,7 @@ def test_chains_as_paths_replace_the_path_that_carried():
 
 def test_chains_takes_known_words_only():
     with pytest.raises(InvalidArgumentError, match="chains"):
-        build_retriever("spreading", science(), chains="text")
+        Retriever(science(), SpreadingActivation(chains="text"))
 
 
 def test_hubs_give_less_to_each_neighbour_when_damped():
@@ -271,7 +272,7 @@ def test_of_neighbours_that_give_as_much_up_to_rounding_the_lower_row_is_the_par
 
 
 def test_traversal_and_seed_filters():
-    retriever = build_retriever("spreading", science(), backfill=False)
+    retriever = Retriever(science(), SpreadingActivation(chains=None), backfill=False)
     hits = retriever.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "person"})
     assert {h.id for h in hits} == {"radium", "curie", "pierre"}
     hits = retriever.retrieve("Radium or Warsaw?", vector=VECTOR, seed_filter={"$id": "warsaw"}, traversal_filter={"$id": "none"})
@@ -280,34 +281,34 @@ def test_traversal_and_seed_filters():
 
 def test_passages_by_the_activation_of_what_they_mention(device):
     index = science(device)
-    entities = build_retriever("spreading", index, passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    entities = Retriever(index, SpreadingActivation(passages=False, chains=None), backfill=False).retrieve(QUESTION, vector=VECTOR)
     level = {h.id: h.score for h in entities}
     assert set(level) == {"curie", "pierre", "radium", "warsaw"}
-    hits = build_retriever("spreading", index, passages=True, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    hits = Retriever(index, SpreadingActivation(passages=True, chains=None), backfill=False).retrieve(QUESTION, vector=VECTOR)
     cosine = {"p1": 0.9 / 0.9**0.5, "p2": 0.3 / 0.9**0.5}
     assert [h.id for h in hits] == ["p1", "p2"]
     assert hits[0].score == pytest.approx(cosine["p1"] * (level["curie"] + level["warsaw"] + level["radium"]))
     assert hits[1].score == pytest.approx(cosine["p2"] * level["pierre"])
     assert hits[0].path.nodes == ("radium", "p1") and hits[1].path.nodes == ("radium", "pierre", "p2")
     # Filled up with passages only.
-    filled = build_retriever("spreading", index, passages=True).retrieve(QUESTION, 7, vector=VECTOR)
+    filled = Retriever(index, SpreadingActivation(passages=True, chains=None)).retrieve(QUESTION, 7, vector=VECTOR)
     assert [(h.id, h.operator) for h in filled] == [("p1", "PassageGathering"), ("p2", "PassageGathering"), ("p3", "Backfill")]
 
 
 def test_passages_keep_to_the_filters_and_may_be_fused():
     index = science()
-    retriever = build_retriever("spreading-hybrid", index, passages=True)
+    retriever = Retriever(index, Fused(SpreadingActivation(chains=None, passages=True), Vector()))
     assert [h.id for h in retriever.retrieve(QUESTION, vector=VECTOR)] == ["p1", "p2", "p3"]
     hits = retriever.retrieve(QUESTION, vector=VECTOR, filter={"$title": "Teaching"})
     assert [h.id for h in hits] == ["p2"]
-    walked = build_retriever("spreading", index, passages=True, backfill=False)
+    walked = Retriever(index, SpreadingActivation(passages=True, chains=None), backfill=False)
     assert walked.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "place"}) == []
 
 
 def test_passages_have_no_effect_where_there_are_none():
     plain = GraphIndex.from_nodes([n for n in NODES if n.type != "passage"], EDGES[:3], vectors=torch.ones(4, 2), bm25=False)
-    default = build_retriever("spreading", plain).retrieve(QUESTION, vector=VECTOR)
-    assert build_retriever("spreading", plain, passages=True).retrieve(QUESTION, vector=VECTOR) == default
+    default = Retriever(plain, SpreadingActivation(chains=None)).retrieve(QUESTION, vector=VECTOR)
+    assert Retriever(plain, SpreadingActivation(passages=True, chains=None)).retrieve(QUESTION, vector=VECTOR) == default
     with pytest.raises(InvalidArgumentError, match="types"):
         PassageGathering("passage")
 
@@ -315,12 +316,12 @@ def test_passages_have_no_effect_where_there_are_none():
 @pytest.mark.parametrize("name", ["spreading", "lightrag", "pathrag"])
 def test_where_all_nodes_are_passages_none_is_left_out(name):
     """They are walked like nodes of any other type."""
-    options = {"passages": True} if name == "spreading" else {}
+    options = {"passages": True, "chains": None} if name == "spreading" else {}
 
     def found(kind):
         nodes = [Node("a", "Ada wrote.", "Ada", type=kind), Node("b", "A loom.", "Loom", type=kind)]
         index = GraphIndex.from_nodes(nodes, [("a", "b", "wrote of")], vectors=[[1.0, 0.0], [0.6, 0.8]])
-        return build_retriever(name, index, backfill=False, **options).retrieve("What did Ada write?", vector=[1.0, 0.1])
+        return on(index, name, backfill=False, **options).retrieve("What did Ada write?", vector=[1.0, 0.1])
 
     assert [(hit.id, hit.score) for hit in found("passage")] == [(hit.id, hit.score) for hit in found("page")] != []
 
@@ -364,7 +365,7 @@ def test_fusion_refuses_what_it_cannot_weigh(weights):
 
 
 def test_the_hybrid_names_its_kinds_and_keeps_paths():
-    retriever = build_retriever("spreading-hybrid", science())
+    retriever = Retriever(science(), "fused(systems=['spreading(chains=None)', 'vector'])")
     assert retriever.operator.formula() == "(O_vs -> O_vgs + O_vs)"
     assert retriever.operator.kinds() == (OperatorKind.VECTOR_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH)
     hits = retriever.retrieve(QUESTION, 5, vector=VECTOR)
@@ -372,7 +373,9 @@ def test_the_hybrid_names_its_kinds_and_keeps_paths():
 
 
 def test_hits_as_context():
-    hits = build_retriever("spreading", science(), chains="hits", passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    hits = Retriever(science(), SpreadingActivation(chains="hits", passages=False), backfill=False).retrieve(
+        QUESTION, vector=VECTOR
+    )
     text = hits.to_context().split("\n")
     assert text[0] == "Paths:"
     assert "Radium <-[discovered]- Marie Curie -[born_in]-> Warsaw" in text[: text.index("Texts:")]
@@ -381,7 +384,7 @@ def test_hits_as_context():
 
 
 def test_context_without_chains_tells_the_paths():
-    hits = build_retriever("spreading", science(), passages=False, backfill=False).retrieve(QUESTION, vector=VECTOR)
+    hits = Retriever(science(), SpreadingActivation(passages=False, chains=None), backfill=False).retrieve(QUESTION, vector=VECTOR)
     lines = hits.to_context().split("\n")
     # (radium, curie) begins a longer path and is left out.
     assert set(lines[1 : lines.index("")]) == {
@@ -402,7 +405,7 @@ def test_an_operator_pipeline_of_ones_own():
 def test_passages_of_a_question_that_names_nothing_are_none():
     nodes = [Node("e", "an entity", "Ada", "entity"), Node("p", "Ada wrote", "", "passage")]
     index = GraphIndex.from_nodes(nodes, [("p", "e", "mentions")], bm25=False)
-    retriever = build_retriever("spreading-uniform", index, passages=True)
+    retriever = Retriever(index, SpreadingActivation(gate="uniform", passages=True))
     assert [[hit.id for hit in hits] for hits in retriever.retrieve_batch(["who?", "who was Ada?"])] == [[], ["p"]]
     assert retriever.retrieve("who?") == []
 
@@ -414,7 +417,7 @@ def test_a_chain_that_a_longer_one_ends_with_backwards_is_absorbed():
 
     def chains(limit):
         search = ChainSearch(limit, length=2)
-        retriever = build_retriever("spreading", index, gate="uniform", steps=1, chains="hits", chain_search=search)
+        retriever = Retriever(index, SpreadingActivation(gate="uniform", steps=1, chains="hits", chain_search=search))
         hits = retriever.retrieve("q", vector=[1.0], entities=["Sam", "Tom"])
         return [hit.path.nodes for hit in hits if hit.kind == "chain"]
 
@@ -430,6 +433,6 @@ def chains(nodes, scores):
 def test_chains_end_at_the_types_that_may_be_returned():
     nodes = [Node("a", "", "Boiler", "part"), Node("b", "", "Hallam", "maker"), Node("c", "", "Drain", "step")]
     index = GraphIndex.from_nodes(nodes, [("a", "b"), ("a", "c")])
-    found = build_retriever("spreading-uniform", index, chains="hits", types=["maker"], backfill=False)
+    found = Retriever(index, SpreadingActivation(gate="uniform", chains="hits"), types=["maker"], backfill=False)
     hits = found.retrieve("boiler", entities=["Boiler"])
     assert [hit.id for hit in hits] == ["b", "a | b"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
@@ -62,11 +63,11 @@ def grag(folder, network=None):
 PARTS = {
     "reranker": (
         lambda folder: save_checkpoint(folder, "reranker", TrajectoryScorer(2, 8, 4).state_dict(), {"node_only": False}),
-        lambda index, folder: MoR(index, checkpoint=folder),
+        lambda index, folder: Retriever(index, MoR(checkpoint=folder)),
     ),
-    "planner": (lambda folder: skeleton().save(folder), lambda index, folder: MoR(index, checkpoint=folder)),
-    "lesegr": (lesegr, lambda index, folder: LeSeGR(index, checkpoint=folder)),
-    "g-rag": (grag, lambda index, folder: GRAG(index, checkpoint=folder, parser=Parser())),
+    "planner": (lambda folder: skeleton().save(folder), lambda index, folder: Retriever(index, MoR(checkpoint=folder))),
+    "lesegr": (lesegr, lambda index, folder: Retriever(index, LeSeGR(checkpoint=folder))),
+    "g-rag": (grag, lambda index, folder: Retriever(index, GRAG(checkpoint=folder, parser=Parser()))),
 }
 
 
@@ -115,7 +116,7 @@ def test_a_planner_whose_weights_are_too_large_is_not_certain(index, tmp_path, t
         planner.model.weight.fill_(1e38)
     planner.save(tmp_path)
     with pytest.raises(InvalidArgumentError, match="The planner of MoR gave scores that are NaN or infinite: its weights are too"):
-        MoR(index, checkpoint=tmp_path).retrieve("Which movie did Ada direct?")
+        Retriever(index, MoR(checkpoint=tmp_path)).retrieve("Which movie did Ada direct?")
 
 
 @pytest.mark.parametrize("size", [1e13, 1e20])
@@ -124,9 +125,16 @@ def test_a_reranker_whose_weights_are_too_large_gives_no_scores(index, tmp_path,
     weights = {name: torch.randn(value.shape) * size for name, value in TrajectoryScorer(2, 8, 4).state_dict().items()}
     save_checkpoint(tmp_path, "reranker", weights, {"node_only": False})
     with pytest.raises(InvalidArgumentError, match="The reranker of MoR gave scores that are NaN or infinite: its weights are too"):
-        MoR(index, checkpoint=tmp_path).retrieve("Which movie did Ada direct?")
+        Retriever(index, MoR(checkpoint=tmp_path)).retrieve("Which movie did Ada direct?")
     # Nothing to rerank is not an error.
-    assert len(MoR(index, checkpoint=tmp_path, backfill=False).retrieve("Which movie did Ada direct?", filter={"$id": "none"})) == 0
+    assert (
+        len(
+            Retriever(index, MoR(checkpoint=tmp_path), backfill=False).retrieve(
+                "Which movie did Ada direct?", filter={"$id": "none"}
+            )
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +194,7 @@ def test_a_planner_of_more_plans_than_it_can_hold_is_refused(index, tmp_path):
     with pytest.raises(
         InvalidArgumentError, match=r"a table of 100,001 plans and 100,0\d\d parts of them, more than 67,108,864 entries"
     ):
-        MoR(index, checkpoint=tmp_path)
+        Retriever(index, MoR(checkpoint=tmp_path))
 
 
 def test_plans_of_a_planner_have_no_other_restriction(index, tmp_path):
@@ -194,7 +202,7 @@ def test_plans_of_a_planner_have_no_other_restriction(index, tmp_path):
     two = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "directed", "restriction": "Loom"}]
     changed(tmp_path, "planner", plans=[read_plan(two).to_dict()])
     with pytest.raises(InvalidArgumentError, match="expected its one path and step"):
-        MoR(index, checkpoint=tmp_path)
+        Retriever(index, MoR(checkpoint=tmp_path))
 
 
 def test_networks_that_read_nothing_are_refused(tmp_path):
@@ -221,7 +229,7 @@ def test_a_restored_network_is_the_saved_one(index, tmp_path):
     torch.manual_seed(3)
     for network in (DocumentGraphNetwork(8, "gat", hidden=4, heads=2), EvidenceNetwork(hidden=4, channels=("links",))):
         grag(tmp_path, network)
-        again = GRAG(index, checkpoint=tmp_path, parser=Parser()).operator.operators[-1].network
+        again = Retriever(index, GRAG(checkpoint=tmp_path, parser=Parser())).operator.operators[-1].network
         assert again.config() == network.config() and not again.training
         state = again.state_dict()
         assert all(torch.equal(state[name], value) for name, value in network.state_dict().items())
@@ -334,7 +342,7 @@ def test_a_pipe_in_the_place_of_a_checkpoint_is_not_waited_for(index, tmp_path):
     for part in ("g-rag.json", "g-rag.safetensors"):
         os.mkfifo(tmp_path / part)
     with pytest.raises(InvalidArgumentError, match="does not exist"):
-        GRAG(index, checkpoint=tmp_path)
+        Retriever(index, GRAG(checkpoint=tmp_path))
 
 
 def test_a_checkpoint_that_names_itself_as_its_first_search_is_refused(index, tmp_path):
@@ -344,13 +352,13 @@ def test_a_checkpoint_that_names_itself_as_its_first_search_is_refused(index, tm
         changed(folder, "g-rag", parser=MeaningCache().name, first="g-rag", first_settings={"checkpoint": str(named)})
     for folder in (one, other):
         with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*one' names itself as its first search"):
-            GRAG(index, checkpoint=folder)
+            Retriever(index, GRAG(checkpoint=folder))
     changed(one, "g-rag", first_settings={"checkpoint": str(other)})
     with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*' names itself as its first search"):
-        GRAG(index, checkpoint=one)
+        Retriever(index, GRAG(checkpoint=one))
     # Behind another checkpoint, or another search, each stands.
     changed(one, "g-rag", first="bm25", first_settings={})
     changed(other, "g-rag", first_settings={"checkpoint": str(one)})
     for folder, first in ((one, None), (other, "bm25")):
-        made = GRAG(index, checkpoint=folder, first=first)
+        made = Retriever(index, GRAG(checkpoint=folder, first=first))
         assert len(made.retrieve("Which movie did Ada direct?")) == 2

@@ -6,6 +6,7 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from llama_index.core.node_parser import SentenceSplitter
 
+from graph_retrievers import Retriever
 from graph_retrievers.construction import ContextualCitations, build_edges, chunk_documents
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
@@ -122,7 +123,7 @@ def test_an_index_of_chunks_answers_with_contexts(tmp_path):
     index.save(tmp_path / "kept")
     kept = GraphIndex.load(tmp_path / "kept", embedding=HashEmbedding())
     for each in (index, kept):
-        hits = LeSeGR(each, direction="in", k=3).retrieve("Which cards have holes?")
+        hits = Retriever(each, LeSeGR(direction="in"), k=3).retrieve("Which cards have holes?")
         assert hits[0].id == "v#1" or hits[0].id == "u#3"
         hit = next(hit for hit in hits if hit.id == "u#3")
         assert "v#1" in {node.id for node in hit.context.nodes} and ("v#1", "u#3") in {

@@ -323,7 +323,7 @@ def test_threads_share_a_retriever_with_a_cross_encoder() -> None:
     encoder = CrossEncoder((build("bert"), tokenizer()))
     edges = [(str(i), str(i + 1)) for i in range(len(TEXTS) - 1)]
     index = GraphIndex.from_texts(TEXTS, edges=edges, relevance=encoder)
-    retriever = FastInsight(index, first=BM25Search(3), nodes_per_round=2, beta=math.inf, k=5)
+    retriever = Retriever(index, FastInsight(first=BM25Search(3), nodes_per_round=2, beta=math.inf), k=5)
     expected = [retriever.retrieve(query) for query in QUERIES]
     together = retriever.retrieve_batch(QUERIES)
     with ThreadPoolExecutor(4) as pool:

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from graph_retrievers.systems.spreading.retriever import DAMPED, SpreadingActivation
 
 LONG = "words that fill a passage with more than twenty words so that it is one and not an entity of some knowledge graph "
 
@@ -25,11 +26,11 @@ def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
     graph = CorpusGraph(ids, [LONG] * count, titles=titles, edges=[(ids[a], ids[b]) for a, b in pairs])
     index = GraphIndex.from_graph(graph, vectors=vectors)
     for seeds in (["Name0"], [f"Name{n}" for n in range(2, 50)]):
-        hits = SpreadingActivation(index, gate="uniform", fuse=False, k=count, backfill=False).retrieve(
+        hits = Retriever(index, SpreadingActivation(gate="uniform", chains=None, **DAMPED), k=count, backfill=False).retrieve(
             "?", entities=seeds, vector=[1, 0, 0, 0]
         )
         assert sum(hit.score for hit in hits) <= 1.7**3 * len(seeds)
-        published = SpreadingActivation(index, gate="uniform", fuse=False, k=count, backfill=False, hub_exponent=0)
+        published = Retriever(index, SpreadingActivation(gate="uniform", chains=None), k=count, backfill=False)
         if len(seeds) > 1 and shape == "star":
             assert max(hit.score for hit in published.retrieve("?", entities=seeds, vector=[1, 0, 0, 0])) > 30, "as published"
 
@@ -37,9 +38,11 @@ def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
 def test_a_knowledge_graph_is_walked_as_published():
     graph = CorpusGraph(["a", "b", "c"], ["", "", ""], edges=[("a", "b"), ("a", "c")])
     index = GraphIndex.from_graph(graph)
-    hits = SpreadingActivation(index, gate="uniform", backfill=False, steps=1).retrieve("a")
+    hits = Retriever(index, SpreadingActivation(gate="uniform", steps=1, chains=None), backfill=False).retrieve("a")
     assert [(hit.id, round(hit.score, 3)) for hit in hits][1:] == [("b", 0.7), ("c", 0.7)]
-    damped = SpreadingActivation(index, gate="uniform", backfill=False, hub_exponent=1, steps=1).retrieve("a")
+    damped = Retriever(index, SpreadingActivation(gate="uniform", hub_exponent=1, steps=1, chains=None), backfill=False).retrieve(
+        "a"
+    )
     assert [(hit.id, round(hit.score, 3)) for hit in damped][1:] == [("b", 0.35), ("c", 0.35)]
 
 
@@ -47,6 +50,6 @@ def test_activation_over_parallel_edges_is_damped_by_their_number():
     vectors = [[1.0, 0.0]] * 2
     graph = CorpusGraph(["a", "b"], [LONG] * 2, titles=["Ada", "Babbage"], edges=[("a", "b", f"r{n}") for n in range(100)])
     index = GraphIndex.from_graph(graph, vectors=vectors)
-    walk = SpreadingActivation(index, gate="uniform", semantics="rows", backfill=False)
+    walk = Retriever(index, SpreadingActivation(gate="uniform", semantics="rows", chains=None, **DAMPED), backfill=False)
     hits = walk.retrieve("?", entities=["Ada"], vector=[1, 0])
     assert sum(hit.score for hit in hits) <= 1.7**3

@@ -1,14 +1,20 @@
 """Defaults of the retrievers, and what they are composed of on indexes of different kinds."""
 
-from functools import partial
+import copy
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import BM25, GRAG, Fused, Hybrid, HyDE, Retriever, Vector
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import PathSearch
 from graph_retrievers.search.vector_search import BM25Search
+from graph_retrievers.systems import read_system
 from graph_retrievers.systems.fastinsight import FastInsight
 from graph_retrievers.systems.gretriever import GRetriever
 from graph_retrievers.systems.hipporag.retriever import HippoRAG
@@ -18,11 +24,11 @@ from graph_retrievers.systems.lightrag.retriever import LightRAG
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
 from graph_retrievers.systems.pagerank import PPR
 from graph_retrievers.systems.pathrag import PathRAG
-from graph_retrievers.systems.registry import build_retriever, retriever_class
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.strategies import MMR, Eager, Scored
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
-from tests.helpers import linked_index
+from tests.helpers import HashEmbedding, linked_index
+from tests.retrievers import on
 from tests.unit.test_walk_fusion import entities, index, manual
 
 LONG = "word " * 20
@@ -40,19 +46,19 @@ def test_the_lists_and_their_constants():
         "PathSearch(seeds=5, share=0.5, dense_weight=1.0, bridges=3, across=False, k=100)",
     )
     fusion = ("depth=100, constant=5", "weights=(4.0, 1.0, 2.0)", "threshold=0.001", "hub_exponent=1.0")
-    assert not has(WalkFusion(index(), form="names", seeds=5), *searches, *fusion)
+    assert not has(Retriever(index(), WalkFusion(form="names", seeds=5)), *searches, *fusion)
     short = (
         "HybridSearch(k=7,",
         "HybridSearch(k=3,",
         "PathSearch(seeds=3, share=0.5, dense_weight=1.0, bridges=3, across=False, k=7)",
         "depth=7",
     )
-    assert not has(WalkFusion(index(), form="names", depth=7, seeds=3), *short)
+    assert not has(Retriever(index(), WalkFusion(form="names", depth=7, seeds=3)), *short)
     paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, across=False, k=7)"
-    assert not has(WalkFusion(manual(), depth=7, seeds=3), "HybridSearch(k=7,", paths)
+    assert not has(Retriever(manual(), WalkFusion(depth=7, seeds=3)), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
     fusion = ("weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")
-    assert not has(WalkFusion(index(), form="relations", depth=7, seeds=3), *metapaths, *fusion)
+    assert not has(Retriever(index(), WalkFusion(form="relations", depth=7, seeds=3)), *metapaths, *fusion)
 
 
 def reference():
@@ -66,72 +72,198 @@ def encyclopedia(edges=(("0", "1"), ("1", "2"))):
     return GraphIndex.from_texts(texts, titles=[f"Ada{n}" for n in range(30)], vectors=torch.ones(30, 2), edges=list(edges))
 
 
-def test_walks_over_passages_and_over_entities():
-    damped = ("threshold=0.001", "hub_exponent=1.0", "steps=3, decay=0.7", "constant=5", "HybridSearch(k=100")
-    assert not has(SpreadingActivation(manual()), *damped)
-    assert not has(SpreadingActivation(index()), "threshold=0.01", "hub_exponent=0.0")
-    ranked = ("VectorSearch(k=5, returned=False", "damping=0.5, passage_weight=0.05", "HybridSearch(k=100", "constant=5")
-    assert not has(PPR(manual()), *ranked)
+def test_walks_are_those_of_their_papers_on_every_kind_of_index():
+    for made in (manual(), reference(), encyclopedia(), encyclopedia(edges=()), index(), entities()):
+        spread = ("threshold=0.01,", "hub_exponent=0.0", "steps=3, decay=0.7")
+        assert not has(Retriever(made, SpreadingActivation()), *spread)
+        assert not has(Retriever(made, PPR()), "VectorSearch(k=5, returned=False", "damping=0.5, passage_weight=0.05")
+        for walk in (*WALKS, *TRAVERSALS, LeSeGR):
+            shown = repr(Retriever(made, walk()))
+            assert "Fusion" not in shown and ("k=100" not in shown or walk is LeSeGR)
 
 
-def test_walks_are_fused_with_hybrid_search_in_a_manual_and_with_vector_search_elsewhere():
-    for walk in (FastInsight, PPR, SpreadingActivation, Eager, Scored):
-        for made in (manual(), reference(), encyclopedia(edges=())):
-            assert not has(walk(made), "Fusion", "HybridSearch(k=100", "constant=5")
-            assert repr(walk(made, fuse=True)) == repr(walk(made))
-        assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "constant=5")
-        unfused = walk(index()), walk(encyclopedia()), walk(entities())
-        for alone in (walk(manual(), fuse=False), walk(reference(), fuse=False), *unfused):
-            assert "Fusion" not in repr(alone) and "k=100" not in repr(alone)
+# -- several systems side by side --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("walk", [MMR, LightRAG, PathRAG, GRetriever, LinearRAG, HippoRAG])
-def test_what_finds_less_than_search_is_fused_over_all_passages_and_search_counts_twice_unless_names_lead(walk):
-    notes = GraphIndex.from_texts([f"Otto Veld and Ada Holm met. {LONG}"] * 30, vectors=torch.ones(30, 2), edges=[("0", "1")])
-    for made, weights in ((manual(), "1.0, 2.0"), (reference(), "1.0, 2.0"), (encyclopedia(), "1.0, 1.0"), (notes, "1.0, 1.0")):
-        assert not has(walk(made), "Fusion", "HybridSearch(k=100", f"weights=({weights}), depth=100, constant=5")
-        assert repr(walk(made, fuse=True)) == repr(walk(made))
-    assert not has(walk(index(), fuse=True), "Fusion", "VectorSearch(k=100", "weights=(1.0, 2.0)")
-    for alone in (walk(index()), walk(entities()), walk(encyclopedia(), fuse=False)):
-        assert "Fusion" not in repr(alone) and "HybridSearch" not in repr(alone)
-    assert walk.PUBLISHED["fuse"] is False
+def test_fused_systems_add_their_weights_over_a_constant_and_the_rank():
+    texts = ["a loom", "a card", "a mill", "a loom and a card"]
+    made = GraphIndex.from_texts(texts, vectors=[[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]], edges=[("0", "1")])
+    words = scored(Retriever(made, BM25(), backfill=False).retrieve("loom", vector=[1.0, 0.0]))
+    assert [node for node, _ in words] == ["0", "3"]
+    # Vector search: 0, 1, 2, 3. BM25: 0, 3, which counts twice. With c = 5: 1 / 6 + 2 / 6; 1 / 9 + 2 / 7; 1 / 7; 1 / 8.
+    fused = Retriever(made, Fused(Vector(), BM25(), weights=(1, 2)), backfill=False)
+    wanted = [("0", 1 / 6 + 2 / 6), ("3", 1 / 9 + 2 / 7), ("1", 1 / 7), ("2", 1 / 8)]
+    assert scored(fused.retrieve("loom", vector=[1.0, 0.0])) == [(node, round(score, 6)) for node, score in wanted]
+    # Each counts once by default; another constant, and only the best node of each.
+    wanted = [("0", 1 / 6 + 1 / 6), ("3", 1 / 9 + 1 / 7), ("1", 1 / 7), ("2", 1 / 8)]
+    found = Retriever(made, Fused(Vector(), BM25()), backfill=False).retrieve("loom", vector=[1.0, 0.0])
+    assert scored(found) == [(node, round(score, 6)) for node, score in wanted]
+    assert found[0].ranks == {"VectorSearch": 1, "BM25Search": 1}
+    found = Retriever(made, Fused(Vector(), BM25(), constant=1, depth=1), backfill=False).retrieve("loom", vector=[1.0, 0.0])
+    assert scored(found) == [("0", 1.0)]
 
 
-def test_lesegr_is_fused_where_nothing_trained_it():
-    assert not has(LeSeGR(manual()), "Fusion", "weights=(1.0, 1.0), depth=100, constant=5")
-    published = LeSeGR.published(manual())
-    trained = LeSeGR(manual(), model=LeSeGRModel(2))
-    for alone in (LeSeGR(index()), LeSeGR(encyclopedia()), LeSeGR(manual(), fuse=False), trained, published):
-        assert "Fusion" not in repr(alone)
+def test_each_fused_system_is_asked_for_depth_nodes():
+    made = Retriever(manual(), Fused(PPR(damping=0.7), Hybrid()))
+    assert not has(made, "damping=0.7", "HybridSearch(", "weights=(1.0, 1.0), depth=100, constant=5")
+    made = Retriever(manual(), Fused(PPR(), Hybrid(), weights=(1, 2), depth=7, constant=60))
+    assert not has(made, "weights=(1, 2), depth=7, constant=60")
+    assert len(made.retrieve("Which tables?", 30)) == 30, "backfill is the retriever's"
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        Fused(PPR(damping=0.7), Hybrid()),
+        Fused("ppr", "hybrid", weights=[1, 2.5], constant=60, depth=20),
+        Fused(Fused(PPR(), MMR()), Hybrid(), weights=(1, 3)),
+        Fused(HyDE(search="fused(systems=['ppr', 'bm25'])"), GRAG(first="fused(systems=['vector', 'bm25'])")),
+    ],
+)
+def test_the_text_of_fused_systems_reads_back(system):
+    assert read_system(str(system)) == system and str(read_system(str(system))) == str(system)
+    assert hash(read_system(str(system))) == hash(system)
+
+
+def test_fused_systems_are_values():
+    system = Fused(PPR(), Hybrid(), weights=(1, 2))
+    assert system == Fused("ppr", Hybrid(), weights=[1, 2]) != Fused(PPR(), Hybrid())
+    assert replace(system, depth=7) == Fused(PPR(), Hybrid(), weights=(1, 2), depth=7)
+    assert replace(system, systems=[Vector(), BM25()]) == Fused(Vector(), BM25(), weights=(1, 2))
+    assert read_system({"system": "fused", "systems": ["ppr", "hybrid"]}) == Fused(PPR(), Hybrid())
+    assert str(system) == "fused(systems=['ppr', 'hybrid'], weights=[1, 2])"
+    assert pickle.loads(pickle.dumps(system)) == system == copy.deepcopy(system)  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Fused(), "Fused needs two systems or more"),
+        (lambda: Fused(PPR()), "Fused needs two systems or more"),
+        (lambda: Fused(systems="ppr"), "Fused needs two systems or more"),
+        (lambda: Fused("ppr", "hybrids"), "Unknown system 'hybrids'"),
+        (lambda: Fused(PPR(), 3), "Expected a system"),
+        (lambda: Fused(PPR(), Hybrid(), depth=0), "depth must be"),
+        (lambda: Fused(PPR(), Hybrid(), constant=-1), "constant must be"),
+        (lambda: Fused(PPR(), Hybrid(), weight=(1, 2)), "weight.*Did you mean 'weights'"),
+        (lambda: Retriever(index(), Fused(PPR(), Hybrid(), weights=(1,))), "weight"),
+        (lambda: Retriever(index(), Fused(PPR(), Hybrid(), weights=(1, -1))), "weight"),
+        (lambda: read_system("fused"), "Fused needs two systems or more"),
+    ],
+)
+def test_what_cannot_be_fused_is_refused(make, told):
+    with pytest.raises(InvalidArgumentError, match=told):
+        make()
+
+
+def test_fused_systems_within_others_count_as_one_list():
+    inner = Fused(PPR(), Hybrid(), depth=6)
+    both = Retriever(manual(), Fused(inner, BM25()), backfill=False)
+    question = "Which tables hold streams?"
+    expected = {}
+    for alone in (Retriever(manual(), inner, backfill=False), Retriever(manual(), BM25(), backfill=False)):
+        for rank, hit in enumerate(alone.retrieve(question, 100), 1):
+            expected[hit.id] = expected.get(hit.id, 0.0) + 1 / (5 + rank)
+    assert {hit.id: hit.score for hit in both.retrieve(question, 100)} == pytest.approx(expected)
+
+
+def test_what_is_not_trained_is_told_of_fused_systems_too():
+    made = Retriever(manual(), Fused(LeSeGR(), GRAG(), BM25()))
+    notes = made.retrieve("Which tables?").notes
+    assert any(note.startswith("the model is not trained") for note in notes)
+    assert any(note.startswith("the network is not trained") for note in notes)
+    assert len(made.lacks()) == 2
+    assert Retriever(manual(), Fused(PPR(), BM25())).lacks() == ()
+
+
+def test_fused_systems_return_the_types_that_one_of_them_is_limited_to():
+    nodes = [Node("a", LONG, "Ada Holm", "person"), Node("p", f"Ada Holm wrote. {LONG}", type="passage")]
+    made = GraphIndex.from_nodes(nodes, [("a", "p")], embedding=HashEmbedding(8), edge_signals=True)
+    for system, types in ((HippoRAG(), ("passage",)), (PPR(), None), (SpreadingActivation(passages=False), ("person",))):
+        assert Retriever(made, system).types == Retriever(made, Fused(system, Hybrid())).types == types
+    assert Retriever(made, Fused(HippoRAG(), SpreadingActivation(passages=False))).types == ("passage", "person")
 
 
 def test_facts_and_chains_stay_when_a_ranking_is_fused_with_a_search():
     texts = [f"{word} {LONG}" for word in ("loom", "card", "mill")]
     made = GraphIndex.from_texts(texts, edges=[("0", "1", "reads"), ("1", "2", "drives")], vectors=torch.eye(3), edge_signals=True)
-    for walk in (partial(LightRAG, facts=True), partial(GRetriever, facts=True, cost=0.1), partial(PathRAG, chains="hits")):
-        found, alone = (walk(made, **options).retrieve("loom", 2, vector=[0.8, 0.6, 0.0]) for options in ({}, {"fuse": False}))
+    for walk in (LightRAG(facts=True), GRetriever(cost=0.1, facts=True), PathRAG(chains="hits")):
+        found, alone = (
+            Retriever(made, system).retrieve("loom", 2, vector=[0.8, 0.6, 0.0]) for system in (Fused(walk, Hybrid()), walk)
+        )
         beyond = [(hit.kind, hit.path.text) for hit in found[2:]]
         assert beyond == [(hit.kind, hit.path.text) for hit in alone[2:]] != []
         assert found[0].id == "0" and found[0].ranks["HybridSearch"] == 1 and not alone[0].ranks
 
 
-def test_nothing_is_fused_with_vectors_that_are_not_there():
+# -- systems that are known to find less than search -------------------------------------------------------------------
+
+WALKS = (FastInsight, PPR, SpreadingActivation, Eager, Scored)
+TRAVERSALS = (MMR, LightRAG, PathRAG, GRetriever, LinearRAG, HippoRAG)
+
+
+def told(caplog):
+    """Return what was said of search since the last call."""
+    found = [record.getMessage() for record in caplog.records if "known to find less" in record.getMessage()]
+    caplog.clear()
+    return found
+
+
+@pytest.mark.parametrize("walk", [*WALKS, LeSeGR])
+def test_a_walk_finds_less_over_passages_whose_names_do_not_lead(walk, caplog):
+    for made in (manual(), reference(), encyclopedia(edges=())):
+        Retriever(made, walk())
+        # Without edges there is something else to say.
+        less = [f"{walk.__name__} alone is known to find less than hybrid search"] if made.graph.has_edges else []
+        assert [text.partition(" on ")[0] for text in told(caplog)] == less
+    for made in (index(), encyclopedia(), entities()):
+        Retriever(made, walk())
+    assert told(caplog) == []
+
+
+@pytest.mark.parametrize("walk", TRAVERSALS)
+def test_what_finds_less_than_search_even_where_names_lead_says_so_over_all_passages(walk, caplog):
+    notes = GraphIndex.from_texts([f"Otto Veld and Ada Holm met. {LONG}"] * 30, vectors=torch.ones(30, 2), edges=[("0", "1")])
+    for made in (manual(), reference(), encyclopedia(), notes):
+        Retriever(made, walk())
+        assert len(told(caplog)) == 1
+    for made in (index(), entities()):
+        Retriever(made, walk())
+    assert told(caplog) == []
+
+
+def test_it_is_said_once_for_a_graph_and_a_system(caplog):
+    made = manual()
+    for _ in range(3):
+        Retriever(made, PPR(), k=5)
+        Retriever(made, "ppr(damping=0.7)")
+    (text,) = told(caplog)
+    start = "PPR alone is known to find less than hybrid search on passages like these; "
+    assert text == start + "Fused(PPR(), Hybrid()) or WalkFusion() finds more."
+    # Scopes and the options of a call make retrievers too.
+    Retriever(made, PPR()).retrieve("Which tables?", scope={"$id": {"$in": ["n1", "n2"]}})
+    assert told(caplog) == []
+    Retriever(made, Eager())
+    assert len(told(caplog)) == 1
+    Retriever(manual(), PPR())
+    assert len(told(caplog)) == 1, "another graph"
+
+
+def test_it_is_not_said_of_what_finds_no_less(caplog):
+    made = manual()
+    searches = (Vector(), BM25(), Hybrid(), WalkFusion(), Fused(PPR(), Hybrid()), LeSeGR(model=LeSeGRModel(made.dense.dimension)))
+    for system in (None, *searches, PathSearch(), HyDE(search=PPR())):
+        Retriever(made, system)
+    assert told(caplog) == []
+
+
+def test_it_is_not_said_where_hybrid_search_cannot_be_compared(caplog):
     bare = GraphIndex.from_texts([LONG + "loom", LONG + "card"], edges=[("0", "1")])
-    assert "Fusion" not in repr(SpreadingActivation(bare, gate="uniform"))
-    assert "Fusion" not in repr(PPR(bare, first=BM25Search(5)))
-
-
-def test_the_names_of_mor_stand_for_its_parts():
-    expected = {
-        "mor-text": {"structure": False, "rerank": False},
-        "mor-structure": {"matches": 0, "rerank": False},
-        "mor-no-rerank": {"rerank": False},
-    }
-    for name, keywords in expected.items():
-        given = retriever_class(name)[1]
-        assert given == keywords
-        given.clear()
-        assert retriever_class(name)[1] == keywords
+    Retriever(bare, SpreadingActivation(gate="uniform"))
+    Retriever(bare, PPR(first=BM25Search(5)))
+    wordless = GraphIndex.from_texts([LONG + "loom", LONG + "card"], edges=[("0", "1")], vectors=torch.eye(2), bm25=False)
+    Retriever(wordless, PPR())
+    assert told(caplog) == []
 
 
 def scored(hits):
@@ -152,7 +284,7 @@ def test_mor_starts_a_path_at_five_nodes():
     plan = [{"type": "person", "restriction": "somebody"}, {"type": "work", "relation": "made"}]
 
     def found(**options):
-        retriever = build_retriever("mor", index, backfill=False, **options)
+        retriever = on(index, "mor", backfill=False, **options)
         return scored(retriever.retrieve("Which works?", 20, vector=[1.0, 0.0], plan=plan))
 
     assert sorted(node for node, _ in found()) == [f"w{n}" for n in range(5)]
@@ -165,7 +297,7 @@ def test_walk_fusion_expands_five_nodes_of_links_twenty_or_a_tenth():
 
     def found(**options):
         # The list of STeX alone: it is the one that the seeds decide.
-        retriever = build_retriever("walk-fusion", index, form="names", weights=(0, 1.0, 0), backfill=False, **options)
+        retriever = on(index, "walk-fusion", form="names", weights=(0, 1.0, 0), backfill=False, **options)
         hits = retriever.retrieve("Who built a mechanical computer that reads punched cards?", 12)
         return scored(hits), [hit.path.nodes for hit in hits]
 
@@ -175,4 +307,4 @@ def test_walk_fusion_expands_five_nodes_of_links_twenty_or_a_tenth():
     for size, seeds, of_links in ((9, 1, 1), (10, 1, 1), (29, 2, 2), (50, 5, 5), (60, 5, 6), (210, 5, 20)):
         built = GraphIndex.from_nodes(passages[:size], [("n0", "n1")], vectors=np.eye(size))
         for form, most in (("names", seeds), ("links", of_links)):
-            assert f"PathSearch(seeds={most}, " in repr(build_retriever("walk-fusion", built, form=form))
+            assert f"PathSearch(seeds={most}, " in repr(Retriever(built, WalkFusion(form=form)))

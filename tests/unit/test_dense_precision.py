@@ -5,11 +5,12 @@ import random
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, Node, build_retriever
+from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import HashEmbedding, linked_index
+from tests.retrievers import FUSED_SPREADING
 
 PRECISIONS = ["bfloat16", "int8"]
 
@@ -67,7 +68,7 @@ def test_the_memory_is_that_of_the_precision(precision, size, tmp_path):
     opened = GraphIndex.load(tmp_path)
     assert opened.dense.precision == precision and torch.equal(opened.dense.vectors, index.dense.vectors)
     question = vectors(1, seed=2)[0]
-    ask = [build_retriever("vector", each, k=5) for each in (index, opened)]
+    ask = [Retriever(each, "vector", k=5) for each in (index, opened)]
     before, after = (each.retrieve("?", vector=question) for each in ask)
     assert [hit.id for hit in before] == [hit.id for hit in after] and len(before) == 5
     # Where a vector lies in memory may change the last bit of a product.
@@ -114,9 +115,9 @@ def test_products_that_are_rounding_are_exactly_zero(precision):
     assert [row.tolist() for row in signal.search(query, 4)] == [[pytest.approx([2.0, 0.002, 0.0, 0.0], rel=0.01)], [[1, 3, 0, 2]]]
 
 
-@pytest.mark.parametrize("name", ["lesegr", "walk-fusion", "g-retriever", "eager", "scored", "spreading-hybrid"])
+@pytest.mark.parametrize("name", ["lesegr", "walk-fusion", "g-retriever", "eager", "scored", FUSED_SPREADING])
 def test_orthogonal_vectors_rank_alike_in_a_batch_and_alone(name):
-    retriever = build_retriever(name, linked_index(HashEmbedding()))
+    retriever = Retriever(linked_index(HashEmbedding()), name)
     words = sorted({word for text in retriever.index.graph.contents() for word in text.split()})
     draw = random.Random(0)
     questions = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(40)]

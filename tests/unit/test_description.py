@@ -19,7 +19,6 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.grag import DocumentGraphRerank
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.traits import holds_passages, names_identify
 from tests.helpers import HashEmbedding
 
@@ -95,25 +94,25 @@ class TestWarnings:
     def test_what_needs_edges_says_once_that_there_are_none_and_what_to_do(self, edges, caplog):
         index = GraphIndex.from_texts(["a", "b"], titles=["Loom", "Card"], edges=edges, vectors=torch.eye(2))
         assert len(warnings(caplog)) == bool(edges), "some were to be found"
-        build_retriever("ppr", index)
+        Retriever(index, "ppr")
         (message,) = warnings(caplog)
         tried = ", as TitleMentions found none" if edges else ""
         assert message.startswith(f"There are no edges{tried}, so that walks along edges find little more than search does; build")
         assert all(way in message for way in ("edges=[...]", "DocumentStructure()", "Links()"))
         assert ("TitleMentions()" in message) == (not edges), "what was tried is not advised"
-        build_retriever("ppr", GraphIndex(index.graph, {"dense": DenseIndex(torch.eye(2))}))
+        Retriever(GraphIndex(index.graph, {"dense": DenseIndex(torch.eye(2))}), "ppr")
         assert len(warnings(caplog)) == 1, "said already"
 
     def test_retrievers_that_walk_say_it_and_those_that_search_do_not(self, caplog):
         graph = CorpusGraph(["a", "b"], ["a loom", "a card"])
         vectors = torch.eye(2)
         for name in ("vector", "bm25", "hybrid", "re2"):
-            build_retriever(name, GraphIndex.from_graph(graph, vectors=vectors))
+            Retriever(GraphIndex.from_graph(graph, vectors=vectors), name)
         Retriever(GraphIndex.from_graph(graph), Pipeline(BM25Search(), DocumentGraphRerank()))
         assert not [message for message in warnings(caplog) if "edges" in message]
         for name in ("ppr", "gar", "walk-fusion", "spreading"):
             caplog.clear()
-            build_retriever(name, GraphIndex.from_graph(CorpusGraph(graph.ids, graph.texts), vectors=vectors))
+            Retriever(GraphIndex.from_graph(CorpusGraph(graph.ids, graph.texts), vectors=vectors), name)
             assert len([message for message in warnings(caplog) if message.startswith("There are no edges")]) == 1
 
     def test_most_nodes_without_edges(self, caplog):

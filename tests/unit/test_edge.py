@@ -19,8 +19,8 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Pipeline, VectorSearch
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
-from graph_retrievers.systems.registry import build_retriever, retriever_names
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
+from tests.retrievers import EVERY, on
 
 RICH = [
     Edge("a", "b", "knows", 2.5, "They met.", {"year": 1833}),
@@ -202,7 +202,7 @@ def index_of(graph):
 
 
 def scores(index, name, **options):
-    return {hit.id: hit.score for hit in build_retriever(name, index, **options).retrieve("q", 4, vector=[1.0])}
+    return {hit.id: hit.score for hit in on(index, name, **options).retrieve("q", 4, vector=[1.0])}
 
 
 def test_pagerank_reads_weights_through_the_retriever():
@@ -244,10 +244,10 @@ def test_granker_mixes_by_weight():
 def test_unit_weights_are_no_weights(name):
     unit = [Edge(source, target, relation, 1.0) for source, target, relation in linked_edges()]
     marked = [Edge(source, target, relation, 1.0, "a text", {"k": 1}) for source, target, relation in linked_edges()]
-    plain = build_retriever(name, linked_index()).retrieve("who wrote a program for an engine", 8)
+    plain = Retriever(linked_index(), name).retrieve("who wrote a program for an engine", 8)
     for edges in (unit, marked):
         index = GraphIndex.from_nodes(linked_nodes(), edges, embedding=HashEmbedding())
-        assert build_retriever(name, index).retrieve("who wrote a program for an engine", 8) == plain
+        assert Retriever(index, name).retrieve("who wrote a program for an engine", 8) == plain
 
 
 def test_nodes_without_edges_have_no_strength():
@@ -264,12 +264,12 @@ def test_texts_and_relations_of_edges_are_checked_when_they_are_made():
 
 
 @pytest.mark.parametrize("weight", [1e30, 9.9999999999e29, np.float32(1e30), 1e-30, np.float64(1e-30)])
-@pytest.mark.parametrize("name", retriever_names())
+@pytest.mark.parametrize("name", EVERY)
 def test_weights_at_the_ends_of_their_range_are_read_by_every_retriever(name, weight):
     nodes = [Node(str(number), f"loom card {number}", f"Loom{number}") for number in range(4)]
     index = GraphIndex.from_nodes(
         nodes, [Edge("0", "1", "knows", weight), ("1", "2", "has")], embedding=HashEmbedding(8), edge_signals=True
     )
-    hits = build_retriever(name, index).retrieve("Which Loom0 card?")
+    hits = Retriever(index, name).retrieve("Which Loom0 card?")
     assert len(hits) == 4 and len(hits.subgraph().nodes) == 4 and np.isfinite([hit.score for hit in hits]).all()
     assert [edge.weight for edge in index.graph.edges()] == [pytest.approx(float(weight)), 1.0]

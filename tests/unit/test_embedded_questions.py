@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, HostedEmbedding, build_retriever
+from graph_retrievers import GraphIndex, HostedEmbedding, Retriever
 from graph_retrievers.concurrency import at_most, finished
 from graph_retrievers.errors import EmbeddingError
 from graph_retrievers.signals import retries
@@ -147,7 +147,7 @@ def test_nobody_waits_for_a_pause_that_ends_after_the_time_limit(monkeypatch):
     service = Single(refused=99)
     index = GraphIndex.from_texts(["a loom", "a card"], embedding=service)
     with pytest.raises(RateLimitError):
-        build_retriever("vector", index, time_limit=30).retrieve("loom")
+        Retriever(index, "vector", time_limit=30).retrieve("loom")
     assert service.asked == {"loom": 1}
 
 

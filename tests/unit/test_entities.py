@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from graph_retrievers import GraphIndex, Node, build_retriever
+from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.construction import EntityMentions, build_edges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.sentences import sentences
@@ -17,7 +17,7 @@ from graph_retrievers.signals.entities import (
     as_entity_extractor,
     entity_key,
 )
-from graph_retrievers.systems.registry import default_retriever
+from graph_retrievers.systems import default_system
 from tests.helpers import HashEmbedding
 
 
@@ -203,12 +203,12 @@ def found(retriever, question, **asked):
 
 def test_the_default_finds_what_it_finds_without_entities(named_and_plain):
     named, plain = named_and_plain
-    assert default_retriever(named) == "walk-fusion"
+    assert str(default_system(named)) == "walk-fusion"
     for title in PICTURES:
         question = f"When was the director of {title} born?"
-        assert found(build_retriever(None, named), question) == found(build_retriever(None, plain), question)
-        assert found(build_retriever(None, named, types=["passage"]), question) == found(build_retriever(None, plain), question)
-    hits = build_retriever(None, named).retrieve(f"When was the director of {PICTURES[0]} born?", k=5)
+        assert found(Retriever(named), question) == found(Retriever(plain), question)
+        assert found(Retriever(named, types=["passage"]), question) == found(Retriever(plain), question)
+    hits = Retriever(named).retrieve(f"When was the director of {PICTURES[0]} born?", k=5)
     assert {"0", str(len(BORN))} <= {hit.id for hit in hits}
     assert "(entity)" not in hits.to_context()
 
@@ -216,8 +216,8 @@ def test_the_default_finds_what_it_finds_without_entities(named_and_plain):
 @pytest.mark.parametrize("name", ["vector", "bm25", "hybrid", "ppr", "spreading", "fastinsight", "lightrag", "pathrag", None])
 def test_entities_are_returned_where_they_are_asked_for(named_and_plain, name):
     named, _ = named_and_plain
-    retriever, question = build_retriever(name, named), f"Who directed {PICTURES[0]}, {PEOPLE[0]}?"
-    asked = build_retriever(name, named, types=["entity"])
+    retriever, question = Retriever(named, name), f"Who directed {PICTURES[0]}, {PEOPLE[0]}?"
+    asked = Retriever(named, name, types=["entity"])
     entities = [node for node in named.graph.ids if node.startswith("entity:")]
     assert not set(found(retriever, question)) & set(entities)
     assert set(found(asked, question)) <= set(entities) and found(asked, question)

@@ -361,7 +361,7 @@ def test_options_outside_their_range(options):
     ],
 )
 def test_a_seed_that_vector_search_found_is_called_so(entities, labels):
-    hits = SpreadingActivation(linked_index(), backfill=False).retrieve("what was woven there", entities=entities)
+    hits = Retriever(linked_index(), SpreadingActivation(), backfill=False).retrieve("what was woven there", entities=entities)
     seeds = [hit for hit in hits if len(hit.path.nodes) == 1]
     assert seeds and {hit.id: hit.operator for hit in seeds} == {hit.id: labels.get(hit.id, labels.get("*")) for hit in seeds}
     assert all(hit.operator == "GatedPropagation" for hit in hits if len(hit.path.nodes) > 1)

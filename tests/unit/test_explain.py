@@ -30,7 +30,6 @@ from graph_retrievers.operators import (
 )
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
 from tests.helpers import HashEmbedding, hits_of, linked_edges, linked_index, linked_nodes
 from tests.rankings import Chains, Facts, Ranking, lists_of, ranked
@@ -216,7 +215,7 @@ class TestPlainRank:
         first = VectorSearch(2) if name == "vector" else BM25Search(2)
         questions = [QUESTION, "ciphers by punched cards", "the loom"]
         results = Retriever(index, Pipeline(first, GatedPropagation(gate="uniform"))).retrieve_batch(questions, 12, **filters)
-        searched = build_retriever(name, index, backfill=False).retrieve_batch(questions, 100, **filters)
+        searched = Retriever(index, name, backfill=False).retrieve_batch(questions, 100, **filters)
         assert results[1]
         for hits, plain in zip(results, searched, strict=True):
             ranks = {hit.id: rank for rank, hit in enumerate(plain, 1)}
@@ -236,17 +235,17 @@ class TestPlainRank:
     def test_only_a_retriever_that_reads_the_graph_has_one(self):
         index = linked_index(relevance=lambda pairs: [1.0] * len(pairs))
         for name in ("hybrid", "re2"):
-            (hit,) = build_retriever(name, index).retrieve(QUESTION, 1)
+            (hit,) = Retriever(index, name).retrieve(QUESTION, 1)
             assert hit.plain_rank is None and "without the graph" not in hit.explain()
         for name in ("gar", "ppr", "fastinsight"):
-            assert build_retriever(name, index).retrieve(QUESTION, 1)[0].plain_rank is not None
+            assert Retriever(index, name).retrieve(QUESTION, 1)[0].plain_rank is not None
 
     def test_the_question_is_embedded_when_the_rank_is_looked_at_and_once(self):
         model = HashEmbedding()
         hits = Retriever(linked_index(model), spreading(), backfill=False).retrieve(QUESTION)
         assert model.query_calls == 0
         assert [hit.plain_rank for hit in hits] == [hit.plain_rank for hit in hits] and model.query_calls == 1
-        read = build_retriever("fastinsight", linked_index(model)).retrieve(QUESTION)
+        read = Retriever(linked_index(model), "fastinsight").retrieve(QUESTION)
         assert model.query_calls == 2 and read[0].plain_rank and model.query_calls == 2, "a known vector is used again"
 
     def test_without_vectors_of_the_questions_it_is_by_words_and_without_words_there_is_none(self):
@@ -278,20 +277,20 @@ class TestPlainRank:
 def test_a_walk_without_edges_is_noted_and_a_search_is_not():
     index = GraphIndex.from_graph(CorpusGraph(["a", "b", "c"], ["a loom", "a card", "a drum"]), embedding=HashEmbedding())
     for name in ("ppr", "gar", "fastinsight", "spreading", "walk-fusion", "path-reranking", "g-rag"):
-        found = build_retriever(name, index, k=2).retrieve_batch(["a loom", "a card"])
+        found = Retriever(index, name, k=2).retrieve_batch(["a loom", "a card"])
         for hits in found:
             assert len([note for note in hits.notes if note.startswith("there are no edges, so that")]) == 1, name
             assert "edges=[...]" in hits.notes[-1] and "TitleMentions()" in hits.notes[-1]
             assert all(hit.explain().splitlines()[-1].endswith("there are no edges") for hit in hits)
     for name in ("vector", "bm25", "hybrid", "re2"):
-        hits = build_retriever(name, index).retrieve("a loom")
+        hits = Retriever(index, name).retrieve("a loom")
         assert not [note for note in hits.notes if "edges" in note] and not any(hit.reason for hit in hits)
 
 
 def test_a_scope_without_edges_is_noted_as_that_of_the_scope():
     nodes = [Node(name, f"a {name}", metadata={"owner": name[0]}) for name in ("loom", "lever", "card", "drum")]
     index = GraphIndex.from_nodes(nodes, [("loom", "lever")], embedding=HashEmbedding())
-    retriever = build_retriever("ppr", index)
+    retriever = Retriever(index, "ppr")
     assert retriever.retrieve("a loom").notes == retriever.retrieve("a loom", scope={"owner": "l"}).notes == ()
     (note,) = retriever.retrieve("a card", scope={"owner": "c"}).notes
     assert note == "the scope has no edges, so walks along edges find little more than search does"

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import BM25
+from graph_retrievers import BM25, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import linked_index
 
 EDGES = [("a", "b", "cites"), ("b", "a", "cites"), ("a", "b", "links"), ("c", "c", "cites"), ("c", "a")]
@@ -419,7 +418,7 @@ def test_filters_that_cannot_be_read_are_refused(condition, message):
 )
 def test_filters_of_a_call_that_cannot_be_read(condition, told):
     with pytest.raises(InvalidArgumentError, match=told):
-        build_retriever("vector", linked_index()).retrieve("loom", filter=condition)
+        Retriever(linked_index(), "vector").retrieve("loom", filter=condition)
 
 
 @pytest.mark.parametrize("system", ["vector", "walk-fusion"])
@@ -436,7 +435,7 @@ def test_filters_of_a_call_that_cannot_be_read(condition, told):
 def test_masks_that_are_not_dense(system, make, told):
     index = linked_index()
     mask = make(torch.ones(len(index), dtype=torch.bool))
-    retriever = build_retriever(system, index)
+    retriever = Retriever(index, system)
     told = f"A filter mask is a dense tensor with values; got a {told}"
     for name in ("filter", "seed_filter", "traversal_filter", "scope"):
         with pytest.raises(InvalidArgumentError, match=told):
@@ -461,7 +460,7 @@ def deep(levels):
 @pytest.mark.parametrize("system", ["vector", "walk-fusion"])
 @pytest.mark.parametrize("make", [lambda: {"year": Incomparable()}, lambda: deep(5000)])
 def test_scopes_that_do_not_compare_are_read_or_refused_as_filters_are(make, system):
-    retriever = build_retriever(system, linked_index())
+    retriever = Retriever(linked_index(), system)
     told = "cannot be compared with the nodes"
     for ask in (
         lambda: retriever.retrieve_batch(["loom", "card"], scope=[make(), make()]),
@@ -480,7 +479,7 @@ def test_scopes_that_do_not_compare_are_read_or_refused_as_filters_are(make, sys
 
 def test_a_filter_is_worked_out_once_for_all_batches():
     seen = []
-    retriever = build_retriever("vector", linked_index(), batch_size=1)
+    retriever = Retriever(linked_index(), "vector", batch_size=1)
     retriever.retrieve_batch(["loom", "card"], filter=lambda node: seen.append(node) or True)
     assert len(seen) == 12
 
@@ -488,7 +487,7 @@ def test_a_filter_is_worked_out_once_for_all_batches():
 def test_a_function_of_the_user_that_fails_is_named_with_its_exception():
     index = GraphIndex.from_texts(["a loom", "a card"])
     with pytest.raises(InvalidArgumentError, match=r"The filter function fails for Node\(id='0'.*KeyError: 'year'") as caught:
-        BM25(index).retrieve("loom", filter=lambda node: node.metadata["year"] > 1800)
+        Retriever(index, BM25()).retrieve("loom", filter=lambda node: node.metadata["year"] > 1800)
     assert isinstance(caught.value.__cause__, KeyError)
     with pytest.raises(InvalidArgumentError, match="fails for Node"):
         GraphIndex.from_texts(["a loom"], edges=lambda node: 1 / 0)

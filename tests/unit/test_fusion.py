@@ -22,7 +22,7 @@ from tests.rankings import Ranking, ranked
 
 
 def test_reciprocal_rank_fusion_by_hand(device):
-    hits = Hybrid(index(device), backfill=False).retrieve("apple", k=3)
+    hits = Retriever(index(device), Hybrid(), backfill=False).retrieve("apple", k=3)
     # Dense order 1 2 5 0 3 4; BM25 order 5 0 1.
     expected = {"1": 1 / 61 + 1 / 63, "5": 1 / 63 + 1 / 61, "0": 1 / 64 + 1 / 62}
     assert ids(hits) == ["1", "5", "0"]
@@ -30,7 +30,7 @@ def test_reciprocal_rank_fusion_by_hand(device):
 
 
 def test_weighted_fusion_by_hand():
-    hits = Hybrid(index(), fusion="weighted", weights=(0.25, 0.75), backfill=False).retrieve("apple", k=6)
+    hits = Retriever(index(), Hybrid(fusion="weighted", weights=(0.25, 0.75)), backfill=False).retrieve("apple", k=6)
     scores = BM25(TEXTS).table(["apple"])[0]
     low, high = scores[0], scores[5]
     dense = {"0": 0.0, "1": 1.0, "2": 0.5, "5": 0.25, "3": 0.0, "4": 0.0}

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from graph_retrievers import GRAG, GraphIndex
+from graph_retrievers import GRAG, GraphIndex, Retriever
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
@@ -105,20 +105,22 @@ def test_a_checkpoint_gives_the_trained_network_back(tmp_path):
     training = {"epochs": 5, "batch_size": 3}
     told = fit_grag(data, index, tmp_path, first="vector", parser=NAMED, training=training)
     assert told["epochs"] == 5 and not (tmp_path / "under-way").exists()
-    retriever = GRAG(index, checkpoint=tmp_path, parser=NAMED, k=5)
+    retriever = Retriever(index, GRAG(checkpoint=tmp_path, parser=NAMED), k=5)
     network = retriever.operator.operators[-1].network
     assert retriever.operator.formula() == "O_vs -> O_gm", "the first search of the checkpoint"
-    again = GRAG(index, network=network, first="vector", parser=NAMED, k=5)
+    again = Retriever(index, GRAG(network=network, first="vector", parser=NAMED), k=5)
     assert [h.score for h in retriever.retrieve("river near ada?")] == [h.score for h in again.retrieve("river near ada?")]
     with pytest.raises(InvalidArgumentError, match="was trained with the parser 'named'"):
-        GRAG(index, checkpoint=tmp_path, parser=words)
+        Retriever(index, GRAG(checkpoint=tmp_path, parser=words))
     with pytest.raises(InvalidArgumentError, match="either checkpoint= or network="):
         grag_reranker(tmp_path, network, parser=NAMED)
     nameless = tmp_path / "nameless"
     fit_grag(data, index, nameless, first=VectorSearch(9), parser=NAMED, training={"epochs": 1})
     with pytest.raises(InvalidArgumentError, match="pass it as first="):
-        GRAG(index, checkpoint=nameless, parser=NAMED)
-    assert GRAG(index, checkpoint=nameless, parser=NAMED, first=VectorSearch(9)).operator.operators[0].operators[0].k == 9
+        Retriever(index, GRAG(checkpoint=nameless, parser=NAMED))
+    assert (
+        Retriever(index, GRAG(checkpoint=nameless, parser=NAMED, first=VectorSearch(9))).operator.operators[0].operators[0].k == 9
+    )
     config = json.loads((tmp_path / "g-rag.json").read_text())
     assert config["depth"] == 100
     with pytest.raises(InvalidArgumentError, match="A checkpoint is a folder"):
@@ -158,11 +160,11 @@ def test_a_published_network_refuses_vectors_of_another_model(tmp_path):
     index = GraphIndex.from_graph(data.graph(), embedding=model)
     network = DocumentGraphNetwork(4)
     fit_grag(data, index, tmp_path, first="vector", parser=NAMED, network=network, training={"epochs": 1})
-    GRAG(index, checkpoint=tmp_path, parser=NAMED)
+    Retriever(index, GRAG(checkpoint=tmp_path, parser=NAMED))
     model.name = "second"
     other = GraphIndex.from_graph(data.graph(), embedding=model)
     with pytest.raises(InvalidArgumentError, match="trained with vectors of 'first'"):
-        GRAG(other, checkpoint=tmp_path, parser=NAMED)
+        Retriever(other, GRAG(checkpoint=tmp_path, parser=NAMED))
 
 
 def test_an_interrupted_training_goes_on(tmp_path):
@@ -266,7 +268,7 @@ def test_the_seed_makes_the_network_too(tmp_path):
         torch.manual_seed(100 + number)
         folder = tmp_path / str(number)
         fit_grag(data, index, folder, first="vector", parser=NAMED, seed=seed, training={"epochs": 1})
-        made.append(GRAG(index, checkpoint=folder, parser=NAMED).operator.operators[-1].network.state_dict())
+        made.append(Retriever(index, GRAG(checkpoint=folder, parser=NAMED)).operator.operators[-1].network.state_dict())
     assert all(torch.equal(made[0][name], made[1][name]) for name in made[0])
     assert any(not torch.equal(made[0][name], made[2][name]) for name in made[0])
 
@@ -280,7 +282,7 @@ def test_a_trained_evidence_network_serves_vectors_of_any_model(tmp_path):
     data = dataset()
     indexes = [GraphIndex.from_graph(data.graph(), embedding=Model(name)) for name in ("a", "b")]
     fit_grag(data, indexes[0], tmp_path / "e", first="vector", parser=NAMED, training={"epochs": 1})
-    assert len(GRAG(indexes[1], checkpoint=tmp_path / "e", parser=NAMED, k=3).retrieve("river near ada?")) == 3
+    assert len(Retriever(indexes[1], GRAG(checkpoint=tmp_path / "e", parser=NAMED), k=3).retrieve("river near ada?")) == 3
     network = DocumentGraphNetwork(4)
     fit_grag(data, indexes[0], tmp_path / "p", first="vector", depth=7, parser=NAMED, network=network, training={"epochs": 1})
     assert GRAGCompressor(checkpoint=tmp_path / "p", embedding=Model("a"), parser=NAMED)._reranker.depth == 7
@@ -289,7 +291,7 @@ def test_a_trained_evidence_network_serves_vectors_of_any_model(tmp_path):
         GRAGCompressor(embedding=Model("b"), **given)
     with pytest.raises(InvalidArgumentError, match="trained with vectors of 'a', these are of 'b'"):
         GRAGPostprocessor(embed_model=Model("b"), **given)
-    assert GRAG(indexes[0], **given).operator.operators[-1].depth == 7
+    assert Retriever(indexes[0], GRAG(**given)).operator.operators[-1].depth == 7
 
 
 def test_losses_have_gradients_without_a_pair():

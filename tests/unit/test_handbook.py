@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex
+from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.construction import Links, build_edges, read_folder
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.retrievers.excerpt import known_vectors
 from graph_retrievers.systems import WalkFusion
-from graph_retrievers.systems.registry import build_retriever
 
 TOOLS = "| Tool | Owner | What it is for |\n| :--- | --- | ---: |\n"
 FAR = "[the far page](far.md#budget)"
@@ -98,7 +97,7 @@ class TestTexts:
         index.save(tmp_path / "saved")
         saved = GraphIndex.load(tmp_path / "saved", embedding=index.embedding)
         for opened in (index, saved):
-            (hit,) = WalkFusion(opened).retrieve("chart")
+            (hit,) = Retriever(opened, WalkFusion()).retrieve("chart")
             assert hit.text == self.PAGE.partition("</a>\n\n")[2].strip() and hit.origin == {}
             assert opened.graph.contents() == [f"Looker. {self.READ}"]
 
@@ -119,7 +118,7 @@ class TestTexts:
         model = lambda texts: embedded.append(texts) or [[0.0, 1.0] for _ in texts]  # noqa: E731
         after = index.with_models(embedding=model).with_changes(upsert=read_folder(changed))
         assert embedded == [] and torch.equal(after.dense.vectors, index.dense.vectors)
-        assert "C0555" in WalkFusion(after).retrieve("chart", vector=[0, 1])[0].text
+        assert "C0555" in Retriever(after, WalkFusion()).retrieve("chart", vector=[0, 1])[0].text
 
     def test_what_is_written_is_kept_only_where_it_differs(self, tmp_path):
         pages = {"a.md": "# A\n\nOne two.\n\n- three\n", "b.html": "<h1>B</h1><p><b>Some</b> <a href=a.md>words</a>"}
@@ -129,7 +128,7 @@ class TestTexts:
         from langchain_core.documents import Document
 
         index = GraphIndex.from_documents([Document(self.PAGE, id="a", metadata={"source": "looker.md"})])
-        assert index.graph.contents() == [self.PAGE] and build_retriever("bm25", index).retrieve("chart")[0].text == self.PAGE
+        assert index.graph.contents() == [self.PAGE] and Retriever(index, "bm25").retrieve("chart")[0].text == self.PAGE
 
 
 class TestSections:

@@ -24,7 +24,6 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.mor.plan import GraphSchema
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
@@ -570,6 +569,6 @@ def test_a_query_without_a_hit_says_so():
     walk_without_seeds = Retriever(index, GatedPropagation(gate="uniform"), backfill=False)
     hits = walk_without_seeds.retrieve("engine")
     assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
-    hits = build_retriever("bm25", index, backfill=False, types=["river"]).retrieve("engine")
+    hits = Retriever(index, "bm25", backfill=False, types=["river"]).retrieve("engine")
     assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
-    assert build_retriever("bm25", index).retrieve("engine").notes == ()
+    assert Retriever(index, "bm25").retrieve("engine").notes == ()

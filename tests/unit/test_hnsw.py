@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from graph_retrievers import GraphIndex, Node
+from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError
 from graph_retrievers.signals import dense, hnsw
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.hnsw import HNSW
-from graph_retrievers.systems import build_retriever
 
 
 def around(count, dimension=24, clusters=40, seed=0, spread=0.3):
@@ -119,8 +118,8 @@ def test_the_graph_is_saved_and_follows_changes_without_being_built_again(tmp_pa
         for node in ("7", "new 600", "twin", "8", "599"):
             vector = embed([changed.graph.texts[changed.graph.ids.index(node)]])
             assert changed.dense.search(vector, 1)[0].item() == pytest.approx(1)
-        assert build_retriever("vector", changed).retrieve("?", 1, vector=embed(["text 690"])[0].tolist())[0].id == "7"
-        gone = build_retriever("vector", changed).retrieve("?", 3, vector=embed(["text 3"])[0].tolist())
+        assert Retriever(changed, "vector").retrieve("?", 1, vector=embed(["text 690"])[0].tolist())[0].id == "7"
+        gone = Retriever(changed, "vector").retrieve("?", 3, vector=embed(["text 3"])[0].tolist())
         assert "3" not in [hit.id for hit in gone] and len(gone) == 3
         changed.save(tmp_path / "changed")
         again = GraphIndex.load(tmp_path / "changed", embedding=embed)

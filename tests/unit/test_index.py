@@ -19,15 +19,15 @@ from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker
 from graph_retrievers.systems.pagerank import PPR, TransitionGraph
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.apples import TEXTS, VECTORS, ids, index
 from tests.helpers import HashEmbedding, linked_index
 from tests.rankings import rank
+from tests.retrievers import nodes_only
 
 
 def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
-    assert ids(Vector(index(device)).retrieve("apple", k=6)) == ["1", "2", "5", "0", "3", "4"]
+    assert ids(Retriever(index(device), Vector()).retrieve("apple", k=6)) == ["1", "2", "5", "0", "3", "4"]
 
 
 def test_faiss_as_backend_gives_the_same_ranking():
@@ -38,12 +38,14 @@ def test_faiss_as_backend_gives_the_same_ranking():
     faiss = GraphIndex.from_texts(texts, vectors=vectors, bm25=False, dense_backend="faiss")
     queries = rng.integers(-2, 3, (5, 8)).astype(np.float32)
     words = [f"q{i}" for i in range(5)]
-    assert Vector(exact).retrieve_batch(words, vectors=queries) == Vector(faiss).retrieve_batch(words, vectors=queries)
+    assert Retriever(exact, Vector()).retrieve_batch(words, vectors=queries) == Retriever(faiss, Vector()).retrieve_batch(
+        words, vectors=queries
+    )
 
 
 @pytest.mark.parametrize("make", [Vector, BM25Retriever, Hybrid, Re2, FastInsight])
 def test_exactly_k_hits_where_the_corpus_has_them(make):
-    retriever = make(index())
+    retriever = Retriever(index(), make())
     for k in (1, 3, 6):
         assert len(set(ids(retriever.retrieve("apple", k=k)))) == k
     assert len(retriever.retrieve("apple", k=100)) == 6, "a larger k gives the whole corpus"
@@ -52,33 +54,33 @@ def test_exactly_k_hits_where_the_corpus_has_them(make):
 @pytest.mark.parametrize("k", [0, -1, 2.5, True])
 def test_k_below_one_is_refused(k):
     with pytest.raises(InvalidArgumentError, match="k must be"):
-        Vector(index()).retrieve("apple", k=k)
+        Retriever(index(), Vector()).retrieve("apple", k=k)
 
 
 @pytest.mark.parametrize("query", [None, 3, b"apple"])
 def test_a_query_that_is_no_text_is_refused(query):
     with pytest.raises(InvalidArgumentError, match="Query 0"):
-        Vector(index()).retrieve(query)
+        Retriever(index(), Vector()).retrieve(query)
 
 
 def test_an_empty_batch_gives_an_empty_list():
-    assert Vector(index()).retrieve_batch([]) == []
+    assert Retriever(index(), Vector()).retrieve_batch([]) == []
     with pytest.raises(InvalidArgumentError, match="list of queries"):
-        Vector(index()).retrieve_batch("one string")
+        Retriever(index(), Vector()).retrieve_batch("one string")
 
 
 def test_a_missing_signal_is_named():
     bare = GraphIndex.from_texts(TEXTS, bm25=False)
     with pytest.raises(MissingSignalError, match="no vectors"):
-        Vector(bare).retrieve("apple")
+        Retriever(bare, Vector()).retrieve("apple")
     with pytest.raises(MissingSignalError, match="no BM25"):
-        BM25Retriever(bare).retrieve("apple")
+        Retriever(bare, BM25Retriever()).retrieve("apple")
     with pytest.raises(MissingSignalError, match="query's vector"):
-        Vector(GraphIndex.from_texts(TEXTS, vectors=VECTORS)).retrieve("apple")
+        Retriever(GraphIndex.from_texts(TEXTS, vectors=VECTORS), Vector()).retrieve("apple")
 
 
 def test_filters_of_seeds_traversal_and_result():
-    retriever = FastInsight(index(), fuse=False, nodes_per_round=1, budget=6, backfill=False)
+    retriever = Retriever(index(), FastInsight(nodes_per_round=1, budget=6), backfill=False)
     assert ids(retriever.retrieve("apple")) == ["1", "2", "0"]
     # What may be returned may start the walk, unless the seeds have a filter of their own ...
     assert ids(retriever.retrieve("apple", filter={"$id": {"$in": ["3", "4"]}})) == ["3", "4"]
@@ -91,14 +93,14 @@ def test_filters_of_seeds_traversal_and_result():
     assert ids(retriever.retrieve("apple", seed_filter={"$id": "3"})) == ["3", "4"]
 
 
-@pytest.mark.parametrize("system", ["fastinsight", "spreading-uniform", "ppr", "walk-fusion"])
+@pytest.mark.parametrize("system", ["fastinsight", "spreading(gate='uniform')", "ppr", "walk-fusion"])
 def test_a_filter_restricts_the_start_too(system):
     """Seeds that may not be returned would fill the start, and the rest would have to be filled up."""
     others = [Node(f"other{i}", f"A loom weaves cloth {i}.", metadata={"manual": "other"}) for i in range(12)]
     texts = ["A loom.", "Punched cards.", "A census.", "Brass wheels."]
     own = [Node(f"own{i}", text, metadata={"manual": "own"}) for i, text in enumerate(texts)]
     edges = [(f"own{i}", f"own{i + 1}") for i in range(3)]
-    retriever = build_retriever(system, GraphIndex.from_nodes([*others, *own], edges, embedding=HashEmbedding()))
+    retriever = Retriever(GraphIndex.from_nodes([*others, *own], edges, embedding=HashEmbedding()), nodes_only(system))
     hits = retriever.retrieve("Which loom weaves cloth?", 4, filter={"manual": "own"})
     assert len(hits) == 4 and not [h for h in hits if h.operator == "Backfill"]
     assert all(h.path.nodes[0].startswith("own") for h in hits)
@@ -107,7 +109,7 @@ def test_a_filter_restricts_the_start_too(system):
 
 
 def test_backfill_respects_the_filter():
-    hits = FastInsight(index(), fuse=False, nodes_per_round=1, budget=6).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
+    hits = Retriever(index(), FastInsight(nodes_per_round=1, budget=6)).retrieve("apple", filter={"$id": {"$in": ["0", "5", "4"]}})
     assert ids(hits) == ["5", "0", "4"]
     assert [h.operator for h in hits] == ["VectorSearch", "Backfill", "Backfill"]
 
@@ -120,15 +122,15 @@ def test_a_retriever_of_ones_own_is_a_pipeline():
 
 def test_an_input_that_a_retriever_does_not_read_is_refused():
     with pytest.raises(InvalidArgumentError, match="does not read 'plan'"):
-        Vector(index()).retrieve("apple", plan={})
+        Retriever(index(), Vector()).retrieve("apple", plan={})
     with pytest.raises(InvalidArgumentError, match="does not read 'filters'; besides k, vectors, filter, seed_filter,"):
-        Vector(index()).retrieve("apple", filters={})
+        Retriever(index(), Vector()).retrieve("apple", filters={})
 
 
 def test_retrievers_by_name():
-    assert build_retriever("bm25", index()).retrieve("cat", k=1)[0].operator == "BM25Search"
-    with pytest.raises(InvalidArgumentError, match="Unknown retriever 'nope'"):
-        build_retriever("nope", index())
+    assert Retriever(index(), "bm25").retrieve("cat", k=1)[0].operator == "BM25Search"
+    with pytest.raises(InvalidArgumentError, match="Unknown system 'nope'"):
+        Retriever(index(), "nope")
 
 
 def test_a_pair_is_encoded_once_however_many_rounds_rerank_it():
@@ -138,14 +140,14 @@ def test_a_pair_is_encoded_once_however_many_rounds_rerank_it():
         calls.extend(pairs)
         return [float(len(text)) for _, text in pairs]
 
-    retriever = FastInsight(index(relevance=scorer), fuse=False, nodes_per_round=1, budget=6)
+    retriever = Retriever(index(relevance=scorer), FastInsight(nodes_per_round=1, budget=6))
     queries = Queries.of(retriever.index, ["apple", "cat"])
     ranking = rank(retriever, queries)
     assert len(calls) == len(set(calls)) == queries.latents.encoded == int(ranking.lengths().sum())
 
 
 def test_concurrent_callers_share_one_index():
-    retriever = FastInsight(index(), fuse=False, nodes_per_round=2, budget=6)
+    retriever = Retriever(index(), FastInsight(nodes_per_round=2, budget=6))
     alone = retriever.retrieve("apple")
     results = [None] * 8
 
@@ -163,7 +165,7 @@ def test_concurrent_callers_share_one_index():
 def test_hits_are_json_plain():
     import json
 
-    hit = FastInsight(index(), fuse=False, nodes_per_round=1, budget=6).retrieve("apple")[1]
+    hit = Retriever(index(), FastInsight(nodes_per_round=1, budget=6)).retrieve("apple")[1]
     plain = json.loads(json.dumps(hit.to_dict()))
     assert plain["path"] == {"nodes": ["1", "2"], "relations": [""], "forward": [True], "titles": ["", ""]}
     assert str(hit.path) == "1 -> 2"
@@ -185,21 +187,21 @@ def test_search_operators_refuse_unknown_options():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_cpu_and_gpu_agree():
     for make in (Vector, BM25Retriever, Hybrid, FastInsight):
-        assert ids(make(index("cpu")).retrieve("apple")) == ids(make(index("cuda")).retrieve("apple"))
+        assert ids(Retriever(index("cpu"), make()).retrieve("apple")) == ids(Retriever(index("cuda"), make()).retrieve("apple"))
 
 
 def test_faiss_settles_long_ties_at_the_cut_as_the_exact_search_does():
     vectors = np.ones((100, 4), np.float32)
     vectors[90] = 2
     index = GraphIndex.from_texts([str(i) for i in range(100)], vectors=vectors, bm25=False, dense_backend="faiss")
-    assert ids(Vector(index).retrieve("?", 3, vector=[1.0, 0, 0, 0])) == ["90", "0", "1"]
+    assert ids(Retriever(index, Vector()).retrieve("?", 3, vector=[1.0, 0, 0, 0])) == ["90", "0", "1"]
 
 
 def test_changing_the_metadata_of_a_hit_leaves_the_index_as_it_was():
     built = index(metadatas=[{"year": i} for i in range(6)])
-    hit = Vector(built).retrieve("apple", k=1)[0]
+    hit = Retriever(built, Vector()).retrieve("apple", k=1)[0]
     hit.metadata["year"] = -1
-    assert Vector(built).retrieve("apple", k=1)[0].metadata == {"year": 1}
+    assert Retriever(built, Vector()).retrieve("apple", k=1)[0].metadata == {"year": 1}
 
 
 LONG = [[3.0, 3.0], [1.0, 0.0]]
@@ -209,12 +211,12 @@ def test_cosine_and_dot_product_are_one_choice(tmp_path):
     """The long vector wins by dot product, the one of the same direction by cosine; so in every search, saved or not."""
     dot = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="dot")
     cosine = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="cosine", dense_backend="faiss")
-    assert ids(Vector(dot).retrieve("?", vector=[2.0, 0.0])) == ["0", "1"]
+    assert ids(Retriever(dot, Vector()).retrieve("?", vector=[2.0, 0.0])) == ["0", "1"]
     cosine.save(tmp_path / "index")
     for made in (cosine, GraphIndex.load(tmp_path / "index")):
-        hits = Vector(made).retrieve("?", vector=[2.0, 0.0])
+        hits = Retriever(made, Vector()).retrieve("?", vector=[2.0, 0.0])
         assert ids(hits) == ["1", "0"] and [h.score for h in hits] == pytest.approx([1.0, 0.5**0.5])
-        assert ids(Vector(made).retrieve("?", vector=[2.0, 0.0], filter={"$id": "0"})) == ["0"]
+        assert ids(Retriever(made, Vector()).retrieve("?", vector=[2.0, 0.0], filter={"$id": "0"})) == ["0"]
     assert torch.equal(made.dense.vectors, cosine.dense.vectors)
     queries = Queries.of(cosine, ["?"], vectors=[[2.0, 0.0]])
     assert queries.cosines(torch.tensor([[0, 0]]), torch.tensor([[0, 1]])).tolist() == [pytest.approx([0.5**0.5, 1.0])]
@@ -241,10 +243,10 @@ def test_a_ready_index_gives_the_same_and_prepares_nothing_at_its_first_question
     assert "sorted" in ready.signals["bm25"]._cache and "norms" in vars(ready.signals["dense"])
     with monkeypatch.context() as patched:
         patched.setattr(CorpusGraph, "_incidence", lambda graph: pytest.fail("the first question sorts the edges"))
-        found = WalkFusion(ready, form="links").retrieve("Which loom?")
+        found = Retriever(ready, WalkFusion(form="links")).retrieve("Which loom?")
         with pytest.raises(pytest.fail.Exception):
-            WalkFusion(late, form="links").retrieve("Which loom?")
-    assert found == WalkFusion(late, form="links").retrieve("Which loom?")
+            Retriever(late, WalkFusion(form="links")).retrieve("Which loom?")
+    assert found == Retriever(late, WalkFusion(form="links")).retrieve("Which loom?")
 
 
 def test_what_a_retriever_alone_needs_is_made_with_it_on_an_index_that_is_prepared(monkeypatch, tmp_path):
@@ -253,11 +255,11 @@ def test_what_a_retriever_alone_needs_is_made_with_it_on_an_index_that_is_prepar
     edges = [("0", "1", "r"), ("1", "2", "r")]
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=edges, vectors=np.eye(3))
     index.save(tmp_path / "index")
-    plainly = PPR(index)
+    plainly = Retriever(index, PPR())
     assert not index.prepared and not made
     hits = plainly.retrieve("loom", vector=np.eye(3)[0])
     assert len(made) == 1
     ready = GraphIndex.load(tmp_path / "index", ready=True)
-    retriever = PPR(ready.with_models(embedding=HashEmbedding(3)))
+    retriever = Retriever(ready.with_models(embedding=HashEmbedding(3)), PPR())
     assert ready.prepared and len(made) == 2
     assert retriever.retrieve("loom", vector=np.eye(3)[0]) == hits and len(made) == 2

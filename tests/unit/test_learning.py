@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.commands.fit import FITTERS, add_commands
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
@@ -129,12 +130,12 @@ class Everything(MixedTraversal):
 
 def test_the_reranker_learns_to_prefer_what_the_plan_reached(index):
     traversal = Everything()
-    before = MoR(index, traversal=traversal)
+    before = Retriever(index, MoR(traversal=traversal))
     reranker, history = fit_trajectory_reranker(
         index, examples(index, range(4)), examples(index, [4]), traversal, length=3, epochs=60, patience=60
     )
     assert history.best_score == 1.0
-    after = MoR(index, traversal=traversal, reranker=reranker)
+    after = Retriever(index, MoR(traversal=traversal, reranker=reranker))
     held = examples(index, [4, 5])
     hits = [after.retrieve(e.text, 3, plan=e.plan) for e in held]
     assert [h[0].id for h in hits] == ["m4", "m5"]
@@ -161,7 +162,7 @@ def test_the_node_only_reranker_reads_the_last_node_alone(index):
 
 def test_the_reranker_scores_each_query_as_it_would_alone(index):
     torch.manual_seed(1)
-    retriever = MoR(index, reranker=TrajectoryReranker(TrajectoryScorer(3, 64)))
+    retriever = Retriever(index, MoR(reranker=TrajectoryReranker(TrajectoryScorer(3, 64))))
     plans = [example.plan for example in examples(index, range(3))]
     texts = ["a film by Ada Stone", "the comedies of Bruno Vale", "Cleo"]
     for hits, text, plan in zip(retriever.retrieve_batch(texts, 5, plan=plans), texts, plans, strict=True):
@@ -180,12 +181,12 @@ def test_the_reranker_drops_what_is_behind_its_depth(index):
 def test_weights_and_embeddings_that_do_not_fit_are_errors(index):
     with pytest.raises(InvalidArgumentError, match="not the weights"):
         TrajectoryReranker({"w": torch.zeros(2)})
-    wide = MoR(index, reranker=TrajectoryReranker(TrajectoryScorer(3, 768)))
+    wide = Retriever(index, MoR(reranker=TrajectoryReranker(TrajectoryScorer(3, 768))))
     with pytest.raises(DimensionMismatchError, match="64 wide"):
         wide.retrieve("a film by Ada Stone", plan=examples(index, [0])[0].plan)
     bare = GraphIndex.from_nodes(movie_nodes(), movie_edges())
     with pytest.raises(MissingSignalError, match="embedding="):
-        MoR(bare, reranker=TrajectoryReranker(TrajectoryScorer(3, 64))).retrieve("Ada", plan=examples(bare, [0])[0].plan)
+        Retriever(bare, MoR(reranker=TrajectoryReranker(TrajectoryScorer(3, 64)))).retrieve("Ada", plan=examples(bare, [0])[0].plan)
     with pytest.raises(InvalidArgumentError, match="No training question"):
         fit_trajectory_reranker(index, [], [], MixedTraversal())
 
@@ -210,9 +211,9 @@ def test_fit_writes_a_checkpoint_that_the_retriever_reads(index, tmp_path):
         f"{part}.{end}" for part in ("planner", "reranker") for end in ("json", "safetensors")
     ]
     assert json.loads((tmp_path / "reranker.json").read_text())["node_only"] is False
-    mor = MoR(index, checkpoint=tmp_path)
+    mor = Retriever(index, MoR(checkpoint=tmp_path))
     assert mor.operator.formula() == "O_vgs -> O_gm"
-    assert MoR(index, checkpoint=tmp_path, rerank=False).operator.formula() == "O_vgs"
+    assert Retriever(index, MoR(checkpoint=tmp_path, rerank=False)).operator.formula() == "O_vgs"
     assert mor.retrieve("films directed by Emil Gray", 1)[0].id == "m4"
     bare = Dataset("films", movie_nodes(), movie_edges(), [], True)
     with pytest.raises(InvalidArgumentError, match="0 train and 0 dev"):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from graph_retrievers import Retriever
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
@@ -71,12 +72,12 @@ def recall(retriever, queries, k=2):
 def test_it_learns_to_listen_to_the_neighbours_that_answer(data, index, tmp_path):
     told = fit_lesegr(data, index, tmp_path, training={**QUICK, "epochs": 15, "k": 2})
     dev = [query for query in data.queries if query.split == "dev"]
-    before, after = recall(LeSeGR(index), dev), recall(LeSeGR(index, checkpoint=tmp_path), dev)
+    before, after = recall(Retriever(index, LeSeGR()), dev), recall(Retriever(index, LeSeGR(checkpoint=tmp_path)), dev)
     assert before == pytest.approx(0.5) and after >= 0.9 and told["recall@2_on_dev"] > 0.9
     assert told["quality_on_dev"] == (told["hit@1_on_dev"] + told["recall@2_on_dev"]) / 2
-    hit = LeSeGR(index, checkpoint=tmp_path).retrieve(dev[0].text, 2)[1]
+    hit = Retriever(index, LeSeGR(checkpoint=tmp_path)).retrieve(dev[0].text, 2)[1]
     assert hit.id.startswith("a") and [node.id for node in hit.context.nodes] == ["p" + hit.id[1:]]
-    hits = LeSeGR(index, checkpoint=tmp_path, candidates=6, backfill=False).retrieve(dev[0].text, 20)
+    hits = Retriever(index, LeSeGR(checkpoint=tmp_path, candidates=6), backfill=False).retrieve(dev[0].text, 20)
     reached = [hit for hit in hits if hit.operator == "LexicalSemanticSearch"]
     assert reached and all(len(hit.path.nodes) == 2 and hit.path.nodes[-1] == hit.id for hit in reached)
 
@@ -303,12 +304,12 @@ def test_the_scale_of_the_softmax_is_learnt(index):
 
 def test_a_trained_model_changes_what_its_searches_answer(index):
     model = LeSeGRModel(64)
-    retriever = LeSeGR(index, model=model)
+    retriever = Retriever(index, LeSeGR(model=model))
     before = [hit.score for hit in retriever.retrieve("What about loom 0?")]
     torch.manual_seed(3)
     model.load_state_dict({name: torch.randn_like(value) for name, value in model.state_dict().items()})
     after = [hit.score for hit in retriever.retrieve("What about loom 0?")]
-    assert after != before and after == [hit.score for hit in LeSeGR(index, model=model).retrieve("What about loom 0?")]
+    assert after != before and after == [hit.score for hit in Retriever(index, LeSeGR(model=model)).retrieve("What about loom 0?")]
 
 
 def test_each_relevant_node_counts_as_much_as_it_is_one_of(index):
@@ -334,7 +335,7 @@ def test_each_relevant_node_counts_as_much_as_it_is_one_of(index):
 @pytest.mark.parametrize("encoder", ["mean", "gcn", "gat", "transformer"])
 def test_every_encoder_can_be_trained_and_loaded(encoder, data, index, tmp_path):
     fit_lesegr(data, index, tmp_path, training={**QUICK, "epochs": 2}, encoder=encoder, hidden=16, heads=2, layers=2, hops=2)
-    retriever = LeSeGR(index, checkpoint=tmp_path)
+    retriever = Retriever(index, LeSeGR(checkpoint=tmp_path))
     search = retriever.operator.operators[1]
     assert (search.model.encoder, search.model.layers, search.hops) == (encoder, 2, 2)
     assert len(retriever.retrieve("What about loom 0?")) == 10
@@ -343,56 +344,56 @@ def test_every_encoder_can_be_trained_and_loaded(encoder, data, index, tmp_path)
 def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path):
     fit_lesegr(data, index, tmp_path, training={**QUICK, "epochs": 1})
     with pytest.raises(InvalidArgumentError, match="dimension 64, this one has 16"):
-        LeSeGR(GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(16)), checkpoint=tmp_path)
+        Retriever(GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(16)), LeSeGR(checkpoint=tmp_path))
 
     class Other(HashEmbedding):
         name = "another model"
 
     named = GraphIndex.from_graph(data.graph(), embedding=Other())
     with pytest.raises(InvalidArgumentError, match="embedding 'HashEmbedding', this one has 'another model'"):
-        LeSeGR(named, checkpoint=tmp_path)
+        Retriever(named, LeSeGR(checkpoint=tmp_path))
     with pytest.raises(InvalidArgumentError, match=r"either checkpoint= or model="):
-        LeSeGR(index, checkpoint=tmp_path, model=LeSeGRModel(64))
+        Retriever(index, LeSeGR(checkpoint=tmp_path, model=LeSeGRModel(64)))
     with pytest.raises(InvalidArgumentError, match="does not exist"):
-        LeSeGR(index, checkpoint=tmp_path / "nothing")
+        Retriever(index, LeSeGR(checkpoint=tmp_path / "nothing"))
     settings = json.loads((tmp_path / "lesegr.json").read_text())
     other = {**settings, "sparse_kind": "sparse"}
     (tmp_path / "lesegr.json").write_text(json.dumps(other))
     with pytest.raises(InvalidArgumentError, match="sparse_kind 'sparse', this one has 'bm25'"):
-        LeSeGR(index, checkpoint=tmp_path)
+        Retriever(index, LeSeGR(checkpoint=tmp_path))
     (tmp_path / "lesegr.json").write_text(json.dumps({**settings, "embedding": ""}))
-    assert LeSeGR(index, checkpoint=tmp_path), "vectors that were given have no model to compare"
+    assert Retriever(index, LeSeGR(checkpoint=tmp_path)), "vectors that were given have no model to compare"
     for broken in ("{}", json.dumps({**settings, "model": {}}), json.dumps({"model": settings["model"]})):
         (tmp_path / "lesegr.json").write_text(broken)
         with pytest.raises(InvalidArgumentError, match="not a checkpoint of LeSeGR|not the weights and settings"):
-            LeSeGR(index, checkpoint=tmp_path)
+            Retriever(index, LeSeGR(checkpoint=tmp_path))
     weights = (tmp_path / "lesegr.safetensors").read_bytes()
     (tmp_path / "lesegr.json").write_text(json.dumps({**settings, "model": {**settings["model"], "dimension": 60_000}}))
     with pytest.raises(InvalidArgumentError, match="not the weights and settings"):
-        LeSeGR(index, checkpoint=tmp_path)
+        Retriever(index, LeSeGR(checkpoint=tmp_path))
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))
     tensors, config = load_checkpoint(tmp_path, "lesegr")
     bias = tensors["mlp.0.bias"]
     for value in (bias.double(), bias.to(torch.complex64), bias.long(), bias * math.nan):
         save_checkpoint(tmp_path, "lesegr", {**tensors, "mlp.0.bias": value}, config)
         with pytest.raises(InvalidArgumentError, match="'mlp.0.bias' holds NaN, infinity or no float32 numbers|not the weights"):
-            LeSeGR(index, checkpoint=tmp_path)
+            Retriever(index, LeSeGR(checkpoint=tmp_path))
     (tmp_path / "lesegr.safetensors").write_bytes(weights)
     (tmp_path / "lesegr.json").write_text(json.dumps({**settings, "seed": 7, "weights_sha256": "0" * 64}))
     with pytest.raises(InvalidArgumentError, match="does not belong to lesegr.json"):
-        LeSeGR(index, checkpoint=tmp_path)
+        Retriever(index, LeSeGR(checkpoint=tmp_path))
     for name, value in (("dimension", 0), ("sparse_kind", None), ("embedding", [])):
         (tmp_path / "lesegr.json").write_text(json.dumps({**settings, name: value}))
         with pytest.raises(InvalidArgumentError, match=f"with {name}"):
-            LeSeGR(index, checkpoint=tmp_path)
+            Retriever(index, LeSeGR(checkpoint=tmp_path))
     for name in ("dimension", "embedding", "sparse_kind"):
         (tmp_path / "lesegr.json").write_text(json.dumps({key: value for key, value in settings.items() if key != name}))
         with pytest.raises(InvalidArgumentError, match=f"it lacks {name}"):
-            LeSeGR(index, checkpoint=tmp_path)
+            Retriever(index, LeSeGR(checkpoint=tmp_path))
     settings["model"]["encoder"] = "transformer"
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))
     with pytest.raises(InvalidArgumentError, match="not the weights and settings of LeSeGR"):
-        LeSeGR(index, checkpoint=tmp_path)
+        Retriever(index, LeSeGR(checkpoint=tmp_path))
 
 
 def test_questions_are_needed_to_learn_and_to_stop(data, index, tmp_path):
@@ -409,20 +410,20 @@ def test_training_reads_the_sparse_signal_that_is_named(data, index, tmp_path):
     weights = [load_checkpoint(tmp_path / sparse, "lesegr")[0]["mlp.2.weight"] for sparse in ("bm25", "words")]
     assert not torch.equal(*weights)
     assert load_checkpoint(tmp_path / "words", "lesegr")[1]["sparse_kind"] == "bm25"
-    assert LeSeGR(words, checkpoint=tmp_path / "words").operator.operators[1].sparse == "words"
+    assert Retriever(words, LeSeGR(checkpoint=tmp_path / "words")).operator.operators[1].sparse == "words"
     with pytest.raises(MissingSignalError, match="words"):
-        LeSeGR(index, checkpoint=tmp_path / "words")
+        Retriever(index, LeSeGR(checkpoint=tmp_path / "words"))
     with pytest.raises(MissingSignalError, match="words"):
-        LeSeGR(index, sparse="words")
+        Retriever(index, LeSeGR(sparse="words"))
     plain = GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(), bm25=False)
     alone = GraphIndex(plain.graph, {**plain.signals, "words": index.bm25}, embedding=plain.embedding)
-    assert [operator.name for operator in LeSeGR(alone, sparse="words").operator.operators][0] == "VectorSearch"
+    assert [operator.name for operator in Retriever(alone, LeSeGR(sparse="words")).operator.operators][0] == "VectorSearch"
 
 
 def test_an_index_without_the_name_of_a_model_takes_a_checkpoint(data, index, tmp_path):
     fit_lesegr(data, index, tmp_path, training={**QUICK, "epochs": 1})
     unnamed = GraphIndex.from_graph(data.graph(), vectors=index.dense.vectors)
-    assert unnamed.embedding_name == "" and LeSeGR(unnamed, checkpoint=tmp_path)
+    assert unnamed.embedding_name == "" and Retriever(unnamed, LeSeGR(checkpoint=tmp_path))
 
 
 def test_recall_on_dev_is_a_mean_over_questions_and_over_different_relevant_nodes(index):
@@ -437,7 +438,7 @@ def test_the_epoch_is_chosen_by_the_first_hit_as_much_as_by_recall(index):
     search = LexicalSemanticSearch(LeSeGRModel(64))
     queries = [LabelledQuery("What about loom 0?", (0, 71)), LabelledQuery("What about loom 0?", (70, 71))]
     history = fit_lesegr_model(index, queries, queries, search, HybridSearch(5), k=1, epochs=1, learning_rate=0.0)
-    found = LeSeGR(index, model=search.model, candidates=5).retrieve("What about loom 0?", 1)[0].id == index.graph.ids[0]
+    found = Retriever(index, LeSeGR(model=search.model, candidates=5)).retrieve("What about loom 0?", 1)[0].id == index.graph.ids[0]
     assert found and history.measures == {"hit@1": [0.5], "recall@1": [0.5]}
     wide = fit_lesegr_model(index, queries, queries, search, HybridSearch(72), k=72, epochs=1, learning_rate=0.0)
     assert wide.measures == {"hit@1": [0.5], "recall@72": [1.0]} and wide.best_score == 0.75

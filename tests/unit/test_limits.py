@@ -21,8 +21,7 @@ from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from langchain_graph_retrievers import GARRetriever, GraphRetriever
-from llama_graph_retrievers import GARRetriever as LlamaGARRetriever
+from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from tests.helpers import HashEmbedding
 from tests.remote import CountingRelevance, MemoryGraph, MemoryVectors, index_of, random_corpus
@@ -83,12 +82,12 @@ def on_stores(corpus, model, system, **options):
 
 
 def in_memory(corpus, model, system, **options):
-    return system(index_of(corpus, model), **options)
+    return Retriever(index_of(corpus, model), system, **options)
 
 
 BACKENDS = [in_memory, on_stores]
 # Ten rounds, each of which asks the model.
-GIVEN = {"budget": 40, "nodes_per_round": 4}
+ROUNDS = GAR(budget=40, nodes_per_round=4)
 
 
 # -- time limits ------------------------------------------------------------------------------------------------------
@@ -97,7 +96,7 @@ GIVEN = {"budget": 40, "nodes_per_round": 4}
 @pytest.mark.parametrize("make", BACKENDS)
 def test_a_time_limit_ends_a_call_and_tells_how_far_it_came(corpus, clock, make):
     model = Slow(clock)
-    retriever = make(corpus, model, GAR, time_limit=3.5, **GIVEN)
+    retriever = make(corpus, model, ROUNDS, time_limit=3.5)
     for ask in (
         lambda: retriever.retrieve(QUESTION, vector=ONE),
         lambda: retriever.retrieve_batch([QUESTION] * 3, vectors=[ONE] * 3),
@@ -117,21 +116,21 @@ def test_a_time_limit_ends_a_call_and_tells_how_far_it_came(corpus, clock, make)
 
 @pytest.mark.parametrize("make", BACKENDS)
 def test_an_answer_in_time_is_the_answer_without_a_limit(corpus, clock, make):
-    limited_, free = (make(corpus, Slow(clock), GAR, **GIVEN, **more) for more in ({"time_limit": 60}, {}))
+    limited_, free = (make(corpus, Slow(clock), ROUNDS, **more) for more in ({"time_limit": 60}, {}))
     assert limited_.retrieve(QUESTION, vector=ONE) == free.retrieve(QUESTION, vector=ONE)
     # A step that has begun is not cut short: one that brings the answer gives it.
-    last = make(corpus, Slow(clock, 10.0), Retriever, operator=Pipeline(BM25Search(5), Rerank()), time_limit=3.5, backfill=False)
+    last = make(corpus, Slow(clock, 10.0), Pipeline(BM25Search(5), Rerank()), time_limit=3.5, backfill=False)
     assert len(last.retrieve(QUESTION, vector=ONE)) == 5
     assert present_limits() == ()
 
 
 def test_a_limit_is_for_the_whole_call_and_begins_anew_with_the_next(corpus, clock):
-    retriever = in_memory(corpus, Slow(clock), GAR, time_limit=12.5, batch_size=1, **GIVEN)
+    retriever = in_memory(corpus, Slow(clock), ROUNDS, time_limit=12.5, batch_size=1)
     assert len(retriever.retrieve(QUESTION, vector=ONE)) == len(retriever.retrieve(QUESTION, vector=ONE)) == 10
     with pytest.raises(TimeLimitError, match=r"GAR has no answer after 13 seconds"):
         retriever.retrieve_batch([QUESTION] * 2, vectors=[ONE] * 2)
     # A batch that begins too late makes no step.
-    late = in_memory(corpus, Slow(clock, 30.0), Retriever, operator=Pipeline(BM25Search(5), Rerank()), time_limit=9, batch_size=1)
+    late = in_memory(corpus, Slow(clock, 30.0), Pipeline(BM25Search(5), Rerank()), time_limit=9, batch_size=1)
     with pytest.raises(TimeLimitError, match="no step of this batch was made"):
         late.retrieve_batch([QUESTION, "word4"], 5)
 
@@ -168,29 +167,30 @@ def test_a_limit_holds_for_searches_within_a_search_and_says_whose_it_is(clock):
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "2"])
 def test_a_time_limit_is_a_number_of_seconds(corpus, value):
     with pytest.raises(InvalidArgumentError, match="time_limit"):
-        GAR(index_of(corpus), time_limit=value)
+        Retriever(index_of(corpus), GAR(), time_limit=value)
 
 
 def test_retrievers_that_hold_others_and_both_frameworks_take_a_limit(corpus, clock, tmp_path):
     index = index_of(corpus, Slow(clock))
-    given = {"time_limit": 3.5, **GIVEN}
     store = IndexStore(tmp_path / "index", embedding=HashEmbedding(6))
     store.replace(GraphIndex.from_nodes(corpus[0], corpus[1], embedding=HashEmbedding(6), relevance=Slow(clock)))
     embedded = index.with_models(embedding=HashEmbedding(6))
-    scoped = [lambda: GAR(index, **given).retrieve(QUESTION, vector=ONE, scope={"$type": "film"})]
-    scoped.append(lambda: on_stores(corpus, Slow(clock), GAR, **given).retrieve(QUESTION, vector=ONE, scope={"$type": "film"}))
+    scoped = [lambda: Retriever(index, ROUNDS, time_limit=3.5).retrieve(QUESTION, vector=ONE, scope={"$type": "film"})]
+    scoped.append(
+        lambda: on_stores(corpus, Slow(clock), ROUNDS, time_limit=3.5).retrieve(QUESTION, vector=ONE, scope={"$type": "film"})
+    )
     for ask in (
         *scoped,
-        lambda: GARRetriever.from_index(embedded, **given).invoke(QUESTION),
-        lambda: GARRetriever.from_index(embedded, **GIVEN).bind().bound.model_copy(update={"time_limit": 3.5}).invoke(QUESTION),
-        lambda: asyncio.run(GraphRetriever(retriever=GAR(embedded, **given)).ainvoke(QUESTION)),
-        lambda: LlamaGARRetriever(embedded, **given).retrieve(QUESTION),
-        lambda: asyncio.run(LlamaGraphRetriever(GAR(embedded, **given)).aretrieve(QUESTION)),
+        lambda: GraphRetriever(index=embedded, system=ROUNDS, time_limit=3.5).invoke(QUESTION),
+        lambda: GraphRetriever(index=embedded, system=ROUNDS).bind().bound.model_copy(update={"time_limit": 3.5}).invoke(QUESTION),
+        lambda: asyncio.run(GraphRetriever(retriever=Retriever(embedded, ROUNDS, time_limit=3.5)).ainvoke(QUESTION)),
+        lambda: LlamaGraphRetriever(embedded, ROUNDS, time_limit=3.5).retrieve(QUESTION),
+        lambda: asyncio.run(LlamaGraphRetriever(Retriever(embedded, ROUNDS, time_limit=3.5)).aretrieve(QUESTION)),
     ):
         with pytest.raises(TimeLimitError, match="no answer after 4 seconds"):
             ask()
     assert StoreRetriever(store, "gar", time_limit=3.5)._present().time_limit == 3.5
-    assert copy.deepcopy(GAR(index, **given)).time_limit == 3.5
+    assert copy.deepcopy(Retriever(index, ROUNDS, time_limit=3.5)).time_limit == 3.5
 
 
 # -- callers who have gone --------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_retrievers_that_hold_others_and_both_frameworks_take_a_limit(corpus, cl
 
 def asks(make, corpus, model):
     """Every way to await an answer."""
-    retriever = make(corpus, model, GAR, **GIVEN)
+    retriever = make(corpus, model, ROUNDS)
     if make is in_memory:
         embedded = retriever.over(retriever.index.with_models(embedding=HashEmbedding(6)))
     else:
@@ -441,7 +441,7 @@ def test_a_call_of_a_batch_that_fails_and_is_over_ends_alone():
 
 async def test_a_retriever_that_shares_batches_stops_too(corpus):
     model = Slow(go=threading.Event())
-    retriever = in_memory(corpus, model, FastInsight, share_batches=True, fuse=False, budget=40, nodes_per_round=4)
+    retriever = in_memory(corpus, model, FastInsight(budget=40, nodes_per_round=4), share_batches=True)
     task = asyncio.create_task(retriever.aretrieve(QUESTION, vector=ONE))
     await until(model.asked.is_set)
     task.cancel()

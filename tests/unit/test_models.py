@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.embedding import CachedEmbedding, SentenceEncoder, as_embedding, embed_queries, minilm
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index
 
 
@@ -31,7 +31,7 @@ def test_embedding_models_that_answer_nothing(kind, answer):
         GraphIndex.from_texts(["a loom", "a card", "a drum"], embedding=model)
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]], embedding=model)
     with pytest.raises(InvalidVectorError, match="gave .* for the query 'loom'; expected one vector, a list of numbers"):
-        build_retriever("vector", index).retrieve("loom")
+        Retriever(index, "vector").retrieve("loom")
 
 
 def test_embedding_models_whose_vectors_are_of_two_widths():
@@ -58,7 +58,7 @@ def test_models_that_were_not_called(models):
 def test_scores_of_a_model_that_are_not_numbers(scores):
     index = GraphIndex.from_texts(["a", "b"], vectors=[[1.0], [1.0]], relevance=lambda pairs: scores)
     with pytest.raises(InvalidArgumentError, match="expected a number for each pair"):
-        build_retriever("re2", index).retrieve("q", vector=[1.0])
+        Retriever(index, "re2").retrieve("q", vector=[1.0])
 
 
 def test_a_bi_encoder_of_another_model_stays():

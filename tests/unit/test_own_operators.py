@@ -371,7 +371,7 @@ def test_a_search_derived_from_one_of_ours_is_checked():
     index = GraphIndex.from_texts(["a loom", "a loom and a card"], bm25=False)
     index = GraphIndex(index.graph, {"bm25": Turned(index.graph.contents())})
     with pytest.raises(InvalidArgumentError, match="not in descending order"):
-        BM25(index).retrieve("loom card")
+        Retriever(index, BM25()).retrieve("loom card")
 
 
 class Adds(Operator):

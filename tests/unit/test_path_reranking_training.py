@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graph_retrievers import CrossEncoder, GraphIndex, PathReranking, build_retriever
+from graph_retrievers import CrossEncoder, GraphIndex, PathReranking, Retriever
 from graph_retrievers.cli import main
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
@@ -241,23 +241,23 @@ def checkpoint(folder, **options):
     index = index_of(dataset(), start())
     training = {"negatives": 3, "epochs": 2, "learning_rate": 0.01, "k": 1}
     # What a page leads to has no vector for a gate.
-    options = {"first_settings": {"gate": "uniform"}, **options}
-    return index, fit_path_reranking(dataset(), index, folder, first="spreading", depth=5, training=training, **options)
+    first = "spreading(gate='uniform')"
+    return index, fit_path_reranking(dataset(), index, folder, first=first, depth=5, training=training, **options)
 
 
 def test_the_folder_is_a_retriever_and_a_cross_encoder(tmp_path):
-    index, told = checkpoint(tmp_path, first_settings={"gate": "uniform"})
+    index, told = checkpoint(tmp_path)
     assert set(told) == {"quality_on_dev", "epoch", "epochs", "weight"} and not (tmp_path / "under-way").exists()
     written = json.loads((tmp_path / "path-reranking.json").read_text())
-    assert (written["first"], written["depth"], written["weight"]) == ("spreading", 5, told["weight"])
-    retriever = build_retriever("path-reranking", index_of(dataset()), checkpoint=tmp_path)
+    assert (written["first"], written["depth"], written["weight"]) == ("spreading(gate='uniform')", 5, told["weight"])
+    retriever = Retriever(index_of(dataset()), PathReranking(checkpoint=tmp_path))
     assert "gate='uniform'" in repr(retriever) and "depth=5" in repr(retriever) and retriever.lacks() == ()
     assert len(retriever.retrieve(ask(0), k=3)) == 3
-    named = PathReranking(index_of(dataset()), checkpoint=tmp_path, first="spreading")
+    named = Retriever(index_of(dataset()), PathReranking(checkpoint=tmp_path, first="spreading(gate='uniform')"))
     assert repr(named) == repr(retriever).replace("path-reranking(", "PathReranking(")
-    assert "weight=0.0" in repr(PathReranking(index, checkpoint=tmp_path, weight=0.0))
-    assert "gate" not in repr(PathReranking(index, checkpoint=tmp_path, first="vector"))
-    other = PathReranking(index, checkpoint=tmp_path, first=VectorSearch(4), weight=0.25, depth=2)
+    assert "weight=0.0" in repr(Retriever(index, PathReranking(checkpoint=tmp_path, weight=0.0)))
+    assert "gate" not in repr(Retriever(index, PathReranking(checkpoint=tmp_path, first="vector")))
+    other = Retriever(index, PathReranking(checkpoint=tmp_path, first=VectorSearch(4), weight=0.25, depth=2))
     assert "weight=0.25" in repr(other) and "depth=2" in repr(other) and "VectorSearch" in repr(other)
     model = CrossEncoder(tmp_path / "cross-encoder")
     assert model.score(model.encode(["a"], ["b"])).shape == (1,)
@@ -267,7 +267,7 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
     checkpoint(tmp_path / "one")
     index = index_of(dataset())
     with pytest.raises(InvalidArgumentError, match="expected a folder that `graph-retrievers fit path-reranking` wrote"):
-        PathReranking(index, checkpoint=tmp_path)
+        Retriever(index, PathReranking(checkpoint=tmp_path))
     for number, change in enumerate(
         [
             lambda folder: (folder / "path-reranking.json").write_text("[]"),
@@ -294,7 +294,7 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
         shutil.copytree(tmp_path / "one", folder)
         change(folder)
         with pytest.raises(InvalidArgumentError):
-            PathReranking(index, checkpoint=folder)
+            Retriever(index, PathReranking(checkpoint=folder))
 
 
 def test_a_checkpoint_that_names_no_search_says_so(tmp_path):
@@ -302,15 +302,15 @@ def test_a_checkpoint_that_names_no_search_says_so(tmp_path):
     for first in (3, "path-reranking"):
         _with(tmp_path / "path-reranking.json", first=first)
         with pytest.raises(InvalidArgumentError, match="does not say which search comes first"):
-            PathReranking(index_of(dataset()), checkpoint=tmp_path)
+            Retriever(index_of(dataset()), PathReranking(checkpoint=tmp_path))
 
 
 def test_a_search_without_a_name_is_given_again(tmp_path):
     index = index_of(dataset(), start())
     fit_path_reranking(dataset(), index, tmp_path, first=first(), depth=5, training={"epochs": 1, "negatives": 3})
     with pytest.raises(InvalidArgumentError, match="pass it as first="):
-        PathReranking(index, checkpoint=tmp_path)
-    assert len(PathReranking(index, checkpoint=tmp_path, first=first()).retrieve(ask(0), k=2)) == 2
+        Retriever(index, PathReranking(checkpoint=tmp_path))
+    assert len(Retriever(index, PathReranking(checkpoint=tmp_path, first=first())).retrieve(ask(0), k=2)) == 2
 
 
 @pytest.mark.slow
@@ -364,11 +364,6 @@ def test_what_is_in_the_way_is_told_before_the_training(tmp_path, name, monkeypa
         put(folder / name)
         with pytest.raises(InvalidArgumentError, match="in the way of the checkpoint"):
             checkpoint(folder)
-    index = index_of(dataset(), start())
-    with pytest.raises(InvalidArgumentError, match="cannot be written as JSON"):
-        fit_path_reranking(dataset(), index, tmp_path, first="g-rag", first_settings={"checkpoint": tmp_path})
-    with pytest.raises(InvalidArgumentError, match="first_settings= are for a search that is named"):
-        fit_path_reranking(dataset(), index, tmp_path, first=first(), first_settings={"gate": "uniform"})
 
 
 def _without(file, name):

@@ -61,15 +61,15 @@ def test_hits_are_those_of_a_longer_list_without_what_stands_behind_so_many_of_i
     index = corpus(seed)
     # Of pieces, WalkFusion looks at k itself.
     for kind in (Vector, Hybrid, partial(WalkFusion, form="links")):
-        everything = ids(kind(index, k=len(index), per_source=None).retrieve("loom card thread"))
-        found = ids(kind(index, k=5, per_source=most).retrieve("loom card thread"))
+        everything = ids(Retriever(index, kind(), k=len(index), per_source=None).retrieve("loom card thread"))
+        found = ids(Retriever(index, kind(), k=5, per_source=most).retrieve("loom card thread"))
         assert found == capped(everything, page_of, most, 5)
 
 
 @pytest.mark.parametrize("kind", [PPR, MMR, WalkFusion, Hybrid])
 def test_no_retriever_returns_more_of_a_document_and_a_batch_gives_what_its_questions_give(kind):
     index = corpus(3)
-    retriever = kind(index, k=8, per_source=1)
+    retriever = Retriever(index, kind(), k=8, per_source=1)
     questions = ["loom card", "engine mill lever", "cloth"]
     batch = [ids(hits) for hits in retriever.retrieve_batch(questions)]
     assert batch == [ids(retriever.retrieve(question)) for question in questions]
@@ -91,24 +91,24 @@ def test_what_fills_up_comes_from_other_documents():
 
 def test_fewer_documents_than_hits_give_fewer_hits_and_a_note():
     index = corpus(2, pages=3)
-    hits = Hybrid(index, k=10, per_source=2).retrieve("loom")
+    hits = Retriever(index, Hybrid(), k=10, per_source=2).retrieve("loom")
     assert 0 < len(hits) <= 6 and hits.notes == (f"{len(hits)} of 10 hits: at most 2 of one document",)
-    assert not Hybrid(index, k=3, per_source=2).retrieve("loom").notes
+    assert not Retriever(index, Hybrid(), k=3, per_source=2).retrieve("loom").notes
 
 
 def test_filters_hold_where_hits_of_a_document_are_limited():
     index = corpus(4)
     allowed = {"source": {"$in": [f"p{page}.md" for page in range(6)]}}
-    hits = WalkFusion(index, k=6, per_source=1).retrieve("thread mill", filter=allowed)
+    hits = Retriever(index, WalkFusion(), k=6, per_source=1).retrieve("thread mill", filter=allowed)
     assert {page_of(hit.id) for hit in hits} == set(map(str, range(6)))
-    within = Hybrid(index, k=6, per_source=1).retrieve("thread mill", scope=allowed)
+    within = Retriever(index, Hybrid(), k=6, per_source=1).retrieve("thread mill", scope=allowed)
     assert {page_of(hit.id) for hit in within} == set(map(str, range(6)))
 
 
 def test_a_field_of_its_own_says_what_a_document_is():
     index = corpus(5, field="book")
-    assert len({page_of(name) for name in ids(Hybrid(index, k=8, per_source=1).retrieve("loom"))}) < 8
-    found = ids(Hybrid(index, k=8, per_source=1, source_field="book").retrieve("loom"))
+    assert len({page_of(name) for name in ids(Retriever(index, Hybrid(), k=8, per_source=1).retrieve("loom"))}) < 8
+    found = ids(Retriever(index, Hybrid(), k=8, per_source=1, source_field="book").retrieve("loom"))
     assert len(found) == len({page_of(name) for name in found}) == 8
 
 
@@ -121,16 +121,16 @@ def test_values_that_are_lists_and_nodes_without_the_field_are_told_apart():
 
 
 def test_a_field_that_no_hit_has_is_told():
-    hits = Hybrid(corpus(), k=3, per_source=1, source_field="sourec").retrieve("loom")
+    hits = Retriever(corpus(), Hybrid(), k=3, per_source=1, source_field="sourec").retrieve("loom")
     assert hits.notes == ("no node found has the metadata field 'sourec': each is taken for a document of its own",)
 
 
 def test_wrong_arguments_are_refused():
     index = corpus()
     with pytest.raises(InvalidArgumentError, match="per_source must be"):
-        Hybrid(index, per_source=0)
+        Retriever(index, Hybrid(), per_source=0)
     with pytest.raises(InvalidArgumentError, match="give both"):
-        Hybrid(index, source_field="source")
+        Retriever(index, Hybrid(), source_field="source")
 
 
 def test_a_graph_in_a_database_gives_the_same_hits():
@@ -140,7 +140,7 @@ def test_a_graph_in_a_database_gives_the_same_hits():
     operator = Pipeline(HybridSearch(20, returned=False), PathSearch(5))
     for most in (1, 2):
         here = Retriever(index, operator, k=6, per_source=most).retrieve("loom card thread")
-        there = RemoteRetriever(remote, Retriever, operator=operator, k=6, per_source=most).retrieve("loom card thread")
+        there = RemoteRetriever(remote, operator, k=6, per_source=most).retrieve("loom card thread")
         assert ids(here) == ids(there) and len(set(map(page_of, ids(here)))) >= 6 // most
 
 
@@ -174,13 +174,13 @@ def test_frameworks_take_the_limit_and_know_the_document_of_their_chunks():
     chunks = RecursiveCharacterTextSplitter(chunk_size=120, chunk_overlap=0).split_documents(
         [Page(text, metadata={"source": path}) for path, text in texts.items()]
     )
-    retriever = langchain.HybridRetriever.from_documents(chunks, HashEmbedding(), edges=[], per_source=1)
+    retriever = langchain.GraphRetriever.from_documents(chunks, HashEmbedding(), system="hybrid", edges=[], per_source=1)
     assert sorted(found.metadata["source"] for found in retriever.invoke("loom cards")) == sorted(texts)
     default = langchain.GraphRetriever.from_documents(chunks, HashEmbedding(), edges=[], per_source=2, k=5)
     assert len(default.invoke("loom cards")) == 5
     assert max(Counter(found.metadata["source"] for found in default.invoke("loom cards")).values()) == 2
     nodes = SentenceSplitter(chunk_size=40, chunk_overlap=0).get_nodes_from_documents([Document(text=t) for t in texts.values()])
-    made = llama.HybridRetriever.from_defaults(nodes=nodes, embed_model=HashEmbedding(), edges=[], per_source=1)
+    made = llama.GraphRetriever.from_defaults(nodes=nodes, embed_model=HashEmbedding(), edges=[], per_source=1, system="hybrid")
     found = [one.node.ref_doc_id for one in made.retrieve("loom cards")]
     assert len(nodes) > 8 and len(found) == len(set(found)) == 4
 
@@ -196,18 +196,18 @@ def test_documents_of_many_chunks_alike_do_not_end_the_search(kind, backfill):
     pages = [{"source": f"p{place // 40}.md"} for place in range(len(texts))]
     edges = [(str(place), str((place + 7) % len(texts)), "next") for place in range(len(texts))]
     index = GraphIndex.from_texts(texts, metadatas=pages, edges=edges, embedding=HashEmbedding())
-    retriever = kind(index, per_source=1, k=10, backfill=backfill)
+    retriever = Retriever(index, kind(), per_source=1, k=10, backfill=backfill)
     for hits in (retriever.retrieve("loom"), retriever.retrieve("loom", filter={"source": {"$ne": "p0.md"}})):
         assert len({hit.metadata["source"] for hit in hits}) == len(hits) == 10
         assert not hits.notes
-    hits = kind(index, per_source=1, k=20, backfill=backfill).retrieve("loom")
+    hits = Retriever(index, kind(), per_source=1, k=20, backfill=backfill).retrieve("loom")
     assert len(hits) == 12 and hits.notes == ("12 of 20 hits: at most 1 of one document",)
 
 
 def test_a_field_that_no_node_has_is_warned_of(caplog):
-    Hybrid(corpus(field="book"), per_source=1, source_field="book")
+    Retriever(corpus(field="book"), Hybrid(), per_source=1, source_field="book")
     assert not caplog.records
-    Hybrid(corpus(field="book"), per_source=1, source_field="bok")
+    Retriever(corpus(field="book"), Hybrid(), per_source=1, source_field="bok")
     assert ["no node has the metadata field source_field='bok'" in one.getMessage() for one in caplog.records] == [True]
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, LanguageModelError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.mor.parse import read_plan
@@ -31,12 +32,12 @@ def test_a_language_model_plans_from_schema_and_examples(index):
         return json.dumps({"paths": [DIRECTED]})
 
     planner = LanguageModelPlanner(model)
-    hits = MoR(index, planner=planner, rerank=False).retrieve("What did Ada Stone direct?", 1)
+    hits = Retriever(index, MoR(planner=planner, rerank=False)).retrieve("What did Ada Stone direct?", 1)
     assert hits[0].id == "m0" and hits.notes == ()
     assert "movie -[directed_by]-> person" in prompts[0] and "What did Ada Stone direct?" in prompts[0]
     assert "galaxy rotation curves" in prompts[0]
     # A plan of the caller's is not asked for again.
-    MoR(index, planner=planner).retrieve("What did Ada Stone direct?", plan=DIRECTED)
+    Retriever(index, MoR(planner=planner)).retrieve("What did Ada Stone direct?", plan=DIRECTED)
     assert len(prompts) == 1
 
 
@@ -49,7 +50,7 @@ def test_a_language_model_that_fails_costs_one_question_its_plan(index):
     planner = LanguageModelPlanner(model, attempts=2)
     plans = planner.plan(["Ada Stone?", "Bruno Vale?"], index.graph)
     assert isinstance(plans[1], LanguageModelError)
-    good, bad = MoR(index, planner=planner, rerank=False).retrieve_batch(["films of Ada Stone", "films of Bruno Vale"])
+    good, bad = Retriever(index, MoR(planner=planner, rerank=False)).retrieve_batch(["films of Ada Stone", "films of Bruno Vale"])
     assert good.notes == () and "No answer of the language model" in bad.notes[0]
 
 
@@ -59,7 +60,7 @@ def test_examples_of_ones_own_stand_in_the_prompt(index):
 
 
 def test_any_function_is_a_planner(index):
-    assert MoR(index, planner=lambda question: DIRECTED).retrieve("Ada Stone", 1)[0].id == "m0"
+    assert Retriever(index, MoR(planner=lambda question: DIRECTED)).retrieve("Ada Stone", 1)[0].id == "m0"
     with pytest.raises(InvalidArgumentError):
         as_planner("llama")
 
@@ -83,7 +84,7 @@ def test_a_local_causal_model_writes_the_plan(index, tmp_path):
     assert len(texts) == 3 and all(isinstance(text, str) for text in texts)
     # Greedy, and batched as it is alone.
     assert texts == [planner.plan([question], index.graph)[0] for question in questions]
-    hits = MoR(index, planner=planner).retrieve("films of Ada")
+    hits = Retriever(index, MoR(planner=planner)).retrieve("films of Ada")
     assert "ext retrieval was used" in hits.notes[0]
 
 
@@ -124,7 +125,7 @@ def test_a_planner_learns_forms_and_names_it_has_not_seen(index, planner, tmp_pa
     trained.save(tmp_path)
     again = TrainedPlanner.load(tmp_path)
     assert again.plan([q for q, _ in test], index.graph) == plans
-    hits = MoR(index, checkpoint=tmp_path).retrieve("the movies directed by Fay North", 1)
+    hits = Retriever(index, MoR(checkpoint=tmp_path)).retrieve("the movies directed by Fay North", 1)
     assert hits[0].id == "m5"
 
 
@@ -143,7 +144,7 @@ def test_a_planner_without_usable_questions_says_so(index):
 def test_an_unsure_planner_gives_no_plan(index, planner):
     trained = TrainedPlanner(planner[0].skeletons, threshold=0.999)
     assert isinstance(trained.plan(["something else"], index.graph)[0], InvalidPlanError)
-    assert "not sure" in MoR(index, planner=trained).retrieve("something else").notes[0]
+    assert "not sure" in Retriever(index, MoR(planner=trained)).retrieve("something else").notes[0]
 
 
 @pytest.mark.parametrize("damage", ["missing", "weights", "config"])
@@ -156,6 +157,6 @@ def test_a_damaged_checkpoint_is_an_error(index, planner, tmp_path, damage):
     if damage == "config":
         (tmp_path / "planner.json").write_text("{}")
     with pytest.raises(InvalidArgumentError):
-        MoR(index, checkpoint=tmp_path)
+        Retriever(index, MoR(checkpoint=tmp_path))
     with pytest.raises(InvalidArgumentError, match="neither a planner nor"):
-        MoR(index, checkpoint=tmp_path / "nowhere")
+        Retriever(index, MoR(checkpoint=tmp_path / "nowhere"))

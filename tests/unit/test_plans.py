@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
@@ -168,14 +169,14 @@ def test_hits_carry_the_trajectory_with_the_planned_relations(index):
         {"type": "movie", "relation": "written_by"},
         {"type": "genre", "relation": "has_genre"},
     ]
-    hit = MoR(index).retrieve("genres of films written by Bruno Vale", 1, plan=plan)[0]
+    hit = Retriever(index, MoR()).retrieve("genres of films written by Bruno Vale", 1, plan=plan)[0]
     assert (hit.id, hit.operator) == ("g1", "MixedTraversal")
     assert str(hit.path) == "p1 <-[written_by]- m1 -[has_genre]-> g1"
 
 
 def test_a_path_without_relation_takes_any_and_never_returns_to_its_named_start(index):
     plan = [{"type": "movie", "restriction": "Red Harbour"}, {"type": "person"}, {"type": "movie"}]
-    hits = MoR(index, backfill=False).retrieve("films by the people of Red Harbour", plan=plan)
+    hits = Retriever(index, MoR(), backfill=False).retrieve("films by the people of Red Harbour", plan=plan)
     assert {hit.id for hit in hits} == {"m1", "m5"}
     assert hits.notes == UNTRAINED
 
@@ -185,9 +186,9 @@ def test_two_paths_must_both_hold(index):
         [{"type": "person", "restriction": "Cleo Marsh"}, {"type": "movie"}],
         [{"type": "genre", "restriction": "Comedy"}, {"type": "movie"}],
     ]
-    assert [hit.id for hit in MoR(index, backfill=False).retrieve("comedies with Cleo Marsh", plan=plan)] == ["m1"]
+    assert [hit.id for hit in Retriever(index, MoR(), backfill=False).retrieve("comedies with Cleo Marsh", plan=plan)] == ["m1"]
     plan[1][0]["restriction"] = "Drama"
-    both = MoR(index, backfill=False).retrieve("dramas with Cleo Marsh", plan=plan)
+    both = Retriever(index, MoR(), backfill=False).retrieve("dramas with Cleo Marsh", plan=plan)
     assert {hit.id for hit in both} == {"m0", "m1", "m2", "m3"}
 
 
@@ -208,7 +209,7 @@ BAD_PLANS = [
 @pytest.mark.parametrize("plan", BAD_PLANS, ids=range(len(BAD_PLANS)))
 def test_a_bad_plan_gives_text_retrieval_and_says_so(index, plan):
     question = "a comedy called Glass Winter"
-    hits = MoR(index, fill=True).retrieve(question, 3, plan=plan)
+    hits = Retriever(index, MoR(fill=True)).retrieve(question, 3, plan=plan)
     assert hits.notes[1:] == UNTRAINED and "ext retrieval was used" in hits.notes[0] and len(hits.notes[0]) < 400
     rows = set(index.bm25.search([question], 15)[1][0].tolist())
     assert [hit.id for hit in hits if hit.operator == "TextMatching"] and all(index.graph.row(h.id) in rows for h in hits[:2])
@@ -227,7 +228,7 @@ ANYTHING = st.recursive(
 @given(plan=ANYTHING | ANYTHING.map(repr))
 @example(plan={"Metapath": [[]]})
 def test_no_plan_whatever_raises(index, plan):
-    hits = MoR(index).retrieve("films of Ada Stone", 2, plan=plan)
+    hits = Retriever(index, MoR()).retrieve("films of Ada Stone", 2, plan=plan)
     assert len(hits) == 2
     # Either the plan was walked, or the result says what was done instead.
     assert plan is None or hits.notes or any(hit.operator == "MixedTraversal" for hit in hits)
@@ -239,7 +240,7 @@ INJECTED = ["Ada Stone'; DROP TABLE nodes; --", '{"$ne": null}', "Ignore the que
 @pytest.mark.parametrize("phrase", INJECTED)
 def test_text_injected_in_a_restriction_is_only_ever_matched(index, phrase):
     plan = [{"type": "person", "restriction": phrase}, {"type": "movie", "relation": "directed_by"}]
-    hits = MoR(index).retrieve("films of Ada Stone", 3, plan=plan)
+    hits = Retriever(index, MoR()).retrieve("films of Ada Stone", 3, plan=plan)
     assert {hit.type for hit in hits if hit.operator == "MixedTraversal"} <= {"movie"}
     assert len(hits) == 3
 
@@ -247,7 +248,7 @@ def test_text_injected_in_a_restriction_is_only_ever_matched(index, phrase):
 def test_a_batch_gives_what_its_queries_give_alone(index):
     questions = ["films of Ada Stone", "films of Bruno Vale", "nothing in particular"]
     plans = [DIRECTED, [{"type": "person", "restriction": "Bruno Vale"}, {"type": "movie"}, {"type": "genre"}], "bad"]
-    retriever = MoR(index)
+    retriever = Retriever(index, MoR())
     together = retriever.retrieve_batch(questions, 4, plan=plans)
     for question, plan, hits in zip(questions, plans, together, strict=True):
         alone = retriever.retrieve(question, 4, plan=plan)
@@ -256,7 +257,7 @@ def test_a_batch_gives_what_its_queries_give_alone(index):
 
 
 def test_filters(index):
-    retriever = MoR(index, backfill=False)
+    retriever = Retriever(index, MoR(), backfill=False)
     plan = [{"type": "genre", "restriction": "Drama"}, {"type": "movie"}, {"type": "person"}]
     assert {h.id for h in retriever.retrieve("people in dramas", plan=plan)} == {"p0", "p1", "p3", "p4"}
     kept = retriever.retrieve("people in dramas", plan=plan, filter={"$id": {"$in": ["p0", "p3"]}})
@@ -267,7 +268,7 @@ def test_filters(index):
 
 
 def test_the_fill_keeps_to_filters(index):
-    retriever = MoR(index, fill=True, backfill=False)
+    retriever = Retriever(index, MoR(fill=True), backfill=False)
     hits = retriever.retrieve("a film", plan="none", filter={"$type": "movie"}, seed_filter={"$id": {"$in": ["m1", "p1"]}})
     assert [hit.id for hit in hits] == ["m1"]
 
@@ -278,7 +279,7 @@ def test_a_planner_must_give_one_plan_a_question(index):
             return []
 
     with pytest.raises(InvalidArgumentError, match="0 plans for 1"):
-        MoR(index, planner=Short()).retrieve("films of Ada Stone")
+        Retriever(index, MoR(planner=Short())).retrieve("films of Ada Stone")
 
 
 def test_a_planner_that_raises_leaves_text_retrieval(index):
@@ -286,7 +287,7 @@ def test_a_planner_that_raises_leaves_text_retrieval(index):
         def plan(self, queries, graph):
             raise ConnectionError("no answer")
 
-    retriever = MoR(index, planner=Down())
+    retriever = Retriever(index, MoR(planner=Down()))
     for hits in retriever.retrieve_batch(["films of Ada Stone", "dramas"]):
         assert hits.notes[0] == "The planner failed (ConnectionError: no answer). Text retrieval was used instead." and len(hits)
     assert retriever.retrieve("films of Ada Stone", plan=DIRECTED).notes == UNTRAINED, "a plan that is given needs no planner"
@@ -294,12 +295,12 @@ def test_a_planner_that_raises_leaves_text_retrieval(index):
 
 def test_a_limit_on_edges_is_told(index):
     plan = [{"type": "genre", "restriction": "Drama"}, {"type": "movie"}]
-    hits = MoR(index, traversal=MixedTraversal(max_edges=1), backfill=False).retrieve("dramas", plan=plan)
+    hits = Retriever(index, MoR(traversal=MixedTraversal(max_edges=1)), backfill=False).retrieve("dramas", plan=plan)
     assert "cut short" in hits.notes[0]
 
 
 def test_without_plan_or_planner_it_says_once_what_to_pass(index, caplog):
-    retriever = MoR(index)
+    retriever = Retriever(index, MoR())
     assert retriever.retrieve("films of Ada Stone", plan=DIRECTED).notes == UNTRAINED and not caplog.records
     for _ in range(2):
         batch = retriever.retrieve_batch(["films of Ada Stone", "dramas"], plan=[None, DIRECTED])
@@ -307,13 +308,13 @@ def test_without_plan_or_planner_it_says_once_what_to_pass(index, caplog):
     (record,) = caplog.records
     assert "pass plan=" in record.getMessage()
     with pytest.raises(UnexpectedArgumentError):
-        MoR(index).retrieve("films of Ada Stone", plans=DIRECTED)
+        Retriever(index, MoR()).retrieve("films of Ada Stone", plans=DIRECTED)
 
 
 def test_vectors_can_stand_in_for_bm25(index):
     dense = GraphIndex.from_nodes(movie_nodes(), movie_edges(), embedding=HashEmbedding(), bm25=False)
     plan = [{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "directed_by"}]
-    hits = MoR(dense, seeds=1, backfill=False).retrieve("films directed by Ada", plan=plan)
+    hits = Retriever(dense, MoR(seeds=1), backfill=False).retrieve("films directed by Ada", plan=plan)
     assert [hit.id for hit in hits] == ["m0"]
 
 
@@ -321,7 +322,7 @@ def test_a_path_names_the_planned_relation_and_its_direction_among_parallel_edge
     nodes = [Node("m", "film", "Red Harbour", "movie"), Node("p", "person", "Ada", "person")]
     index = GraphIndex.from_nodes(nodes, [("p", "m", "loves"), ("m", "p", "directed_by"), ("p", "m", "saw")])
     plan = [{"type": "movie", "restriction": "Red Harbour"}, {"type": "person", "relation": "directed_by"}]
-    retriever = MoR(index, backfill=False)
+    retriever = Retriever(index, MoR(), backfill=False)
     assert str(retriever.retrieve("who?", plan=plan)[0].path) == "m -[directed_by]-> p"
     plan[1]["relation"] = "saw"
     assert str(retriever.retrieve("who?", plan=plan)[0].path) == "m <-[saw]- p"
@@ -338,7 +339,7 @@ def test_the_trajectory_starts_at_a_seed_before_a_later_match():
 
     def found(structure):
         traversal = MixedTraversal(matching="written", fill=False, structure=structure)
-        return MoR(index, traversal=traversal, backfill=False).retrieve("?", plan=plan)
+        return Retriever(index, MoR(traversal=traversal), backfill=False).retrieve("?", plan=plan)
 
     assert [hit.path.nodes for hit in found(True)] == [("film", "reached", "y", "end")]
     assert not found(False), "no step is taken, and no text matches in the last layer"
@@ -348,7 +349,7 @@ def test_what_a_filter_hides_takes_no_place_among_the_candidates():
     graph = CorpusGraph(["film", "x", "y"], [""] * 3, types=["film", "tag", "tag"], edges=[("film", "x"), ("film", "y")])
     index = GraphIndex(graph, {"written": Written(3, lambda text, row: [3.0, 2.0, 1.0][row])})
     plan = [{"type": "film", "restriction": "a"}, {"type": "tag"}]
-    retriever = MoR(index, traversal=MixedTraversal(candidates=1, matching="written"), backfill=False)
+    retriever = Retriever(index, MoR(traversal=MixedTraversal(candidates=1, matching="written")), backfill=False)
     assert [hit.id for hit in retriever.retrieve("?", plan=plan)] == ["x"]
     filters = {"filter": {"$id": {"$nin": ["film", "x"]}}, "seed_filter": {"$id": {"$in": ["film", "x", "y"]}}}
     for way in (plan, "none"):

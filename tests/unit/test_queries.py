@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import Re2
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
@@ -18,7 +19,6 @@ from graph_retrievers.operators import GRanker, Operator, OperatorKind, Pipeline
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.relevance import RelevanceModel
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 
 TEXTS = ["punched cards", "an engine"]
@@ -303,7 +303,7 @@ def test_scores_that_are_no_numbers_name_model_node_and_query(number, operator):
 def test_fastinsight_and_gar_refuse_such_scores_too():
     for name in ("fastinsight", "gar", "re2"):
         with pytest.raises(InvalidVectorError, match="'broken-model' gave nan for node"):
-            build_retriever(name, linked_index(relevance=Broken(math.nan, ""))).retrieve("who sold machines?")
+            Retriever(linked_index(relevance=Broken(math.nan, "")), name).retrieve("who sold machines?")
 
 
 def test_scores_of_another_shape_are_refused():
@@ -312,7 +312,7 @@ def test_scores_of_another_shape_are_refused():
             return latent
 
     with pytest.raises(InvalidArgumentError, match=r"'broken-model' gave scores of shape \[3, 1\] for latents .*; expected \[3\]"):
-        build_retriever("re2", linked_index(relevance=Columns(0.0)), depth=3).retrieve("who sold machines?")
+        Retriever(linked_index(relevance=Columns(0.0)), Re2(depth=3)).retrieve("who sold machines?")
 
 
 def test_a_pair_is_encoded_once_whoever_asks():

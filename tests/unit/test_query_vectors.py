@@ -9,7 +9,6 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import linked_index
 
 
@@ -27,11 +26,11 @@ from tests.helpers import linked_index
 )
 def test_query_vectors_that_are_none(vector, error):
     with pytest.raises(error, match="query vectors"):
-        build_retriever("vector", linked_index()).retrieve("loom", vector=vector)
+        Retriever(linked_index(), "vector").retrieve("loom", vector=vector)
 
 
 def test_one_vector_a_query_whatever_the_batch_size():
-    retriever = build_retriever("vector", linked_index(), batch_size=4)
+    retriever = Retriever(linked_index(), "vector", batch_size=4)
     for count in (3, 4, 8):
         with pytest.raises(DimensionMismatchError, match=r"expected \[5, d\]"):
             retriever.retrieve_batch(["loom"] * 5, vectors=np.ones((count, 64)))
@@ -42,12 +41,12 @@ def test_one_vector_a_query_whatever_the_batch_size():
 @pytest.mark.parametrize("queries", ["loom", None, (text for text in ["loom"])])
 def test_a_batch_is_a_list(queries):
     with pytest.raises(InvalidArgumentError, match="list of queries"):
-        build_retriever("vector", linked_index()).retrieve_batch(queries)
+        Retriever(linked_index(), "vector").retrieve_batch(queries)
 
 
 def test_a_function_gives_the_vectors_of_a_batch():
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1.0, 0.0], [0.0, 1.0]])
-    retriever, asked = build_retriever("vector", index, k=1, batch_size=2), []
+    retriever, asked = Retriever(index, "vector", k=1, batch_size=2), []
 
     def vectors(texts):
         asked.append(texts)
@@ -65,7 +64,7 @@ def test_a_query_with_half_of_a_surrogate_pair_is_refused_before_it_is_embedded(
     asked = []
     index = GraphIndex.from_texts(["a loom"], embedding=lambda texts: asked.append(texts) or [[1.0]] * len(texts))
     with pytest.raises(InvalidArgumentError, match="a query is not valid Unicode"):
-        build_retriever("vector", index).retrieve("loom \ud800")
+        Retriever(index, "vector").retrieve("loom \ud800")
     assert asked == [["a loom"]]
 
 
@@ -73,11 +72,11 @@ def test_vectors_as_tensors_that_hold_no_numbers_or_gradients():
     index = linked_index()
     row = torch.full((64,), 0.125)
     for given in ([row.clone().requires_grad_(), row], torch.stack([row, row]).requires_grad_()):
-        found = build_retriever("vector", index).retrieve_batch(["loom", "card"], vectors=given)
-        assert [hit.id for hit in found[0]] == [hit.id for hit in build_retriever("vector", index).retrieve("loom", vector=row)]
+        found = Retriever(index, "vector").retrieve_batch(["loom", "card"], vectors=given)
+        assert [hit.id for hit in found[0]] == [hit.id for hit in Retriever(index, "vector").retrieve("loom", vector=row)]
     for vector in (row.to_sparse(), row.to("meta")):
         with pytest.raises(DimensionMismatchError, match="query vectors"):
-            build_retriever("vector", index).retrieve("loom", vector=vector)
+            Retriever(index, "vector").retrieve("loom", vector=vector)
 
 
 @pytest.mark.parametrize("kind", [list, torch.tensor])
@@ -90,7 +89,7 @@ def test_each_query_of_many_batches_has_its_own_vector(kind):
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_further_input_has_one_value_for_each_query(count):
-    retriever = build_retriever("spreading-uniform", linked_index())
+    retriever = Retriever(linked_index(), "spreading(gate='uniform')")
     with pytest.raises(InvalidArgumentError, match=f"entities has {count} entries for 2 queries"):
         retriever.retrieve_batch(["loom", "engine"], entities=[["IBM"]] * count)
 
@@ -105,4 +104,4 @@ def test_an_input_is_not_one_string():
     from graph_retrievers import MoR
 
     with pytest.raises(InvalidArgumentError, match="one value for each query"):
-        MoR(linked_index()).retrieve_batch(["a", "b"], plan="ab")
+        Retriever(linked_index(), MoR()).retrieve_batch(["a", "b"], plan="ab")

@@ -2,19 +2,21 @@
 
 import importlib.util
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from graph_retrievers.arguments import keywords_of
+from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.retrievers.signatures import class_knobs
-from graph_retrievers.systems.registry import retriever_class, retriever_names
+from graph_retrievers.systems import every_system, read_system
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "retrievers"
 PAGES = {page.stem: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md")) if page.name != "index.md"}
 LISTED = dict(re.findall(r"^\| \[[^]]+\]\(([\w-]+)\.md\) \| (`[^|]+`) \|", (FOLDER / "index.md").read_text(encoding="utf-8"), re.M))
-COMMON = {knob.name for knob in class_knobs(Retriever)} - {"k"}
+COMMON = keywords_of(Retriever.__init__) - {"k"}
 
 spec = importlib.util.spec_from_file_location("pictures", ROOT / "tools" / "pictures.py")
 drawn = importlib.util.module_from_spec(spec)
@@ -23,17 +25,19 @@ spec.loader.exec_module(drawn)
 
 def test_every_name_is_listed_once_with_its_page():
     names = [name for row in LISTED.values() for name in re.findall(r"`([\w-]+)`", row)]
-    assert sorted(names) == sorted(retriever_names()) and set(LISTED) == set(PAGES)
+    assert sorted(names) == sorted(every_system()) and set(LISTED) == set(PAGES)
     assert all(name in PAGES[page].partition("\n## ")[0] for page, row in LISTED.items() for name in re.findall(r"`([\w-]+)`", row))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_every_setting_with_its_default(page):
-    kinds = {retriever_class(name)[0] for name in re.findall(r"`([\w-]+)`", LISTED[page])}
+    kinds = {type(read_system(name)) for name in re.findall(r"`([\w-]+)`", LISTED[page])}
     knobs = {}
     for kind in kinds:
-        for knob in class_knobs(kind):
-            knobs.setdefault(knob.name, set()).add(repr(knob.default))
+        if kind.default_k != DEFAULT_K:
+            knobs.setdefault("k", set()).add(repr(kind.default_k))
+        for field in fields(kind):
+            knobs.setdefault(field.name, set()).add(repr(field.default))
     own = set(knobs) - COMMON - ({"k"} if knobs.get("k", {"10"}) <= {"5", "10"} else set())
     table = PAGES[page].partition("\n## Settings\n")[2].partition("\n## ")[0]
     told = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", table, re.MULTILINE))

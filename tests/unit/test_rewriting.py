@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GraphIndex, Node, Pipeline, ReciprocalRankFusion, Retriever, build_retriever
+from graph_retrievers import GraphIndex, LightRAG, Node, Pipeline, ReciprocalRankFusion, Retriever
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import (
@@ -32,6 +32,7 @@ from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.rankings import ranked_hits
 from tests.references import rewriting as literal
+from tests.retrievers import FUSED_SPREADING
 
 QUESTIONS = ["Who wrote a program for an engine?", "Which machine broke a cipher?", "What holds data by holes?"]
 KINDS = {"hyde": (HyDE, "HypotheticalDocuments"), "ircot": (IRCoT, "InterleavedReasoning")}
@@ -91,25 +92,23 @@ def test_hyde_searches_by_the_mean_vector_and_reads_words_of_the_question():
     passages = json.loads(writer(f'"passages"\nQuestion: {QUESTIONS[0]}'))["passages"]
     vector = literal.hyde_vector(QUESTIONS[0], passages, EMBED.embed_query)
     for name in ("vector", "hybrid", "ppr", "walk-fusion", "fastinsight"):
-        found = HyDE(index, search=name, language_model=writer, documents=2).retrieve(QUESTIONS[0])
-        expected = build_retriever(name, index).retrieve(QUESTIONS[0], vector=vector)
+        found = Retriever(index, HyDE(search=name, language_model=writer, documents=2)).retrieve(QUESTIONS[0])
+        expected = Retriever(index, name).retrieve(QUESTIONS[0], vector=vector)
         assert ids([found]) == ids([expected])
         assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=1e-5)
-        assert ids([found]) != ids([build_retriever(name, index).retrieve(QUESTIONS[0])])
+        assert ids([found]) != ids([Retriever(index, name).retrieve(QUESTIONS[0])])
     # By cosines, vectors keep the length that the index gives to queries.
     cosine = GraphIndex.from_nodes(linked_nodes(), embedding=EMBED, metric="cosine")
-    hits = HyDE(cosine, language_model=writer, documents=2).retrieve(QUESTIONS[0])
-    assert [h.score for h in hits] == pytest.approx(
-        [h.score for h in build_retriever("vector", cosine).retrieve("?", vector=vector)]
-    )
+    hits = Retriever(cosine, HyDE(language_model=writer, documents=2)).retrieve(QUESTIONS[0])
+    assert [h.score for h in hits] == pytest.approx([h.score for h in Retriever(cosine, "vector").retrieve("?", vector=vector)])
     assert max(hit.score for hit in hits) <= 1
 
 
 def test_hyde_needs_a_model_that_embeds_passages():
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
     with pytest.raises(MissingSignalError, match="HyDE embeds the passages .*pass embedding="):
-        HyDE(index, language_model=writer, documents=2).retrieve("Which loom?", vector=[1, 0])
-    assert HyDE(index).retrieve("Which loom?", vector=[1, 0])[0].text == "a loom"
+        Retriever(index, HyDE(language_model=writer, documents=2)).retrieve("Which loom?", vector=[1, 0])
+    assert Retriever(index, HyDE()).retrieve("Which loom?", vector=[1, 0])[0].text == "a loom"
 
 
 WORDS = ["loom", "card", "engine", "mill", "valve"]
@@ -169,7 +168,7 @@ def test_a_sentence_leads_to_what_the_question_does_not_name():
     def model(prompt):
         return json.dumps({"sentence": "The answer is: Lund" if "Ada Holm" in thoughts_of(prompt) else "It starred Ada Holm."})
 
-    hits = IRCoT(index, language_model=model, passages=2).retrieve("Where did the star of Kismet grow up?", k=3)
+    hits = Retriever(index, IRCoT(language_model=model, passages=2)).retrieve("Where did the star of Kismet grow up?", k=3)
     assert "1" in [hit.id for hit in hits] and hits.notes == ()
 
 
@@ -181,7 +180,7 @@ def test_the_model_is_shown_as_many_passages_as_wanted_whatever_k_is():
         return '{"sentence": "The answer is 1."}'
 
     index = GraphIndex.from_texts([f"a loom {number}" for number in range(9)])
-    assert len(IRCoT(index, language_model=model, passages=6).retrieve("Which loom?", 1)) == 1 and shown == [6]
+    assert len(Retriever(index, IRCoT(language_model=model, passages=6)).retrieve("Which loom?", 1)) == 1 and shown == [6]
 
 
 # -- without a model --------------------------------------------------------------------------------------------
@@ -191,14 +190,14 @@ def test_the_model_is_shown_as_many_passages_as_wanted_whatever_k_is():
 @pytest.mark.parametrize("search", ["hybrid", "bm25", "vector", "ppr", "spreading", "re2"])
 def test_without_a_model_the_result_is_that_of_the_search_with_one_note(name, search):
     index, (kind, operator) = linked_index(relevance=WordOverlap()), KINDS[name]
-    plain = build_retriever(search, index).retrieve_batch(QUESTIONS, 6)
-    found = kind(index, search=search).retrieve_batch(QUESTIONS, 6)
+    plain = Retriever(index, search).retrieve_batch(QUESTIONS, 6)
+    found = Retriever(index, kind(search=search)).retrieve_batch(QUESTIONS, 6)
     assert ids(found) == ids(plain)
     assert [[h.score for h in hits] for hits in found] == [[h.score for h in hits] for hits in plain]
     assert [hits.notes for hits in found] == [(f"{operator}: there is no language model; the question itself was searched",)] * 3
-    assert kind(index, search=search).lacks() == ("a language model (pass language_model=)",)
-    assert kind(index, search=search, language_model=writer).lacks() == ()
-    bare = kind(linked_index(), search="re2", language_model=writer)
+    assert Retriever(index, kind(search=search)).lacks() == ("a language model (pass language_model=)",)
+    assert Retriever(index, kind(search=search, language_model=writer)).lacks() == ()
+    bare = Retriever(linked_index(), kind(search="re2", language_model=writer))
     assert bare.lacks() == ("a relevance model (pass relevance=)",)
 
 
@@ -206,8 +205,8 @@ def test_without_a_model_the_result_is_that_of_the_search_with_one_note(name, se
 @pytest.mark.parametrize("name", KINDS)
 def test_a_model_without_an_answer_leaves_the_question(name, answer):
     index, (kind, operator) = linked_index(), KINDS[name]
-    hits = kind(index, search="hybrid", language_model=lambda prompt: answer).retrieve(QUESTIONS[0])
-    assert ids([hits]) == ids([build_retriever("hybrid", index).retrieve(QUESTIONS[0])])
+    hits = Retriever(index, kind(search="hybrid", language_model=lambda prompt: answer)).retrieve(QUESTIONS[0])
+    assert ids([hits]) == ids([Retriever(index, "hybrid").retrieve(QUESTIONS[0])])
     (note,) = hits.notes
     assert note.startswith(f"{operator}: ") and note.endswith("; the question itself was searched") and len(note) < 300
 
@@ -216,11 +215,13 @@ def test_a_model_without_an_answer_leaves_the_question(name, answer):
 def test_blank_texts_are_no_texts(name):
     index, (kind, _) = linked_index(), KINDS[name]
     blank = json.dumps({"passages": [" "], "questions": [" "], "sentence": " "})
-    hits = kind(index, search="hybrid", language_model=lambda prompt: blank).retrieve(QUESTIONS[0])
-    assert ids([hits]) == ids([build_retriever("hybrid", index).retrieve(QUESTIONS[0])])
+    hits = Retriever(index, kind(search="hybrid", language_model=lambda prompt: blank)).retrieve(QUESTIONS[0])
+    assert ids([hits]) == ids([Retriever(index, "hybrid").retrieve(QUESTIONS[0])])
     (note,) = hits.notes
     assert note.endswith("the language model wrote nothing; the question itself was searched")
-    none = kind(index, search="hybrid", language_model=lambda prompt: '{"passages": [], "questions": [], "sentence": " "}')
+    none = Retriever(
+        index, kind(search="hybrid", language_model=lambda prompt: '{"passages": [], "questions": [], "sentence": " "}')
+    )
     assert none.retrieve(QUESTIONS[0]).notes == (() if name == "decomposition" else (note,))
 
 
@@ -232,9 +233,9 @@ def test_of_too_many_texts_the_first_are_taken(name, option):
         return lambda prompt: asked.append(prompt) or json.dumps({"passages": texts, "questions": texts})
 
     texts = ["a loom", "a loom", "punched cards", "a cipher"]
-    many = kind(index, search="hybrid", language_model=model(texts), **{option: 2}).retrieve(QUESTIONS[0])
+    many = Retriever(index, kind(search="hybrid", language_model=model(texts), **{option: 2})).retrieve(QUESTIONS[0])
     assert len(asked) == 1 and many.notes == ()
-    two = kind(index, search="hybrid", language_model=model(["a loom", "punched cards"]), **{option: 2})
+    two = Retriever(index, kind(search="hybrid", language_model=model(["a loom", "punched cards"]), **{option: 2}))
     assert many == two.retrieve(QUESTIONS[0])
 
 
@@ -242,9 +243,9 @@ def test_of_too_many_texts_the_first_are_taken(name, option):
 def test_one_question_that_fails_in_a_batch_moves_no_other(name):
     index, (kind, _) = linked_index(), KINDS[name]
     options = {"search": "hybrid", **({"documents": 2} if name == "hyde" else {})}
-    some = kind(index, language_model=refusing, **options).retrieve_batch(QUESTIONS)
-    every = kind(index, language_model=writer, **options).retrieve_batch(QUESTIONS)
-    plain = build_retriever("hybrid", index).retrieve_batch(QUESTIONS)
+    some = Retriever(index, kind(language_model=refusing, **options)).retrieve_batch(QUESTIONS)
+    every = Retriever(index, kind(language_model=writer, **options)).retrieve_batch(QUESTIONS)
+    plain = Retriever(index, "hybrid").retrieve_batch(QUESTIONS)
     assert ids(some) == [ids(every)[0], ids(plain)[1], ids(every)[2]]
     told = "The language model failed (RuntimeError: no quota); the question itself was searched"
     assert some[1].notes == (f"{KINDS[name][1]}: {told}",) and some[0].notes == some[2].notes == ()
@@ -259,9 +260,9 @@ def test_a_model_that_fails_later_keeps_what_was_found():
             raise RuntimeError("no quota")
         return writer(prompt)
 
-    hits = IRCoT(index, language_model=model, passages=2, backfill=False).retrieve(QUESTIONS[0])
+    hits = Retriever(index, IRCoT(language_model=model, passages=2), backfill=False).retrieve(QUESTIONS[0])
     sentence = json.loads(writer(f'"sentence"\nQuestion: {QUESTIONS[0]}\nReasoning so far: '))["sentence"]
-    plain = build_retriever("bm25", index)
+    plain = Retriever(index, "bm25")
     both = [hit.id for text in (QUESTIONS[0], sentence) for hit in plain.retrieve(text, 2)]
     assert [hit.id for hit in hits] == list(dict.fromkeys(both))
     assert hits.notes[0].startswith("InterleavedReasoning: ") and hits.notes[0].endswith("; the search ended there")
@@ -271,10 +272,10 @@ def test_a_model_that_fails_later_keeps_what_was_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", ["hybrid", "ppr", "walk-fusion", "fastinsight", "spreading-hybrid", "mmr", "g-rag", "lesegr"])
+@pytest.mark.parametrize("search", ["hybrid", "ppr", "walk-fusion", "fastinsight", FUSED_SPREADING, "mmr", "g-rag", "lesegr"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_batch_gives_each_question_what_it_gets_alone(name, search):
-    retriever = KINDS[name][0](linked_index(Distinct()), search=search, language_model=writer)
+    retriever = Retriever(linked_index(Distinct()), KINDS[name][0](search=search, language_model=writer))
     together = retriever.retrieve_batch([*QUESTIONS, QUESTIONS[0]], 8)
     alone = [retriever.retrieve(question, 8) for question in QUESTIONS]
     assert ids(together) == [*ids(alone), ids(alone)[0]]
@@ -295,9 +296,9 @@ def test_steps_of_ircot_whose_operators_do_not_begin_alike_keep_who_found_each_n
         return json.dumps({"sentence": "So the answer is: x" if thoughts_of(prompt) else "mill gear"})
 
     index = GraphIndex.from_texts(texts, titles=titles, edges=edges, embedding=embed)
-    steps = [build_retriever("spreading", index, backfill=False).retrieve(text, 4) for text in ("Babbage loom", "mill gear")]
+    steps = [Retriever(index, "spreading", backfill=False).retrieve(text, 4) for text in ("Babbage loom", "mill gear")]
     expected = {hit.id: hit.operator for hit in (*steps[1], *steps[0])}
-    retriever = IRCoT(index, search="spreading", language_model=model, backfill=False)
+    retriever = Retriever(index, IRCoT(search="spreading", language_model=model), backfill=False)
     (together, _), alone = retriever.retrieve_batch(["Babbage loom", "gear card"], 10), retriever.retrieve("Babbage loom", 10)
     assert {hit.id: hit.operator for hit in alone} == expected and len(set(expected.values())) == 3
     assert ids([together]) == ids([alone])
@@ -312,7 +313,7 @@ def test_the_trace_tells_the_searches_in_order_and_who_asked():
         "decomposition": ["Completion"] + ["BM25Search", "VectorSearch"] * 2,
     }.items():
         kind, own = KINDS[name]
-        batch = kind(linked_index(), search=search, language_model=writer, backfill=False).retrieve_batch(QUESTIONS[:2])
+        batch = Retriever(linked_index(), kind(search=search, language_model=writer), backfill=False).retrieve_batch(QUESTIONS[:2])
         steps = [asked.step for asked in batch[0].trace]
         assert steps == list(range(1, len(steps) + 1)), "one call a step, each after the one before"
         asked = [told.request.__name__ if told.operators == (own,) else ", ".join(told.operators) for told in batch[0].trace]
@@ -326,14 +327,16 @@ def test_the_trace_tells_the_searches_in_order_and_who_asked():
 @pytest.mark.parametrize("name", KINDS)
 def test_filters_and_scopes_hold(name):
     index, machines = linked_index(), {"topic": "machines"}
-    retriever = KINDS[name][0](index, search="walk-fusion", language_model=writer)
+    retriever = Retriever(index, KINDS[name][0](search="walk-fusion", language_model=writer))
     allowed = retriever.retrieve(QUESTIONS[1], filter=machines)
     assert {hit.metadata["topic"] for hit in allowed} == {"machines"}
     war = [node for node in linked_nodes() if node.metadata["topic"] == "war"]
     inside = [edge for edge in linked_edges() if edge[0] in ("turing", "bletchley")]
     part = GraphIndex.from_nodes(war, inside, embedding=EMBED)
     scoped = retriever.retrieve(QUESTIONS[1], scope={"topic": "war"})
-    assert ids([scoped]) == ids([KINDS[name][0](part, search="walk-fusion", language_model=writer).retrieve(QUESTIONS[1])])
+    assert ids([scoped]) == ids(
+        [Retriever(part, KINDS[name][0](search="walk-fusion", language_model=writer)).retrieve(QUESTIONS[1])]
+    )
 
 
 @pytest.mark.parametrize("kind", [QueryDecomposition, InterleavedReasoning])
@@ -362,8 +365,8 @@ def test_vectors_of_the_caller_stand_for_the_question_alone():
     index, vector = linked_index(), EMBED.embed_query("punched cards")
     search = Retriever(index, QueryDecomposition(VectorSearch(3), lambda prompt: '{"questions": ["Who broke ciphers?"]}'))
     found = [hit.id for hit in search.retrieve("?", vector=vector)]
-    by_vector = [hit.id for hit in build_retriever("vector", index).retrieve("?", 3, vector=vector)]
-    by_part = [hit.id for hit in build_retriever("vector", index).retrieve("Who broke ciphers?", 3)]
+    by_vector = [hit.id for hit in Retriever(index, "vector").retrieve("?", 3, vector=vector)]
+    by_part = [hit.id for hit in Retriever(index, "vector").retrieve("Who broke ciphers?", 3)]
     assert set(by_vector) | set(by_part) <= set(found)
 
 
@@ -371,7 +374,7 @@ def test_vectors_of_the_caller_stand_for_the_question_alone():
 def test_pairs_that_a_relevance_model_reads_are_counted(name):
     model = WordOverlap()
     index = linked_index(relevance=model)
-    retriever = KINDS[name][0](index, search="re2", language_model=writer)
+    retriever = Retriever(index, KINDS[name][0](search="re2", language_model=writer))
     queries = Queries.of(index, QUESTIONS)
     ranked_hits(retriever, queries)
     assert queries.latents.encoded == model.pairs > 0
@@ -380,7 +383,9 @@ def test_pairs_that_a_relevance_model_reads_are_counted(name):
 def test_prompts_hold_the_beginnings_of_passages():
     prompts = []
     index = GraphIndex.from_texts(["loom " + "x" * 5000])
-    IRCoT(index, language_model=lambda prompt: prompts.append(prompt) or '{"sentence": "The answer is: 1"}').retrieve("Which loom?")
+    Retriever(index, IRCoT(language_model=lambda prompt: prompts.append(prompt) or '{"sentence": "The answer is: 1"}')).retrieve(
+        "Which loom?"
+    )
     assert len(prompts) == 1 and "x" * 1900 in prompts[0] and "x" * 2000 not in prompts[0]
 
 
@@ -408,7 +413,7 @@ def test_compositions_of_compositions():
 )
 def test_wrong_options_are_refused(kind, options):
     with pytest.raises(InvalidArgumentError):
-        kind(linked_index(), **options)
+        Retriever(linked_index(), kind(**options))
 
 
 def by_word(texts):
@@ -426,7 +431,7 @@ def test_filtered_nodes_take_no_place_and_stand_in_no_prompt():
         prompts.append(prompt)
         return json.dumps({"sentence": "The answer is: 1" if thoughts_of(prompt) else "It is a loom secret."})
 
-    search = IRCoT(index, search="fastinsight", language_model=model, passages=4, backfill=False)
+    search = Retriever(index, IRCoT(search="fastinsight", language_model=model, passages=4), backfill=False)
     hits = search.retrieve("loom hub?", filter={"t": "pub"}, k=4)
     assert sorted(hit.id for hit in hits) == ["hub", "o0", "o1", "o2"]
     assert len(prompts) == 2 and "mill" in prompts[0] and not any("loom secret 0" in prompt for prompt in prompts)
@@ -460,19 +465,19 @@ def test_types_and_facts_are_those_of_the_retriever_inside(name):
     index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
     kind = KINDS[name][0]
     for search in ("hipporag", "spreading"):
-        plain = build_retriever(search, index).retrieve("Who is Ada?")
-        assert ids([kind(index, search=search).retrieve("Who is Ada?")]) == ids([plain])
-    found = kind(index, search="hipporag")
+        plain = Retriever(index, search).retrieve("Who is Ada?")
+        assert ids([Retriever(index, kind(search=search)).retrieve("Who is Ada?")]) == ids([plain])
+    found = Retriever(index, kind(search="hipporag"))
     assert [hit.id for hit in found.retrieve("Who is Ada?")] == ["p1", "p2"]
-    chosen = kind(index, search="hipporag", types=["concept"])
+    chosen = Retriever(index, kind(search="hipporag"), types=["concept"])
     assert chosen.types == chosen.over(index).types == ("concept",)
     # A scope without passages has phrases for hits, as HippoRAG has there.
     scope = {"$id": {"$in": ["ada", "engine"]}}
     assert {hit.id for hit in found.retrieve("Who is Ada?", scope=scope)} == {"ada", "engine"}
-    assert kind(index, search="g-rag").lacks()[0] == "a trained network (pass checkpoint=)"
-    light = kind(index, search="lightrag").retrieve("Who is Ada?", k=2)
+    assert Retriever(index, kind(search="g-rag")).lacks()[0] == "a trained network (pass checkpoint=)"
+    light = Retriever(index, kind(search="lightrag")).retrieve("Who is Ada?", k=2)
     assert [hit.kind for hit in light] == ["node", "node"]
-    assert build_retriever("lightrag", index, facts=True).retrieve("Who is Ada?", k=2).facts
+    assert Retriever(index, LightRAG(facts=True)).retrieve("Who is Ada?", k=2).facts
 
 
 def ids_of(hits):

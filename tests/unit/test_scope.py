@@ -23,7 +23,7 @@ from graph_retrievers.signals.bm25 import BM25 as BM25Signal
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
-from graph_retrievers.systems import BM25, PPR, MoR, SpreadingActivation, WalkFusion
+from graph_retrievers.systems import BM25, PPR, Fused, Hybrid, MoR, SpreadingActivation, WalkFusion
 from graph_retrievers.systems.mor.planner import LanguageModelPlanner
 from tests.helpers import HashEmbedding
 from tests.rankings import rank, ranked_hits
@@ -159,7 +159,7 @@ def test_an_empty_scope_gives_nothing_and_says_so():
         index().within({"owner": "nobody"})
     with pytest.raises(EmptyGraphError, match="No node is in the scope"):
         Queries.of(index(), ["loom"], scope={"owner": "nobody"})
-    hits = BM25(index()).retrieve_batch(["loom", "card"], scope={"owner": "nobody"})
+    hits = Retriever(index(), BM25()).retrieve_batch(["loom", "card"], scope={"owner": "nobody"})
     assert [(list(each), each.notes) for each in hits] == [([], ("no node is in the scope",))] * 2
 
 
@@ -257,7 +257,7 @@ def test_bm25_of_other_texts_is_not_restricted_to_a_scope():
     whole = index()
     other = GraphIndex(whole.graph, {"bm25": BM25Signal([text.replace("loom", "web") + " more" for text in TEXTS])})
     with pytest.raises(InvalidArgumentError, match="other texts than those of the nodes"):
-        BM25(other).retrieve("loom", scope=MINE)
+        Retriever(other, BM25()).retrieve("loom", scope=MINE)
 
 
 def test_bm25_of_a_scope_is_made_of_its_counts_where_texts_are_elsewhere():
@@ -284,7 +284,7 @@ def test_options_of_signals_hold_in_a_scope():
 
 
 def test_filters_narrow_a_scope_and_masks_are_those_of_the_whole_index():
-    retriever = BM25(index())
+    retriever = Retriever(index(), BM25())
     some = ["1", "3"]
     for also in (
         {"$id": {"$in": some}},
@@ -300,7 +300,7 @@ def test_filters_narrow_a_scope_and_masks_are_those_of_the_whole_index():
 
 
 def test_queries_of_a_batch_may_have_a_scope_each():
-    retriever = PPR(index(), fuse=True, k=3)
+    retriever = Retriever(index(), Fused(PPR(), Hybrid()), k=3)
     texts, scopes = ["loom", "card", "gear", "brass"], [MINE, {"owner": "b"}, dict(MINE), {}]
     apart = [retriever.retrieve(text, scope=scope) for text, scope in zip(texts, scopes, strict=True)]
     vectors = retriever.index.embedding.embed_documents(texts)
@@ -310,7 +310,7 @@ def test_queries_of_a_batch_may_have_a_scope_each():
         assert [[(h.id, str(h.path)) for h in hits] for hits in together] == [[(h.id, str(h.path)) for h in hits] for hits in apart]
         for one, other in zip(together, apart, strict=True):
             assert [h.score for h in one] == pytest.approx([h.score for h in other])
-    named = SpreadingActivation(retriever.index, gate="uniform", backfill=False, fuse=False)
+    named = Retriever(retriever.index, SpreadingActivation(gate="uniform"), backfill=False)
     names = [["A Card"], ["A Card"], ["Gear And Card"], ["Brass Gear"]]
     found = named.retrieve_batch(texts, scope=scopes, entities=names)
     assert found[1][0].id == "1" and found[2][0].id == "5" and found[3][0].id == "3" and "A Card" in found[0].notes[0]
@@ -319,22 +319,22 @@ def test_queries_of_a_batch_may_have_a_scope_each():
 def test_queries_of_one_scope_run_together():
     asked = []
 
-    class Counted(BM25):
+    class Counted(Retriever):
         def search(self, call):
             asked.append(call.queries)
             return [Hits() for _ in call.queries]
 
     other = lambda node: True  # noqa: E731
-    Counted(index()).retrieve_batch(["a", "b", "c", "d", "e"], scope=[MINE, other, dict(MINE), {}, other])
+    Counted(index(), BM25()).retrieve_batch(["a", "b", "c", "d", "e"], scope=[MINE, other, dict(MINE), {}, other])
     assert asked == [["a", "c"], ["b", "e"], ["d"]]
 
 
 @pytest.mark.parametrize("scopes", [[MINE], [MINE, None], [], [MINE] * 3])
 def test_scopes_of_a_batch_are_one_for_each_query(scopes):
     with pytest.raises(InvalidArgumentError, match="one filter, or one for each query"):
-        BM25(index()).retrieve_batch(["loom", "card"], scope=scopes)
+        Retriever(index(), BM25()).retrieve_batch(["loom", "card"], scope=scopes)
     with pytest.raises(InvalidArgumentError, match="A filter is a mapping"):
-        BM25(index()).retrieve("loom", scope=[MINE])
+        Retriever(index(), BM25()).retrieve("loom", scope=[MINE])
 
 
 def test_compositions_follow_what_a_scope_holds():
@@ -344,22 +344,23 @@ def test_compositions_follow_what_a_scope_holds():
     nodes += [Node(f"q{n}", text, "", "passage", {"owner": "b"}) for n, text in enumerate(words[:3])]
     whole = GraphIndex.from_nodes(nodes, [("p0", "p1"), ("e0", "q0")], embedding=HashEmbedding(8))
     a, b = whole.within({"owner": "a"}), whole.within({"owner": "b"})
-    for make in (WalkFusion, PPR, SpreadingActivation, lambda i: SpreadingActivation(i, passages=True)):
+    for system in (WalkFusion(), PPR(), SpreadingActivation(), SpreadingActivation(passages=True)):
         for part in (a, b):
-            there, fresh = make(whole).over(part), make(part)
+            there, fresh = Retriever(whole, system).over(part), Retriever(part, system)
             assert repr(there) == repr(fresh) and there.types == fresh.types
-        assert repr(make(a)) != repr(make(b))
-        assert repr(pickled(make(whole)).over(a)) == repr(make(a))
-    assert SpreadingActivation(whole, passages=False, types=["person"]).over(a).types == ("person",)
+        depends = system in (WalkFusion(), SpreadingActivation(passages=True))
+        assert (repr(Retriever(a, system)) != repr(Retriever(b, system))) == depends
+        assert repr(pickled(Retriever(whole, system)).over(a)) == repr(Retriever(a, system))
+    assert Retriever(whole, SpreadingActivation(passages=False), types=["person"]).over(a).types == ("person",)
     # Weights that are given are for the lists of the scope, as many as there are.
     texts = [f"{text} with Ada Lovelace{n % 30}" for n, text in enumerate(words)]
     told = [Node(f"t{n}", text, "", "passage", {"owner": "a"}) for n, text in enumerate(texts[:20])]
     named = GraphIndex.from_nodes([*nodes[40:], *told], [("t0", "t1"), ("e0", "q0")], embedding=HashEmbedding(8))
-    fusion = WalkFusion(named, weights=(1.0, 2.0, 1.0))
-    assert (fusion.form, WalkFusion(named.within({"owner": "b"})).form) == ("names", "links")
+    fusion = Retriever(named, WalkFusion(weights=(1.0, 2.0, 1.0)))
+    assert (fusion.system.form_on(fusion.index), WalkFusion().form_on(named.within({"owner": "b"}))) == ("names", "links")
     assert fusion.operator.weights == (1.0, 2.0, 1.0)
     there = fusion.over(named.within({"owner": "b"}))
-    assert (there.form, repr(there)) == ("links", repr(WalkFusion(there.index)))
+    assert (there.system.form_on(there.index), repr(there)) == ("links", repr(Retriever(there.index, WalkFusion())))
 
 
 def test_an_operator_may_be_a_function_of_the_index():
@@ -368,7 +369,7 @@ def test_an_operator_may_be_a_function_of_the_index():
     assert len(retriever.retrieve("brass loom card gear", scope=MINE)) == 1
     queries = Queries.of(retriever.index, ["brass loom card gear"], scope=MINE)
     assert rank(retriever.over(queries.index), queries).lengths().tolist() == [1]
-    with pytest.raises(InvalidArgumentError, match="Expected an Operator"):
+    with pytest.raises(InvalidArgumentError, match="Expected a system or an Operator"):
         Retriever(index(), lambda there: "BM25")
 
 
@@ -381,7 +382,7 @@ def test_a_planner_is_shown_the_types_and_relations_of_the_scope():
         prompts.append(prompt)
         return json.dumps({"paths": [[{"type": "kind-a", "restriction": "a 0"}, {"type": "kind-a", "relation": "rel-a"}]]})
 
-    retriever = MoR(GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(8)), planner=LanguageModelPlanner(model))
+    retriever = Retriever(GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(8)), MoR(planner=LanguageModelPlanner(model)))
     hits = retriever.retrieve("What is a 0 linked to?", scope={"owner": "a"})
     assert hits[0].id == "a1" and len(hits.notes) == 1 and "reranker is not trained" in hits.notes[0]
     assert "kind-a" in prompts[0] and not [word for word in ("kind-b", "rel-b", "between") if word in prompts[0]]

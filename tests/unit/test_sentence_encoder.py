@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex, build_retriever
+from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals import sentence_encoder
 from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding, embed_texts, embedded_batches, load_embedding, minilm
@@ -94,9 +94,9 @@ def test_what_cannot_be_loaded_says_so_at_the_first_text(tmp_path):
 @pytest.mark.process
 def test_nothing_is_printed_that_was_not_asked_for():
     code = """if True:
-        from graph_retrievers import BM25, GraphIndex, Hybrid, minilm
+        from graph_retrievers import BM25, GraphIndex, Hybrid, Retriever, minilm
         index = GraphIndex.from_texts(["a loom", "a card"], embedding=minilm(), edges=[("0", "1")])
-        Hybrid(index).retrieve("Which loom?")"""
+        Retriever(index, Hybrid()).retrieve("Which loom?")"""
     env = {name: value for name, value in os.environ.items() if "PROGRESS" not in name and "VERBOSITY" not in name}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -237,7 +237,7 @@ def test_a_retriever_searches_by_a_model_of_a_folder(folder):
     index = GraphIndex.from_texts(texts, embedding=str(folder))
     scores = [float(states(folder, "ask: a card")[0] @ states(folder, text)[0] / states(folder, text)[0].norm()) for text in texts]
     best = max(range(3), key=lambda row: scores[row])
-    assert build_retriever("vector", index).retrieve("a card", k=1)[0].id == str(best)
+    assert Retriever(index, "vector").retrieve("a card", k=1)[0].id == str(best)
 
 
 def test_settings_on_a_hub_that_does_not_answer_are_told(monkeypatch, tmp_path, caplog):

@@ -151,7 +151,7 @@ def test_many_threads_get_the_answers_given_alone(share):
     texts = [f"a {a} {b}" for a in ("loom", "card", "mill", "wheel") for b in ("of brass", "of oak", "of iron")]
     edges = [(str(n), str((n * 5 + 1) % 12)) for n in range(12)]
     index = GraphIndex.from_texts(texts, edges=edges, vectors=np.eye(12))
-    retriever, alone = WalkFusion(index, share_batches=share, batch_size=5), WalkFusion(index)
+    retriever, alone = Retriever(index, WalkFusion(), share_batches=share, batch_size=5), Retriever(index, WalkFusion())
     asked = [(texts[n % 12], np.eye(12)[n % 12], {"filter": {"$id": {"$ne": "3"}}} if n % 3 else {}) for n in range(60)]
 
     def ask(made, item):

@@ -19,9 +19,9 @@ from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 from tests.rankings import ranked
+from tests.retrievers import FUSED_SPREADING
 
 QUESTIONS = ["who wrote a program for an engine", "punched cards", "codebreakers at Bletchley Park", "zebra"]
 
@@ -86,12 +86,12 @@ def same(left, right):
 
 
 @pytest.mark.parametrize(
-    "name", ["vector", "hybrid", "fastinsight", "gar", "re2", "spreading", "spreading-hybrid", "ppr", "walk-fusion", "mor"]
+    "name", ["vector", "hybrid", "fastinsight", "gar", "re2", "spreading", FUSED_SPREADING, "ppr", "walk-fusion", "mor"]
 )
 def test_a_store_takes_the_place_of_vectors_in_every_retriever(stored, name):
     memory, outside, store = stored
     for options in ({}, {"filter": {"topic": "machines"}}, {"seed_filter": {"year": {"$lt": 1900}}}):
-        expected, found = (build_retriever(name, index).retrieve_batch(QUESTIONS, 7, **options) for index in (memory, outside))
+        expected, found = (Retriever(index, name).retrieve_batch(QUESTIONS, 7, **options) for index in (memory, outside))
         same(expected, found)
     assert store.searches or store.pairs
 
@@ -159,7 +159,7 @@ def test_a_saved_store_is_given_again(stored, tmp_path):
         GraphIndex.load(tmp_path / "index")
     loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding(), signals={"dense": store})
     assert loaded.dense is store
-    same(*(build_retriever("fastinsight", index).retrieve_batch(QUESTIONS, 5) for index in (memory, loaded)))
+    same(*(Retriever(index, "fastinsight").retrieve_batch(QUESTIONS, 5) for index in (memory, loaded)))
 
 
 # -- any number of signals --------------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def test_signals_over_edges_begin_without_edges(model, tmp_path):
 @pytest.mark.parametrize("name", ["hipporag", "g-retriever", "lightrag", "pathrag", "hybrid"])
 def test_retrievers_on_signals_over_no_edges_find_nodes_only(name):
     plain, bare = (GraphIndex.from_nodes(PEOPLE, embedding=HashEmbedding(), edge_signals=asked) for asked in (False, True))
-    found, other = (build_retriever(name, index).retrieve("a party") for index in (bare, plain))
+    found, other = (Retriever(index, name).retrieve("a party") for index in (bare, plain))
     assert [(hit.id, hit.score) for hit in found] == [(hit.id, hit.score) for hit in other]
     assert Retriever(bare, FactSearch(), backfill=False).retrieve("a party") == []
 

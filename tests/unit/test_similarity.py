@@ -22,14 +22,13 @@ from graph_retrievers.operators import (
     STeX,
     VectorSearch,
 )
+from graph_retrievers.retrievers import StoreRetriever
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.systems import StoreRetriever
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 
 QUESTIONS = ["Which machine reads punched cards?", "Who broke a cipher?", "Who wrote a program for Charles Babbage?"]
 COMPARING = ["vector", "hybrid", "re2", "fastinsight", "gar", "ppr", "spreading", "walk-fusion", "path-reranking", "eager", "mmr"]
-COMPARING += ["scored", "lesegr", "mor-no-rerank", "g-rag", "hyde", "decomposition", "hipporag", "g-retriever"]
+COMPARING += ["scored", "lesegr", "mor(rerank=False)", "g-rag", "hyde", "decomposition", "hipporag", "g-retriever"]
 
 
 class Recording(HashEmbedding):
@@ -55,7 +54,7 @@ def test_it_is_the_cosine_whatever_the_score_and_a_batch_has_that_of_its_questio
     # Of vectors of any length, whose dot products are not cosines.
     lengths, model = torch.linspace(0.5, 3.0, len(linked_nodes())).unsqueeze(1), Recording()
     index = linked_index(model, vectors=lengths * linked_index().dense.vectors)
-    retriever = build_retriever(name, index, k=8)
+    retriever = Retriever(index, name, k=8)
     together = retriever.retrieve_batch(QUESTIONS)
     assert sorted(model.asked) == sorted(QUESTIONS), "each is embedded once"
     for question, hits in zip(QUESTIONS, together, strict=True):
@@ -65,26 +64,28 @@ def test_it_is_the_cosine_whatever_the_score_and_a_batch_has_that_of_its_questio
         assert [hit.similarity for hit in retriever.retrieve(question)] == [hit.similarity for hit in hits]
 
 
-@pytest.mark.parametrize("name", ["vector", "ppr", "spreading", "lightrag", "pathrag", "g-retriever", "hipporag", "mor-no-rerank"])
+@pytest.mark.parametrize(
+    "name", ["vector", "ppr", "spreading", "lightrag", "pathrag", "g-retriever", "hipporag", "mor(rerank=False)"]
+)
 @pytest.mark.parametrize("edges", [[], linked_edges()])
 def test_what_falls_back_to_vectors_without_edges_or_their_signals_has_it(name, edges):
     texts = {node.id: node.text for node in linked_nodes()}
     places = {node: str(place) for place, node in enumerate(texts)}
     edges = [(places[source], places[target], *rest) for source, target, *rest in edges]
     index = GraphIndex.from_texts(list(texts.values()), edges=edges, embedding=HashEmbedding())
-    retriever = build_retriever(name, index, k=4)
+    retriever = Retriever(index, name, k=4)
     together = retriever.retrieve_batch(QUESTIONS)
     for question, hits in zip(QUESTIONS, together, strict=True):
         assert [hit.similarity for hit in hits] == pytest.approx([cosine(index, question, hit.id) for hit in hits], abs=1e-6)
         assert len(hits) == 4 and [hit.similarity for hit in retriever.retrieve(question)] == [hit.similarity for hit in hits]
 
 
-@pytest.mark.parametrize("name", ["bm25", "spreading-uniform", "ircot"])
+@pytest.mark.parametrize("name", ["bm25", "spreading(gate='uniform')", "ircot"])
 def test_what_reads_words_and_edges_alone_embeds_no_question_for_it(name):
     # The names of the first question are found; for the second, nodes are searched by vector.
     model, questions = HashEmbedding(), ["Who wrote a program for Charles Babbage?", "zyx"]
     index = linked_index(model)
-    retriever = build_retriever(name, index, k=3, backfill=False)
+    retriever = Retriever(index, name, k=3, backfill=False)
     hits = retriever.retrieve(questions[0])
     assert model.query_calls == 0 and {hit.similarity for hit in hits} == {None}
     assert {hit.similarity for hits in retriever.retrieve_batch(questions) for hit in hits} <= {None}
@@ -104,7 +105,7 @@ def test_what_leaves_vectors_out_by_its_weights_does_not_count():
 
 def test_hits_that_fill_up_after_words_have_none_in_any_batch():
     model = HashEmbedding()
-    retriever = build_retriever("bm25", linked_index(model), k=12)
+    retriever = Retriever(linked_index(model), "bm25", k=12)
     hits = retriever.retrieve_batch(["punched cards", "a"])
     assert {hit.operator for hit in hits[0]} == {"BM25Search", "Backfill"} and model.query_calls > 0
     assert {hit.similarity for each in hits for hit in each} == {None}
@@ -113,14 +114,14 @@ def test_hits_that_fill_up_after_words_have_none_in_any_batch():
 def test_no_question_is_embedded_twice_and_only_hits_are_compared(monkeypatch):
     model, compared, scores = HashEmbedding(), [], DenseIndex.scores
     monkeypatch.setattr(DenseIndex, "scores", lambda self, q, batch, rows: compared.append(rows) or scores(self, q, batch, rows))
-    retriever = build_retriever("vector", linked_index(model), k=3)
+    retriever = Retriever(linked_index(model), "vector", k=3)
     retriever.retrieve_batch(QUESTIONS)
     assert model.query_calls == len(QUESTIONS)
     assert [rows.numel() for rows in compared] == [3 * len(QUESTIONS)], "in one call"
 
 
 def test_without_vectors_there_is_none():
-    assert build_retriever("bm25", GraphIndex.from_texts(["a loom"], edges=[])).retrieve("a loom")[0].similarity is None
+    assert Retriever(GraphIndex.from_texts(["a loom"], edges=[]), "bm25").retrieve("a loom")[0].similarity is None
     # Nobody can embed the question.
     index = GraphIndex.from_texts(["a loom"], vectors=[[1.0]], edges=[])
     words = HybridSearch(weights=(0, 1))
@@ -130,7 +131,7 @@ def test_without_vectors_there_is_none():
 
 def test_a_node_or_a_question_without_a_vector_has_none():
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[3.0, 4.0], [0.0, 0.0]], edges=[])
-    retriever = build_retriever("vector", index)
+    retriever = Retriever(index, "vector")
     assert [hit.similarity for hit in retriever.retrieve("?", vector=[6.0, 8.0])] == [1.0, None]
     assert [hit.similarity for hit in retriever.retrieve("?", vector=[0.0, 0.0])] == [None, None]
     assert [round(hit.similarity, 4) for hit in retriever.retrieve("?", vector=[-4.0, 3.0])[:1]] == [0.0]
@@ -142,14 +143,14 @@ def test_it_is_a_cosine_whatever_numbers_are_rounded_to():
     vectors = torch.randn(400, 7, generator=torch.Generator().manual_seed(0))
     index = GraphIndex.from_texts(["x"] * 400, vectors=vectors, edges=[])
     asked = torch.cat([vectors, -vectors])
-    found = build_retriever("vector", index, k=400).retrieve_batch(["?"] * 800, vectors=asked)
+    found = Retriever(index, "vector", k=400).retrieve_batch(["?"] * 800, vectors=asked)
     similarities = [hit.similarity for hits in found for hit in hits]
     assert len(similarities) == 800 * 400 and max(similarities) == 1.0 and min(similarities) == -1.0
 
 
 def test_filters_and_scopes_leave_it_as_it_is():
     index = linked_index()
-    retriever = build_retriever("walk-fusion", index, k=12)
+    retriever = Retriever(index, "walk-fusion", k=12)
     whole = {hit.id: hit.similarity for hit in retriever.retrieve(QUESTIONS[1])}
     for options in ({"filter": {"topic": "war"}}, {"scope": {"topic": "war"}}, {"traversal_filter": {"topic": "machines"}}):
         found = retriever.retrieve(QUESTIONS[1], **options)
@@ -172,7 +173,7 @@ def test_compressed_vectors_and_approximate_search_have_nearly_the_same(options)
     if "dense_backend" in options:
         pytest.importorskip("faiss")
     exact, other = linked_index(), linked_index(**options)
-    for hit in build_retriever("hybrid", other, k=12).retrieve(QUESTIONS[0]):
+    for hit in Retriever(other, "hybrid", k=12).retrieve(QUESTIONS[0]):
         assert hit.similarity == pytest.approx(cosine(exact, QUESTIONS[0], hit.id), abs=5e-3)
 
 
@@ -182,7 +183,7 @@ def test_a_store_and_a_saved_index_have_it(tmp_path):
     index = with_store.index
     index.save(tmp_path / "index")
     loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
-    for retriever in (StoreRetriever(with_store, "ppr", k=4), build_retriever("ppr", loaded, k=4)):
+    for retriever in (StoreRetriever(with_store, "ppr", k=4), Retriever(loaded, "ppr", k=4)):
         hits = retriever.retrieve(QUESTIONS[0])
         assert [hit.similarity for hit in hits] == pytest.approx([cosine(index, QUESTIONS[0], hit.id) for hit in hits], abs=1e-6)
 
@@ -204,7 +205,7 @@ def test_an_operator_of_your_own_behind_a_vector_search_has_it():
 
 
 def test_it_is_told_in_json_and_is_no_part_of_equality():
-    hits = build_retriever("vector", linked_index(), k=2).retrieve(QUESTIONS[0])
+    hits = Retriever(linked_index(), "vector", k=2).retrieve(QUESTIONS[0])
     assert json.loads(json.dumps(hits[0].to_dict()))["similarity"] == hits[0].similarity
     assert Hit("a", "", 1.0, "x", NodePath(("a",)), similarity=0.5) == Hit("a", "", 1.0, "x", NodePath(("a",)))
 
@@ -212,7 +213,7 @@ def test_it_is_told_in_json_and_is_no_part_of_equality():
 def test_a_threshold_tells_questions_that_nothing_answers():
     nodes = [Node("loom", "A loom weaves cloth."), Node("card", "A card has holes.")]
     index = GraphIndex.from_nodes(nodes, [("loom", "card")], embedding=HashEmbedding(512))
-    retriever = build_retriever("walk-fusion", index)
+    retriever = Retriever(index, "walk-fusion")
     hits = {question: retriever.retrieve(question) for question in ("cloth loom", "a cat")}
     kept = {question: [hit.id for hit in found if hit.similarity >= 0.5] for question, found in hits.items()}
     assert kept == {"cloth loom": ["loom"], "a cat": []}

@@ -115,16 +115,18 @@ def test_an_index_keeps_the_weights_and_gets_its_encoder_back(tokenizer, tmp_pat
     encoder = Splade((BertForMaskedLM(config()).eval(), tokenizer))
     built = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(), edges=[("0", "3")])
     index = GraphIndex(built.graph, {**built.signals, "splade": SparseIndex(TEXTS, encoder)}, embedding=HashEmbedding())
-    found = LeSeGR(index, sparse="splade").retrieve("a loom")
+    found = Retriever(index, LeSeGR(sparse="splade")).retrieve("a loom")
     without = GraphIndex(built.graph, {name: index.signals[name] for name in ("dense", "splade")}, embedding=HashEmbedding())
-    assert {hit.operator for hit in LeSeGR(without, sparse="splade").retrieve("a loom")} == {"VectorSearch"}
+    assert {hit.operator for hit in Retriever(without, LeSeGR(sparse="splade")).retrieve("a loom")} == {"VectorSearch"}
     index.save(tmp_path / "index")
     bare = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
     with pytest.raises(MissingSignalError, match="without its encoder 'BertForMaskedLM'"):
-        LeSeGR(bare, sparse="splade").retrieve("a loom")
+        Retriever(bare, LeSeGR(sparse="splade")).retrieve("a loom")
     signals = {"splade": bare.signal("splade").with_encoder(encoder)}
     again = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding(), signals=signals)
-    assert [(hit.id, hit.score) for hit in LeSeGR(again, sparse="splade").retrieve("a loom")] == [(h.id, h.score) for h in found]
+    assert [(hit.id, hit.score) for hit in Retriever(again, LeSeGR(sparse="splade")).retrieve("a loom")] == [
+        (h.id, h.score) for h in found
+    ]
     with pytest.raises(InvalidArgumentError, match="not with 'fixed'"):
         bare.signal("splade").with_encoder(Fixed({}))
 

@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
+from graph_retrievers import Retriever
 from graph_retrievers.construction.edges import NearestNeighbors
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex, IndexStore, storage
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.registry import build_retriever
 from tests.helpers import HashEmbedding, linked_index, linked_nodes
 
 
@@ -52,8 +52,8 @@ class TestRoundTrip:
         index.save(tmp_path / "index")
         loaded = GraphIndex.load(tmp_path / "index", embedding=HashEmbedding())
         questions = ["who wrote a program for an engine", "punched cards", "codebreakers"]
-        before = build_retriever(name, index).retrieve_batch(questions, 7)
-        after = build_retriever(name, loaded).retrieve_batch(questions, 7)
+        before = Retriever(index, name).retrieve_batch(questions, 7)
+        after = Retriever(loaded, name).retrieve_batch(questions, 7)
         assert [[hit.to_dict() for hit in hits] for hits in after] == [[hit.to_dict() for hit in hits] for hits in before]
 
     def test_every_tensor_and_column_comes_back(self, tmp_path, device):
@@ -276,7 +276,7 @@ def test_filters_read_values_as_they_are_kept(tmp_path):
     days = [date(2023, 5, 1), date(2024, 5, 1)]
     index = GraphIndex.from_texts(["a loom", "a loom"], metadatas=[{"day": day, "at": {day}} for day in days])
     for condition in ({"day": days[1]}, {"day": {"$gt": days[0]}}, {"day": {"$in": days[1:]}}, {"at": {"$contains": days[1]}}):
-        assert [hit.id for hit in BM25(index).retrieve("loom", filter=condition)] == ["1"]
+        assert [hit.id for hit in Retriever(index, BM25()).retrieve("loom", filter=condition)] == ["1"]
 
 
 class Failing:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graph_retrievers import GraphIndex, Node, Retriever, build_retriever
+from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator, OperatorKind, kind_of
 from graph_retrievers.core.requests import (
@@ -29,7 +29,7 @@ from graph_retrievers.core.requests import (
 from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.systems.registry import retriever_names
+from tests.retrievers import EVERY, on
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_every_operator_asks_what_its_kind_says():
         nodes, edges, embedding=embed, relevance=lambda pairs: [float(len(text)) for _, text in pairs], edge_signals=True
     )
     kinds, seen = {}, {}
-    for name in retriever_names():
-        retriever = build_retriever(name, index, **MADE.get(name, {}))
+    for name in EVERY:
+        retriever = on(index, name, **MADE.get(name, {}))
         kinds |= {part.name: part.kind for part in retriever.operator.parts()}
         plan = {"plan": PLAN} if "plan" in retriever.operator.reads else {}
         for asked in retriever.retrieve("Where was the star of Kismet born?", **plan).trace:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import PPR
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.graph.ragged import descending, top_k
@@ -17,7 +18,6 @@ from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import MMR
 from graph_retrievers.systems.gar import AdaptiveReranking
-from graph_retrievers.systems.registry import build_retriever
 from tests.rankings import ranked
 
 NOISE = 4e-7
@@ -234,7 +234,7 @@ def test_mmr_visits_equal_nodes_by_row(seed):
     direction, question = torch.randn(2, 7, generator=generator)
     vectors = direction * torch.tensor([1, 3, 0.1, 7, 1 / 3])[:, None]
     index = GraphIndex.from_texts(list("abcde"), vectors=vectors, bm25=False)
-    assert [hit.id for hit in MMR(index, start_k=5, k=5).retrieve("q", vector=question)] == list("01234")
+    assert [hit.id for hit in Retriever(index, MMR(start_k=5), k=5).retrieve("q", vector=question)] == list("01234")
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "weighted"])
@@ -271,7 +271,7 @@ def test_a_batch_has_the_order_of_its_queries_one_by_one_among_equal_scores(name
         rng = random.Random(seed)
         texts = [" ".join(rng.choices(words, k=6)) for _ in range(60)]
         edges = [(str(rng.randrange(60)), str(rng.randrange(60))) for _ in range(120)]
-        retriever = build_retriever(name, GraphIndex.from_texts(texts, edges=edges, embedding=embed), k=8)
+        retriever = Retriever(GraphIndex.from_texts(texts, edges=edges, embedding=embed), name, k=8)
         queries = [" ".join(rng.sample(words, 3)) for _ in range(20)]
         together = retriever.retrieve_batch(queries)
         for query, hits in zip(queries, together, strict=True):
@@ -290,7 +290,7 @@ def test_similarities_that_differ_by_rounding_restart_a_walk_alike():
             rows[3] = np.nextafter(rows[3], np.float32(2))
         edges = [("0", "1"), ("2", "3"), ("4", "5")]
         index = GraphIndex.from_texts([f"t{n}" for n in range(6)], vectors=rows, edges=edges, bm25=False)
-        hits = build_retriever("ppr", index, seeds=1, fuse=False).retrieve("x", vector=vector)
+        hits = Retriever(index, PPR(seeds=1)).retrieve("x", vector=vector)
         found.append(([hit.id for hit in hits], [round(hit.score, 4) for hit in hits]))
     assert found[0] == found[1] and found[0][0] == ["0", "1", "2", "3", "4", "5"]
 
@@ -312,7 +312,7 @@ def test_adaptive_reranking_takes_equal_scores_in_the_order_of_rounds():
         relevance = dict(zip(["t0", "t1", "t2", "t3"], scores, strict=True))
         model = lambda pairs, relevance=relevance: [relevance[text] for _, text in pairs]  # noqa: E731
         index = GraphIndex.from_texts(list(relevance), vectors=[[1.0, 0.0]] * 4, edges=[("0", "1"), ("1", "2")], relevance=model)
-        hits = build_retriever("gar", index).retrieve("x", vector=[1.0, 0.0])
+        hits = Retriever(index, "gar").retrieve("x", vector=[1.0, 0.0])
         assert [hit.id for hit in hits] == ["0", "1", "2", "3"]
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from graph_retrievers import HyDE, Retriever
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph
@@ -24,16 +25,16 @@ from graph_retrievers.systems.grag.retriever import GRAG
 from graph_retrievers.systems.lesegr import LeSeGRModel
 from graph_retrievers.systems.lesegr.retriever import LeSeGR
 from graph_retrievers.systems.mor import TrainedPlanner, TrajectoryScorer
-from graph_retrievers.systems.registry import build_retriever, retriever_class, retriever_names
 from langchain_graph_retrievers import GRAGCompressor
 from langchain_graph_retrievers import GRAGRetriever as LangChainGRAG
 from llama_graph_retrievers import GRAGPostprocessor, provenance
 from llama_graph_retrievers import GRAGRetriever as LlamaGRAG
 from tests.helpers import HashEmbedding, as_edges, linked_edges, linked_index, linked_nodes
 from tests.movies import movie_edges, movie_nodes
+from tests.retrievers import EVERY, on
 
 QUESTION = "Which engine did Ada Lovelace write for?"
-REFUSED = r"no trained weights, and would rank at random\. Train it with `graph-retrievers fit g-rag --published`"
+REFUSED = r"no trained weights, and would rank at random\. Train it with `graph-retrievers fit g-rag --paper`"
 
 
 def states():
@@ -49,11 +50,15 @@ def begun_with(seed):
 # -- every retriever by name -------------------------------------------------------------------------------------------
 
 
-def answered(name, index, published, seed):
+# The network of its paper, which is not trained.
+PAPER_LESEGR = {"model": {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0}, "hops": None}
+
+
+def answered(name, index, options, seed):
     """Return what a retriever found, or why it was refused."""
     before = begun_with(seed)
     try:
-        made = build_retriever(name, index, published=published)
+        made = on(index, name, **options)
         found = [(hit.id, hit.score) for hit in made.retrieve(QUESTION, 5)]
     except InvalidArgumentError as error:
         found = str(error)
@@ -61,15 +66,14 @@ def answered(name, index, published, seed):
     return found
 
 
-@pytest.mark.parametrize("published", [False, True])
-@pytest.mark.parametrize("name", retriever_names())
-def test_two_constructions_find_the_same_whatever_was_drawn_before(name, published):
-    if published and retriever_class(name)[0].PUBLISHED is None:
-        return
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in EVERY), ("lesegr", PAPER_LESEGR), ("g-rag", {"network": {"hidden": 8}})]
+)
+def test_two_constructions_find_the_same_whatever_was_drawn_before(name, options):
     index = linked_index(edge_signals=True)
-    first, second = (answered(name, index, published, seed) for seed in (1, 2))
+    first, second = (answered(name, index, options, seed) for seed in (1, 2))
     assert first == second and first
-    assert isinstance(first, str) == (published and name == "g-rag")
+    assert isinstance(first, str) == ("network" in options)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +86,13 @@ def test_two_constructions_find_the_same_whatever_was_drawn_before(name, publish
 )
 def test_what_ranks_without_training_is_told_in_the_notes(name, instead):
     index = linked_index()
-    for options in ({}, {"published": True}) if name != "g-rag" else ({},):
-        assert any(note.startswith(instead) for note in build_retriever(name, index, **options).retrieve(QUESTION).notes)
+    for options in ({}, PAPER_LESEGR) if name == "lesegr" else ({},):
+        assert any(note.startswith(instead) for note in on(index, name, **options).retrieve(QUESTION).notes)
     for around in ("path-reranking", "g-rag"):
-        behind = build_retriever(around, index, first=name)
+        behind = on(index, around, first=name)
         assert any(note.startswith(instead) for note in behind.retrieve(QUESTION).notes)
         assert any("trained" in need for need in behind.lacks())
-    searching = build_retriever("hyde", index, search=name)
+    searching = Retriever(index, HyDE(search=name))
     assert any(note.startswith(instead) for note in searching.retrieve(QUESTION).notes)
 
 
@@ -96,27 +100,27 @@ def test_a_published_network_that_is_not_trained_is_told(caplog):
     index = linked_index()
     network = DocumentGraphNetwork(index.dense.dimension, seed=3)
     note = "the network is not trained (pass checkpoint=): documents are ranked at random"
-    found = GRAG(index, network=network)
+    found = Retriever(index, GRAG(network=network))
     assert found.retrieve(QUESTION).notes.count(note) == 1 and "a trained network (pass checkpoint=)" in found.lacks()
     assert not caplog.records
     GRAGCompressor(network=network, index=index)
     assert [record.getMessage() for record in caplog.records] == [f"G-RAG: {note}."]
     with torch.no_grad():
         network.convs[0].own.bias += 1
-    assert note not in GRAG(index, network=network).retrieve(QUESTION).notes
+    assert note not in Retriever(index, GRAG(network=network)).retrieve(QUESTION).notes
 
 
 @pytest.mark.parametrize("given", ["gcn", True, DocumentGraphNetwork])
 def test_what_is_not_a_network_is_refused(given):
     with pytest.raises(InvalidArgumentError, match="^network is .*; expected an EvidenceNetwork or a DocumentGraphNetwork"):
-        GRAG(linked_index(), network=given)
+        Retriever(linked_index(), GRAG(network=given))
     with pytest.raises(InvalidArgumentError, match="^model is .*; expected a LeSeGRModel or a mapping"):
-        LeSeGR(linked_index(), model=given)
+        Retriever(linked_index(), LeSeGR(model=given))
 
 
 def test_a_keyword_that_a_model_does_not_take_is_refused():
     with pytest.raises(UnexpectedArgumentError, match="encodr.*Did you mean 'encoder'"):
-        LeSeGR(linked_index(), model={"encodr": "gcn"})
+        Retriever(linked_index(), LeSeGR(model={"encodr": "gcn"}))
 
 
 def test_the_first_question_of_grag_draws_no_random_number():
@@ -131,15 +135,15 @@ def test_the_first_question_of_grag_draws_no_random_number():
 def test_a_published_grag_without_weights_is_refused_everywhere(tmp_path, capsys):
     index = linked_index()
     for make in (
-        lambda: GRAG.published(index),
-        lambda: GRAG(index, network={"hidden": 16}),
-        lambda: LangChainGRAG.from_index(index, published=True),
-        lambda: LlamaGRAG.from_index(index, published=True),
+        lambda: Retriever(index, "g-rag(network={'hidden': 8})"),
+        lambda: Retriever(index, GRAG(network={"hidden": 16})),
+        lambda: LangChainGRAG(index=index, system=GRAG(network={"hidden": 16})),
+        lambda: LlamaGRAG(index, GRAG(network={"hidden": 16})),
     ):
         with pytest.raises(InvalidArgumentError, match=REFUSED):
             make()
     index.save(tmp_path / "index")
-    status = main(["search", str(tmp_path / "index"), QUESTION, "--retriever", "g-rag", "--published"])
+    status = main(["search", str(tmp_path / "index"), QUESTION, "--retriever", "g-rag(network={'hidden': 16})"])
     assert status == 2 and "would rank at random" in capsys.readouterr().err
 
 
@@ -149,9 +153,9 @@ def test_the_command_line_and_both_frameworks_tell_what_is_not_trained(tmp_path,
     assert any("not trained" in note for note in json.loads(capsys.readouterr().out)["notes"])
     index, embedding = linked_index(), HashEmbedding()
     with caplog.at_level(logging.INFO):
-        LangChainGRAG.from_index(index).invoke(QUESTION)
+        LangChainGRAG(index=index).invoke(QUESTION)
     assert "the network is not trained" in caplog.text
-    assert "the network is not trained" in provenance(LlamaGRAG.from_index(index).retrieve(QUESTION)[0])["notes"][0]
+    assert "the network is not trained" in provenance(LlamaGRAG(index).retrieve(QUESTION)[0])["notes"][0]
     for make in (lambda: GRAGCompressor(embedding=embedding), lambda: GRAGPostprocessor(embed_model=embedding)):
         caplog.clear()
         with caplog.at_level(logging.WARNING):

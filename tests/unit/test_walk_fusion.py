@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import BM25, GRAG, Fused, SpreadingActivation, Vector
 from graph_retrievers.construction import TitleMentions
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import InvalidArgumentError
@@ -17,9 +18,10 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch
+from graph_retrievers.systems import default_system, read_system
 from graph_retrievers.systems.baselines import Hybrid
-from graph_retrievers.systems.registry import build_retriever, default_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.spreading.retriever import DAMPED
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
@@ -48,8 +50,8 @@ def ids(hits):
 def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
     for form in ("names", "links"):
         with pytest.raises(InvalidArgumentError, match="constant must be"):
-            WalkFusion(index(), form=form, constant=-1)
-    retriever = WalkFusion(index(), form="names", weights=(1.0, 2.0, 0.5), constant=5, k=5, backfill=False)
+            Retriever(index(), WalkFusion(form=form, constant=-1))
+    retriever = Retriever(index(), WalkFusion(form="names", weights=(1.0, 2.0, 0.5), constant=5), k=5, backfill=False)
     question = "Who wrote the music of MirrorMask?"
     queries = Queries.of(retriever.index, question)
     expected = {}
@@ -64,10 +66,10 @@ def test_the_score_is_the_sum_of_reciprocal_ranks_of_the_lists():
 
 def test_a_link_brings_what_neither_words_nor_vectors_find():
     question = "Who wrote the music of MirrorMask?"
-    assert ids(WalkFusion(index(), form="names", k=5).retrieve(question))[:2] == ["film", "ballamy"]
-    linked = {h.id: h for h in WalkFusion(index(), form="links", seeds=1, k=5).retrieve(question)}
+    assert ids(Retriever(index(), WalkFusion(form="names"), k=5).retrieve(question))[:2] == ["film", "ballamy"]
+    linked = {h.id: h for h in Retriever(index(), WalkFusion(form="links", seeds=1), k=5).retrieve(question)}
     assert (linked["ballamy"].path.nodes, linked["ballamy"].operator) == (("film", "ballamy"), "PathSearch")
-    walked = WalkFusion(index(), form="names", k=5, seeds=1, weights=(0.5, 1.0, 0.5)).retrieve(question)
+    walked = Retriever(index(), WalkFusion(form="names", seeds=1, weights=(0.5, 1.0, 0.5)), k=5).retrieve(question)
     assert (walked[1].path.nodes, walked[1].operator) == (("film", "ballamy"), "STeX")
 
 
@@ -82,36 +84,36 @@ def test_feedback_finds_what_shares_words_with_the_best_passage_where_no_edge_do
 
 
 def test_a_weight_of_zero_leaves_a_list_out():
-    retriever = WalkFusion(index(), form="names", weights=(0, 1.0, 0), k=5, backfill=False)
+    retriever = Retriever(index(), WalkFusion(form="names", weights=(0, 1.0, 0)), k=5, backfill=False)
     hits = retriever.retrieve("Where was Iain Ballamy born?")
     assert [h.score for h in hits] == pytest.approx([1 / (5 + rank) for rank in range(1, len(hits) + 1)])
     assert {h.operator for h in hits} <= {"HybridSearch", "STeX"} and len(hits) > 0
 
 
 def test_batches_names_and_bad_options():
-    retriever = build_retriever("walk-fusion", linked_index())
+    retriever = Retriever(linked_index(), "walk-fusion")
     questions = ["Who designed the Analytical Engine?", "What did Hollerith count?"]
     together = retriever.retrieve_batch(questions, k=4)
     assert [ids(h) for h in together] == [ids(retriever.retrieve(q, k=4)) for q in questions]
     with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
-        WalkFusion(index(), form="names", weights=(1.0, 1.0))
+        Retriever(index(), WalkFusion(form="names", weights=(1.0, 1.0)))
     with pytest.raises(InvalidArgumentError, match="one list"):
-        WalkFusion(index(), form="links", weights=(1.0,))
+        Retriever(index(), WalkFusion(form="links", weights=(1.0,)))
     with pytest.raises(InvalidArgumentError, match="Unknown form 'name'"):
-        WalkFusion(index(), form="name")
+        Retriever(index(), WalkFusion(form="name"))
     with pytest.raises(InvalidArgumentError, match="seeds"):
-        WalkFusion(index(), seeds=0)
+        Retriever(index(), WalkFusion(seeds=0))
 
 
 @pytest.mark.parametrize("options", [{}, {"filter": {"$id": {"$ne": "film"}}}])
 @pytest.mark.parametrize("form", ["names", "links"])
 def test_the_same_two_searches_are_run_once(monkeypatch, options, form):
     built = index()
-    plain = build_retriever("walk-fusion", built, form=form).retrieve("Where was Iain Ballamy born?", **options)
+    plain = Retriever(built, WalkFusion(form=form)).retrieve("Where was Iain Ballamy born?", **options)
     calls = []
     search = type(built.dense).best_of
     monkeypatch.setattr(type(built.dense), "best_of", lambda *args: calls.append(args[3]) or search(*args))
-    found = build_retriever("walk-fusion", built, form=form, backfill=False).retrieve("Where was Iain Ballamy born?", **options)
+    found = Retriever(built, WalkFusion(form=form), backfill=False).retrieve("Where was Iain Ballamy born?", **options)
     assert [hit.id for hit in found] == [hit.id for hit in plain][: len(found)]
     assert calls.count(100) == 1
 
@@ -131,10 +133,10 @@ def manual():
 
 def test_where_titles_are_ordinary_words_neighbours_of_what_search_finds_are_scored_with_it():
     built = manual()
-    retriever = WalkFusion(built, k=10)
-    assert (retriever.form, retriever.operator.formula()) == ("links", "O_vs -> O_vgs")
+    retriever = Retriever(built, WalkFusion(), k=10)
+    assert (retriever.system.form_on(built), retriever.operator.formula()) == ("links", "O_vs -> O_vgs")
     question = "How are tables put in a backup of archives?"
-    assert "answer" not in ids(build_retriever("hybrid", built, k=10).retrieve(question))
+    assert "answer" not in ids(Retriever(built, "hybrid", k=10).retrieve(question))
     found = {hit.id: hit.path.nodes for hit in retriever.retrieve(question)}
     assert found["answer"] == ("backup", "answer")
 
@@ -162,55 +164,58 @@ def test_the_form_follows_the_graph():
     inside = [(f"n{20 * half + i}", f"n{20 * half + (i + step) % 20}") for half in (0, 1) for i in range(20) for step in (1, 2)]
     names = {"names": clusters(inside), "links": clusters(inside, named=False), "relations": entities()}
     for form, built in names.items():
-        assert WalkFusion(built).form == form
+        assert WalkFusion().form_on(built) == form
     # Six of forty texts name another: 15 %.
-    assert [WalkFusion(clusters(inside[: 2 * count])).form for count in (6, 5)] == ["names", "links"]
+    assert [WalkFusion().form_on(clusters(inside[: 2 * count])) for count in (6, 5)] == ["names", "links"]
     bare = names["names"].graph
     unlinked = CorpusGraph(bare.ids, bare.texts, titles=bare.titles)
-    assert WalkFusion(GraphIndex(unlinked, names["names"].signals)).form == "names", "names lead on without edges"
+    assert WalkFusion().form_on(GraphIndex(unlinked, names["names"].signals)) == "names", "names lead on without edges"
     pages = [("film", "ballamy", "mentions"), ("film", "ballamy", "links")]
-    assert WalkFusion(GraphIndex.from_nodes(NODES, pages, embedding=HashEmbedding())).form == "names", "short pages have no types"
+    assert WalkFusion().form_on(GraphIndex.from_nodes(NODES, pages, embedding=HashEmbedding())) == "names", (
+        "short pages have no types"
+    )
     graph = names["relations"].graph
-    assert WalkFusion(GraphIndex.from_graph(graph, vectors=torch.eye(3))).form != "relations", "no embedding model"
+    assert WalkFusion().form_on(GraphIndex.from_graph(graph, vectors=torch.eye(3))) != "relations", "no embedding model"
     with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
-        WalkFusion(entities(), weights=(1, 1, 1, 1))
+        Retriever(entities(), WalkFusion(weights=(1, 1, 1, 1)))
     with pytest.raises(InvalidArgumentError, match="weights must be 3 numbers"):
         # Though this graph has one list: a scope of it may have three.
-        WalkFusion(names["links"], weights=(1,))
+        Retriever(names["links"], WalkFusion(weights=(1,)))
 
 
 def test_hits_tell_the_form_and_why_it_was_chosen():
     inside = [(f"n{i}", f"n{i + 1}") for i in range(10)]
     named, unnamed = clusters(inside), clusters(inside, named=False)
     cases = [
-        (WalkFusion(named), f"form names: 25% {MENTIONED}"),
-        (WalkFusion(unnamed), f"form links: 0% {MENTIONED}"),
-        (WalkFusion(manual()), "form links: titles do not identify most nodes"),
-        (WalkFusion(entities()), "form relations: a knowledge graph of 2 relations"),
-        (WalkFusion(named, form="links"), "form links: as given"),
-        (WalkFusion(unnamed).over(named), f"form names: 25% {MENTIONED}"),
-        (WalkFusion(unnamed, weights=(1, 1, 1), form="names").over(named), "form names: as given"),
+        (Retriever(named, WalkFusion()), f"form names: 25% {MENTIONED}"),
+        (Retriever(unnamed, WalkFusion()), f"form links: 0% {MENTIONED}"),
+        (Retriever(manual(), WalkFusion()), "form links: titles do not identify most nodes"),
+        (Retriever(entities(), WalkFusion()), "form relations: a knowledge graph of 2 relations"),
+        (Retriever(named, WalkFusion(form="links")), "form links: as given"),
+        (Retriever(unnamed, WalkFusion()).over(named), f"form names: 25% {MENTIONED}"),
+        (Retriever(unnamed, WalkFusion(weights=(1, 1, 1), form="names")).over(named), "form names: as given"),
         (
-            WalkFusion(unnamed, weights=(1, 1, 1)).over(named),
+            Retriever(unnamed, WalkFusion(weights=(1, 1, 1))).over(named),
             f"form names: 25% {MENTIONED}",
         ),
         (
-            WalkFusion(named, weights=(1, 1, 1)).over(unnamed),
+            Retriever(named, WalkFusion(weights=(1, 1, 1))).over(unnamed),
             f"form links: 0% {MENTIONED}; weights= are for three lists, and this form has one",
         ),
         (
-            build_retriever("path-reranking", named),
+            Retriever(named, "path-reranking"),
             f"form names: 25% {MENTIONED}",
         ),
         (
-            build_retriever("g-rag", unnamed).over(named),
+            Retriever(unnamed, GRAG(first="walk-fusion")).over(named),
             f"form names: 25% {MENTIONED}",
         ),
         (Retriever(manual(), Pipeline(HybridSearch(), PathSearch())), ""),
     ]
     for retriever, reason in cases:
         assert retriever.reason == reason
-        assert not isinstance(retriever, WalkFusion) or reason.startswith(f"form {retriever.form}: ")
+        system = retriever.system
+        assert not isinstance(system, WalkFusion) or reason.startswith(f"form {system.form_on(retriever.index)}: ")
         hits = retriever.retrieve("word1 of Kismet", **({"vector": [1, 0]} if retriever.index.embedding is None else {}))
         assert {hit.to_dict()["reason"] for hit in hits} == {reason}
         assert all(hit.explain().splitlines()[-1] == reason or not reason for hit in hits)
@@ -220,18 +225,18 @@ def test_what_decided_the_form_is_told_exactly():
     texts = [f"Name{n} was" if n < 29 else "nothing" for n in range(200)]
     built = GraphIndex.from_texts(texts, titles=[f"Name{n}" for n in range(200)], vectors=[[1.0]] * 200)
     told = f"form links: 14.5% {MENTIONED}; there are no edges"
-    assert WalkFusion(built).reason == told, "less than 15 %"
+    assert Retriever(built, WalkFusion()).reason == told, "less than 15 %"
     alone = GraphIndex.from_graph(entities().graph, vectors=torch.eye(3))
     start = "form links: no embedding model to compare relations with; "
-    assert WalkFusion(alone).reason == start + f"0% {MENTIONED}"
+    assert Retriever(alone, WalkFusion()).reason == start + f"0% {MENTIONED}"
 
 
 def test_a_graph_with_neither_titles_nor_edges_is_told_as_such():
     bare = GraphIndex.from_texts(["a loom", "a card"], vectors=torch.eye(2))
-    hits = WalkFusion(bare).retrieve("a loom", vector=[1, 0])
+    hits = Retriever(bare, WalkFusion()).retrieve("a loom", vector=[1, 0])
     assert [hit.explain().splitlines()[-1] for hit in hits] == ["form links: no node has a title; there are no edges"] * 2
     linked = GraphIndex.from_texts(["a loom", "a card"], vectors=torch.eye(2), edges=[("0", "1")])
-    assert WalkFusion(linked).reason == "form links: no node has a title"
+    assert Retriever(linked, WalkFusion()).reason == "form links: no node has a title"
 
 
 PLAIN = [
@@ -245,7 +250,7 @@ PLAIN = [
 
 def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     bare = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[])
-    retriever, question = WalkFusion(bare), "Where did the star of Kismet live?"
+    retriever, question = Retriever(bare, WalkFusion()), "Where did the star of Kismet live?"
     assert "PathSearch(seeds=1, share=0.5, dense_weight=2.0, bridges=1, across=False, k=100)" in repr(retriever)
     hits = retriever.retrieve(question, 2)
     assert [hit.path.text for hit in hits] == ["0", '0 -["Ada Holm"]- 1'] and hits.notes == () and "no edges" not in caplog.text
@@ -253,17 +258,20 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
     assert hits[1].explain().splitlines()[1:3] == ['path: 0 -["Ada Holm"]- 1', "without the graph: rank 3"]
     assert retriever.reason == told and hits[1].explain().splitlines()[-1] == told
     # What is given stays, and what joins nodes in another way does it alone.
-    assert "bridges=0" in repr(WalkFusion(bare, bridges=0)) and "seeds=3" in repr(WalkFusion(bare, seeds=3))
-    assert WalkFusion(bare, bridges=0).retrieve(question).notes
+    assert "bridges=0" in repr(Retriever(bare, WalkFusion(bridges=0))) and "seeds=3" in repr(Retriever(bare, WalkFusion(seeds=3)))
+    assert Retriever(bare, WalkFusion(bridges=0)).retrieve(question).notes
     linked = GraphIndex.from_texts(PLAIN, embedding=HashEmbedding(), edges=[("2", "3")])
     manual = GraphIndex.from_texts([*PLAIN[:2], "Looms.", "Cards.", "Mills."], embedding=HashEmbedding(), edges=[])
     nameless = GraphIndex.from_texts([text.lower() for text in PLAIN], embedding=HashEmbedding(), edges=[])
     half = GraphIndex.from_texts([*PLAIN[:3], "Cards.", "Mills."], embedding=HashEmbedding(), edges=[])
-    assert "bridges=1" in repr(WalkFusion(half)), "most texts hold names"
+    assert "bridges=1" in repr(Retriever(half, WalkFusion())), "most texts hold names"
     # A name in a long text is there by chance, as in the large chunks of a manual.
     long = GraphIndex.from_texts([text + " It weaves cloth." * 30 for text in PLAIN], embedding=HashEmbedding(), edges=[])
     for index in (linked, manual, nameless, long):
-        assert "bridges=0" in repr(WalkFusion(index)) and "names that texts share" not in WalkFusion(index).reason
+        assert (
+            "bridges=0" in repr(Retriever(index, WalkFusion()))
+            and "names that texts share" not in Retriever(index, WalkFusion()).reason
+        )
     # A scope has the settings of what is in it.
     scope = bare.within({"$id": {"$in": ["0", "4"]}})
     assert retriever.over(scope).reason == "form links: no node has a title; there are no edges"
@@ -291,65 +299,76 @@ def test_names_join_texts_that_have_neither_titles_nor_edges(caplog):
 )
 def test_an_edge_a_title_or_the_order_of_pieces_do_not_hide_the_names(parts, told):
     index = GraphIndex.from_texts(PLAIN * 10, embedding=HashEmbedding(), **{"edges": [], **parts})
-    assert WalkFusion(index).reason == f"{told}, so names that texts share join them" and "bridges=1" in repr(WalkFusion(index))
+    assert Retriever(index, WalkFusion()).reason == f"{told}, so names that texts share join them" and "bridges=1" in repr(
+        Retriever(index, WalkFusion())
+    )
 
 
 def test_names_join_texts_with_titles_where_there_are_no_edges(caplog):
     titles = ["Kismet", "Ada Holm", "Loom", "Card", "Mill"]
     bare = GraphIndex.from_texts(PLAIN, titles=titles, embedding=HashEmbedding())
-    retriever = WalkFusion(bare)
+    retriever = Retriever(bare, WalkFusion())
     hits = retriever.retrieve("Where did the star of Kismet live?", 2)
     assert [hit.path.text for hit in hits] == ["Kismet", 'Kismet -["Ada Holm"]- Ada Holm'] and hits.notes == ()
     told = f"form names: 20% {MENTIONED}; there are no edges, so names that texts share join them"
     assert retriever.reason == hits[1].explain().splitlines()[-1] == told and "no edges" not in caplog.text
     # Without bridges, nothing joins nodes.
-    alone = WalkFusion(bare, bridges=0)
+    alone = Retriever(bare, WalkFusion(bridges=0))
     (note,) = alone.retrieve("Where did the star of Kismet live?").notes
     assert note.startswith("there are no edges, so that walks along edges find little more than search does")
     assert alone.reason == f"form names: 20% {MENTIONED}; there are no edges" and caplog.text.count("There are no edges") == 1
     linked = GraphIndex.from_texts(PLAIN, titles=titles, embedding=HashEmbedding(), edges=[("0", "1")])
-    assert WalkFusion(linked).reason == f"form names: 20% {MENTIONED}"
-    assert "bridges=1" in repr(retriever) and "bridges=3" in repr(WalkFusion(linked))
+    assert Retriever(linked, WalkFusion()).reason == f"form names: 20% {MENTIONED}"
+    assert "bridges=1" in repr(retriever) and "bridges=3" in repr(Retriever(linked, WalkFusion()))
 
 
 def test_names_without_capitals_are_not_said_to_join_texts(caplog):
     texts = ["《春风》是王伟芳执导的电影。", "王伟芳是一位导演，长沙人。", "长沙位于湘江岸边。", "湘江是一条河流。"]
     titles = ["春风", "王伟芳", "长沙", "湘江"]
     bare = GraphIndex.from_texts(texts, titles=titles, embedding=HashEmbedding())
-    retriever = WalkFusion(bare)
-    assert retriever.form == "names" and retriever.reason.endswith("; there are no edges") and "bridges=0" in repr(retriever)
+    retriever = Retriever(bare, WalkFusion())
+    assert (
+        retriever.system.form_on(bare) == "names"
+        and retriever.reason.endswith("; there are no edges")
+        and "bridges=0" in repr(retriever)
+    )
     (note,) = retriever.retrieve("春风的导演是哪里人？").notes
     assert note.startswith("there are no edges") and "TitleMentions()" in note
     linked = GraphIndex.from_texts(texts, titles=titles, embedding=HashEmbedding(), edges=[TitleMentions()])
-    assert WalkFusion(linked).retrieve("春风的导演是哪里人？").notes == ()
+    assert Retriever(linked, WalkFusion()).retrieve("春风的导演是哪里人？").notes == ()
 
 
 def test_seeds_of_plain_texts_are_ten_in_a_larger_corpus():
     index = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[])
-    assert "seeds=10" in repr(WalkFusion(index))
+    assert "seeds=10" in repr(Retriever(index, WalkFusion()))
     linked = GraphIndex.from_texts(PLAIN * 60, embedding=HashEmbedding(), edges=[(f"{n}", f"{n + 1}") for n in range(0, 60, 2)])
-    assert "seeds=20" in repr(WalkFusion(linked))
+    assert "seeds=20" in repr(Retriever(linked, WalkFusion()))
 
 
 def test_hubs_are_damped_among_passages_and_not_among_entities():
     inside = [(f"n{i}", f"n{i + 1}") for i in range(10)]
-    for built, exponent in ((clusters(inside), 1.0), (entities(), 0.0)):
+    for built, exponent, spreading in (
+        (clusters(inside), 1.0, SpreadingActivation(**DAMPED)),
+        (entities(), 0.0, SpreadingActivation()),
+    ):
         mine, other = (
-            next(part for part in build_retriever(name, built).operator.parts() if isinstance(part, GatedPropagation))
-            for name in ("walk-fusion", "spreading")
+            next(part for part in Retriever(built, system).operator.parts() if isinstance(part, GatedPropagation))
+            for system in (WalkFusion(), spreading)
         )
         assert mine.hub_exponent == exponent and repr(mine) == repr(other)
 
 
 def test_entities_are_found_along_the_relation_that_the_question_means():
-    hits = WalkFusion(entities(), k=3).retrieve("Who directed Kismet?")
+    hits = Retriever(entities(), WalkFusion(), k=3).retrieve("Who directed Kismet?")
     found = {hit.id: hit for hit in hits}
     assert found["head"].score > found["star"].score
     assert found["head"].path.relations == ("directed_by",)
     # Metapaths count three times: (1 / 6 + 1 / 6 or 1 / 7 ...) with c = 5.
-    alone = WalkFusion(entities(), weights=(0, 0, 3.0), k=3, backfill=False).retrieve("Who directed Kismet?")
+    alone = Retriever(entities(), WalkFusion(weights=(0, 0, 3.0)), k=3, backfill=False).retrieve("Who directed Kismet?")
     assert [(hit.id, hit.score) for hit in alone] == [("head", pytest.approx(0.5))]
-    assert not WalkFusion(entities(), weights=(0, 0, 1.0), backfill=False).retrieve("Who directed the film?"), "nothing is named"
+    assert not Retriever(entities(), WalkFusion(weights=(0, 0, 1.0)), backfill=False).retrieve("Who directed the film?"), (
+        "nothing is named"
+    )
 
 
 def test_on_random_edges_it_finds_what_hybrid_search_finds():
@@ -358,61 +377,60 @@ def test_on_random_edges_it_finds_what_hybrid_search_finds():
     nodes = [Node(f"n{i}", " ".join(draw.sample(words, 25)), f"Name{i}") for i in range(200)]
     edges = [(f"n{draw.randrange(200)}", f"n{draw.randrange(200)}") for _ in range(400)]
     built = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding())
-    assert WalkFusion(built).form == "links"
+    assert WalkFusion().form_on(built) == "links"
     questions = [" ".join(draw.sample(node.text.split(), 6)) for node in nodes]
     places = {}
     for name in ("hybrid", "walk-fusion"):
-        hits = build_retriever(name, built, k=10).retrieve_batch(questions)
+        hits = Retriever(built, name, k=10).retrieve_batch(questions)
         places[name] = sum(node.id in ids(found) for node, found in zip(nodes, hits, strict=True))
     assert places["walk-fusion"] >= places["hybrid"]
 
 
-def test_walks_over_a_manual_start_from_search_and_are_fused_with_it():
+def test_walks_over_a_manual_start_from_search_and_are_known_to_find_less():
     built = manual()
     question = "Which tables have columns?"
-    hits = build_retriever("spreading", built, fuse=False).retrieve(question)
+    hits = Retriever(built, SpreadingActivation(chains=None)).retrieve(question)
     assert {hit.operator for hit in hits if len(hit.path.nodes) == 1} <= {"VectorSearch", "Backfill"}, "no heading is a seed"
     for name in ("spreading", "ppr", "fastinsight"):
-        assert build_retriever(name, built).operator.formula().count("+") > 0
-        assert build_retriever(name, built, fuse=False).operator.formula().count("+") == 0
-        assert build_retriever(name, index()).operator.formula().count("+") == 0
-    named = build_retriever("spreading", built, fuse=False).retrieve(question, entities=["Columns"])
+        system = read_system(name)
+        assert system.finds_less(built) and not system.finds_less(index())
+        assert Retriever(built, system).operator.formula().count("+") == 0
+        assert Retriever(built, Fused(system, Hybrid())).operator.formula().count("+") > 0
+    named = Retriever(built, SpreadingActivation(**DAMPED)).retrieve(question, entities=["Columns"])
     assert named[0].operator == "EntityLinking", "names that are given are used"
 
 
-def test_walks_are_fused_with_search_where_no_edge_leads_from_document_to_document():
+def test_search_finds_more_where_no_edge_leads_from_document_to_document():
     """Articles with names, cut into sections: edges between the sections of an article lead to nothing that a name stands for."""
     names = [f"{first} {last}" for first in ("Ada", "Cleo", "Emil", "Ines") for last in ("Holm", "Marsh", "Quist", "Varn", "Zell")]
     texts = [part for name in names for part in (f"{name} was a weaver, {MANUAL_TEXT}", f"Her work is in Lund, {MANUAL_TEXT}")]
     titles = [title for name in names for title in (name, f"{name}: Work")]
     within = [(f"{row}", f"{row + 1}", "next") for row in range(0, 40, 2)]
     across = [(f"{row}", f"{row + 2}", "mentions") for row in range(0, 38, 2)]
-    for edges, fused in (([], True), (within, True), ([*within, *across[:1]], True), ([*within, *across], False)):
+    for edges, less in (([], True), (within, True), ([*within, *across[:1]], True), ([*within, *across], False)):
         pages = [{"source": f"{row // 2}.md"} for row in range(40)]
         built = GraphIndex.from_texts(texts, titles=titles, metadatas=pages, edges=edges, embedding=HashEmbedding())
-        assert WalkFusion(built).form == "names"
+        assert WalkFusion().form_on(built) == "names"
         for name in ("ppr", "spreading", "fastinsight", "eager"):
-            assert ("+" in build_retriever(name, built).operator.formula()) == fused, (name, len(edges))
+            assert read_system(name).finds_less(built) == less, (name, len(edges))
 
 
 def test_the_default_is_what_measured_best_for_the_signals():
-    passages = manual()
-    assert default_retriever(passages) == default_retriever(index()) == "walk-fusion"
+    passages, knowledge = manual(), SpreadingActivation(chains=None)
+    assert default_system(passages) == default_system(index()) == WalkFusion()
     typed = [replace(node, type=kind) for node, kind in zip(NODES, ("film", "person", "town", "thing", "thing"), strict=True)]
-    assert default_retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == "spreading"
+    assert default_system(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == knowledge
     two = [("film", "ballamy", "music by"), ("ballamy", "guildford", "born in")]
-    assert default_retriever(GraphIndex.from_nodes(typed, two, embedding=HashEmbedding())) == "walk-fusion"
-    assert default_retriever(GraphIndex.from_nodes(typed, two[:1], embedding=HashEmbedding())) == "spreading", "one relation"
-    assert default_retriever(GraphIndex.from_nodes(typed, two, embedding=HashEmbedding(), bm25=False)) == "spreading"
-    assert default_retriever(GraphIndex.from_nodes(typed, two, vectors=torch.eye(len(typed)))) == "spreading", "no model"
-    assert (
-        default_retriever(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == "walk-fusion"
-    )
+    assert default_system(GraphIndex.from_nodes(typed, two, embedding=HashEmbedding())) == WalkFusion()
+    assert default_system(GraphIndex.from_nodes(typed, two[:1], embedding=HashEmbedding())) == knowledge, "one relation"
+    assert default_system(GraphIndex.from_nodes(typed, two, embedding=HashEmbedding(), bm25=False)) == knowledge
+    assert default_system(GraphIndex.from_nodes(typed, two, vectors=torch.eye(len(typed)))) == knowledge, "no model"
+    assert default_system(GraphIndex.from_nodes([replace(n, type="x") for n in NODES], embedding=HashEmbedding())) == WalkFusion()
     long = [replace(node, text="word " * 20) for node in typed]
-    assert default_retriever(GraphIndex.from_nodes(long, embedding=HashEmbedding())) == "walk-fusion"
-    assert build_retriever(None, GraphIndex.from_nodes(typed, embedding=HashEmbedding())).k == 10
-    assert default_retriever(GraphIndex.from_nodes(NODES, embedding=HashEmbedding(), bm25=False)) == "spreading-hybrid"
-    assert default_retriever(GraphIndex.from_nodes(NODES)) == "bm25"
+    assert default_system(GraphIndex.from_nodes(long, embedding=HashEmbedding())) == WalkFusion()
+    assert Retriever(GraphIndex.from_nodes(typed, embedding=HashEmbedding())).k == 10
+    assert default_system(GraphIndex.from_nodes(NODES, embedding=HashEmbedding(), bm25=False)) == Fused(knowledge, Vector())
+    assert default_system(GraphIndex.from_nodes(NODES)) == BM25()
 
 
 def cut_pages(seed, titles="", edges=True, **metadata):
@@ -434,9 +452,11 @@ def cut_pages(seed, titles="", edges=True, **metadata):
 @pytest.mark.parametrize("seed", range(8))
 def test_pieces_give_a_page_no_more_hits_than_search_gives_it(seed):
     index, question = cut_pages(seed), "Which loom has a card?"
-    walked = WalkFusion(index, k=6)
-    assert walked.form == "pieces" and walked.reason.startswith("form pieces: most nodes are pieces of a document")
-    pages = [Counter(hit.id.partition(":")[0] for hit in found.retrieve(question)) for found in (Hybrid(index, k=6), walked)]
+    walked = Retriever(index, WalkFusion(), k=6)
+    assert walked.system.form_on(index) == "pieces" and walked.reason.startswith("form pieces: most nodes are pieces of a document")
+    pages = [
+        Counter(hit.id.partition(":")[0] for hit in found.retrieve(question)) for found in (Retriever(index, Hybrid(), k=6), walked)
+    ]
     assert all(count <= max(1, pages[0][page]) for page, count in pages[1].items()) and len(pages[1]) >= len(pages[0])
     hits = walked.retrieve(question)
     assert len(hits) == 6 and [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -447,24 +467,24 @@ def test_pieces_give_a_page_no_more_hits_than_search_gives_it(seed):
 
 
 def test_pieces_have_a_form_only_where_they_have_no_title_of_their_own_and_are_joined():
-    assert WalkFusion(cut_pages(0, titles="abcdefgh")).form != "pieces"
+    assert WalkFusion().form_on(cut_pages(0, titles="abcdefgh")) != "pieces"
     # Half of them, and more, share a title with another piece of their section.
-    assert WalkFusion(cut_pages(0, titles="aabbcdef")).form != "pieces"
-    assert WalkFusion(cut_pages(0, titles="aabbccde")).form == "pieces"
+    assert WalkFusion().form_on(cut_pages(0, titles="aabbcdef")) != "pieces"
+    assert WalkFusion().form_on(cut_pages(0, titles="aabbccde")) == "pieces"
     # Parts of sections that links lead to, as read_folder makes them.
-    assert WalkFusion(cut_pages(0, titles="aabbccde", anchors=[])).form != "pieces"
-    assert WalkFusion(cut_pages(0, edges=False)).form != "pieces"
-    assert WalkFusion(cut_pages(0), form="links").form == "links"
+    assert WalkFusion().form_on(cut_pages(0, titles="aabbccde", anchors=[])) != "pieces"
+    assert WalkFusion().form_on(cut_pages(0, edges=False)) != "pieces"
+    assert WalkFusion(form="links").form_on(cut_pages(0)) == "links"
     lone = GraphIndex.from_texts(["a loom of wood", "a card of paper"], edges=[("0", "1")], embedding=HashEmbedding())
-    assert WalkFusion(lone).form == "links"
+    assert WalkFusion().form_on(lone) == "links"
 
 
 def test_weights_of_pieces_are_two():
     index = cut_pages(1)
-    assert WalkFusion(index, form="pieces", weights=(1, 3)).operator.weights == (1, 3)
+    assert Retriever(index, WalkFusion(form="pieces", weights=(1, 3))).operator.weights == (1, 3)
     with pytest.raises(InvalidArgumentError, match="weights must be 2 numbers"):
-        WalkFusion(index, form="pieces", weights=(1, 2, 3))
-    assert "this form has two" in WalkFusion(index, weights=(1, 2, 3)).reason
+        Retriever(index, WalkFusion(form="pieces", weights=(1, 2, 3)))
+    assert "this form has two" in Retriever(index, WalkFusion(weights=(1, 2, 3))).reason
 
 
 def test_edges_across_documents_alone_are_followed():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from graph_retrievers import PPR
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import PassageGathering, Pipeline
@@ -11,7 +12,6 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
-from graph_retrievers.systems.registry import build_retriever
 from graph_retrievers.systems.spreading import GatedPropagation
 from tests.rankings import Ranking, ranked
 
@@ -21,7 +21,7 @@ def test_all_nodes_together_restart_at_the_passage_weight():
     near = np.linspace(1.0, 0.2, size)
     edges = [(str(a), str((a * 5 + 2) % size)) for a in range(size)] + [("0", "11")]
     index = GraphIndex.from_texts(["text"] * size, edges=edges, vectors=near[:, None], bm25=False)
-    retriever = build_retriever("ppr", index, seeds=1, passage_weight=weight, damping=damping)
+    retriever = Retriever(index, PPR(seeds=1, passage_weight=weight, damping=damping))
     passages = (near - near.min()) / (near.max() - near.min())
     restart = np.eye(size)[0] + weight * passages / passages.sum()
     step = np.zeros((size, size))

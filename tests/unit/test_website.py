@@ -86,7 +86,7 @@ def test_the_api_reference_tells_of_every_public_name_once():
     assert len(told) == len(set(told))
     public = {name: website.found_at(f"graph_retrievers.{name}").canonical_path for name in graph_retrievers.__all__}
     assert {name for name, path in public.items() if path not in told} == set()
-    assert "graph_retrievers.core.compositions.Pipeline" in told and "langchain_graph_retrievers.systems.PPRRetriever" in told
+    assert "graph_retrievers.core.compositions.Pipeline" in told and "langchain_graph_retrievers.presets.MoRRetriever" in told
 
 
 def test_docstrings_lose_the_markup_of_sphinx():

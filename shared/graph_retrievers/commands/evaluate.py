@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import json
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.flags import in_flags, printable
+from graph_retrievers.commands.imports import imported, named_system
 from graph_retrievers.commands.models import add_options, embedded_index, index_and_queries, is_index
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.evaluation.outcome import Evaluation
+    from graph_retrievers.systems.system import System
 
-__all__ = ["add_commands", "imported", "run_evaluate", "run_make_queries"]
+__all__ = ["add_commands", "run_evaluate", "run_make_queries"]
 
 _RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
 
@@ -72,11 +75,10 @@ def _add_data_options(add: Callable[..., Any]) -> None:
 
 def _add_retriever_options(group: Any) -> None:
     add, model = group.add_argument, group.add_mutually_exclusive_group()
-    names = "comma-separated names, or all; all leaves out those that lack something (a checkpoint, a plan) and says what "
+    names = "comma-separated systems, such as vector,'ppr(damping=0.7)', or all; all leaves out those that lack something (a "
+    names += "checkpoint, a plan) and says what "
     names += f"(default: {_RETRIEVERS})"
-    add("--retrievers", default=_RETRIEVERS, metavar="NAMES", help=names)
-    published = "use the settings of the papers or their code; all leaves out retrievers without such settings"
-    add("--published", action="store_true", help=published)
+    add("--retrievers", default=_RETRIEVERS, metavar="SYSTEMS", help=names)
     run = "TREC run file to compare with the retrievers; may be repeated"
     add("--run", action="append", default=[], metavar="NAME=FILE", dest="runs", help=run)
     add_options(model.add_argument, "--embedding")
@@ -112,24 +114,16 @@ def run_evaluate(args: argparse.Namespace) -> None:
     """Run the ``evaluate`` command."""
     from graph_retrievers.evaluation.harness import evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
-    from graph_retrievers.retrievers.signatures import published_settings
-    from graph_retrievers.systems.registry import retriever_class
 
     # Arguments are checked before anything is embedded.
-    names, everything = _names(args)
-    checkpoints = _pairs("--checkpoint", args.checkpoint, names)
-    options = _options(names, checkpoints, imported(args.language_model) if args.language_model else None)
-    if args.published:
-        for name in names:
-            if not everything:
-                published_settings(retriever_class(name)[0])
-            options.setdefault(name, {})["published"] = True
+    systems, everything = _systems(args)
+    checkpoints = _pairs("--checkpoint", args.checkpoint, list(systems))
+    systems = _completed(systems, checkpoints, imported("--language-model", args.language_model) if args.language_model else None)
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
-    edges = any(retriever_class(name)[0].reads_edge_signals for name in names)
+    edges = any(system.reads_edge_signals for system in systems.values())
     index, queries = index_and_queries(args, args.dataset, partial(embedded_index, edges=edges))
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
-    retrievers: dict[str, Any] = {name: name for name in names}
     early: list[Evaluation] = []
 
     def write_quality(evaluation: Evaluation) -> None:
@@ -141,14 +135,13 @@ def run_evaluate(args: argparse.Namespace) -> None:
     evaluation = evaluate(
         index,
         queries,
-        retrievers | runs,
+        systems | runs,
         k=args.k,
         qrels=qrels,
         use=_listed(args.use),
         timed_queries=args.timed_queries,
         seed=args.seed,
         about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
-        options=options,
         skip=everything,
         dataset=Path(args.dataset).resolve().name,
         split=args.split,
@@ -207,61 +200,47 @@ def run_make_queries(args: argparse.Namespace) -> None:
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
     from graph_retrievers.index import GraphIndex
 
-    model = imported(args.language_model) if args.language_model else None
+    model = imported("--language-model", args.language_model) if args.language_model else None
     graph = GraphIndex.load(args.dataset).graph if is_index(args.dataset) else read_dataset(args.dataset).graph()
     queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
     write_queries(args.out, queries)
     print(f"{args.out}: {len(queries)} queries")
 
 
-def imported(path: str) -> Any:
-    """Return the object that ``module:name`` names; the working directory is searched too."""
-    module, _, name = path.partition(":")
-    if not module or not name:
-        raise InvalidArgumentError(f"--language-model {path!r}: expected MODULE:NAME, such as my_models:chat.")
-    sys.path.insert(0, "")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidArgumentError(f"--language-model {path!r} cannot be imported: {error}.") from error
-    finally:
-        sys.path.remove("")
-
-
 def _listed(names: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
-def _names(args: argparse.Namespace) -> tuple[list[str], bool]:
-    """Return the names of the retrievers, after checking them, and whether all are requested."""
-    from graph_retrievers.systems.registry import retriever_class, retriever_names
+def _systems(args: argparse.Namespace) -> tuple[dict[str, System], bool]:
+    """Return the systems by the texts that were given, and whether all are requested."""
+    from graph_retrievers.systems.system import every_system
 
-    names = _listed(args.retrievers)
-    if not names and not args.runs:
+    # Not at the commas between the parameters of a system.
+    texts = [text.strip() for text in re.split(r",(?![^(]*\))", args.retrievers) if text.strip()]
+    if not texts and not args.runs:
         raise InvalidArgumentError("--retrievers names none; give at least one, such as --retrievers vector,fastinsight.")
-    for name in names:
-        if name != "all":
-            retriever_class(name)
-    return (retriever_names(), True) if "all" in names else (names, False)
+    systems = {text: named_system(text) for text in texts if text != "all"}
+    return (every_system() | systems, True) if "all" in texts else (systems, False)
 
 
-def _options(names: list[str], checkpoints: dict[str, str], language_model: Any) -> dict[str, dict[str, Any]]:
-    """Return the keywords of the retrievers by name: their checkpoints, and the language model for those that take one."""
-    from graph_retrievers.retrievers.signatures import class_knobs
-    from graph_retrievers.systems.registry import retriever_class
-
-    options: dict[str, dict[str, Any]] = {name: {"checkpoint": checkpoint} for name, checkpoint in checkpoints.items()}
-    for name in names:
-        if language_model is not None and any(knob.name == "language_model" for knob in class_knobs(retriever_class(name)[0])):
-            options.setdefault(name, {})["language_model"] = language_model
-    return options
+def _completed(systems: dict[str, System], checkpoints: dict[str, str], language_model: Any) -> dict[str, System]:
+    """Return systems with their checkpoints, and with the language model where they take one."""
+    complete = dict(systems)
+    for name, system in systems.items():
+        given = {"checkpoint": checkpoints[name]} if name in checkpoints else {}
+        if language_model is not None and "language_model" in system.__dataclass_fields__:
+            given["language_model"] = language_model
+        complete[name] = replace(system, **given)
+    return complete
 
 
 def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:
     """Return the values of NAME=VALUE by name."""
     found: dict[str, str] = {}
     for text in given:
-        name, _, value = text.partition("=")
+        # The text of a system may have "=" too.
+        known = [name for name in names or () if text.startswith(f"{name}=")]
+        name, _, value = (known[0], "=", text.removeprefix(f"{known[0]}=")) if known else text.partition("=")
         if not name or not value or name in found or (names is not None and name not in names):
             wanted = f" with NAME one of {', '.join(names)}" if names is not None else ""
             raise InvalidArgumentError(f"{option} {text!r}: expected NAME=VALUE, each NAME once{wanted}.")

@@ -38,7 +38,7 @@ def add_commands(subparsers: Any) -> None:
     add("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")
     add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
     add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
-    add("--published", action="store_true", help="train the network of the paper (lesegr, g-rag)")
+    add("--paper", action="store_true", help="train the network of the paper (lesegr, g-rag)")
     reranker = "cross-encoder to start from (path-reranking)"
     add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=reranker)
     add("--seed", type=int, default=0, help="random seed (default: 0)")
@@ -52,10 +52,10 @@ def run_fit(args: argparse.Namespace) -> None:
     module, function = FITTERS[args.name]
     if args.reranker and args.name != "path-reranking":
         raise InvalidArgumentError(f"{args.name} does not train a cross-encoder; leave out --reranker.")
-    if args.published and args.name not in _CHOSEN:
-        raise InvalidArgumentError(f"{args.name} has one kind of network; leave out --published.")
+    if args.paper and args.name not in _CHOSEN:
+        raise InvalidArgumentError(f"{args.name} has one kind of network; leave out --paper.")
     dataset = read_dataset(args.dataset)
     index = embedded_index(args, dataset.graph(args.device))
-    options = {"seed": args.seed, "show_progress": True, **({"published": True} if args.published else {})}
+    options = {"seed": args.seed, "show_progress": True, **({"paper": True} if args.paper else {})}
     summary = getattr(import_module(module), function)(dataset, index, Path(args.out), **options)
     print(f"{args.name} trained on {dataset.name}, written to {args.out}\n{json.dumps(summary, indent=1)}")

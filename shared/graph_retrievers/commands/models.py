@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graph_retrievers.commands.imports import named_system
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": 160,
         "help": "most tokens of question and passage that the cross-encoder reads (default: 160; 512 for models of long passages)",
     },
-    "--retriever": {"metavar": "NAME", "help": "name of a retriever, see taxonomy (default: the best for such an index)"},
+    "--retriever": {
+        "metavar": "SYSTEM",
+        "help": "a system, such as ppr or 'ppr(damping=0.7)', see taxonomy (default: the best for such an index)",
+    },
 }
 
 
@@ -136,6 +140,7 @@ def index_and_queries(
 
 def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: Any) -> Retriever:
     """Return the retriever that ``--retriever`` names, by default the best for such an index."""
-    from graph_retrievers.systems.registry import build_retriever
+    from graph_retrievers.retrievers.retriever import Retriever
 
-    return build_retriever(args.retriever, index, published=getattr(args, "published", False), **settings)
+    system = None if args.retriever is None else named_system(args.retriever)
+    return Retriever(index, system, name=args.retriever, **settings)

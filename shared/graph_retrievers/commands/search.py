@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
-from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
@@ -28,8 +27,6 @@ def add_commands(subparsers: Any) -> None:
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
     add_options(add, "--retriever")
-    published = "use the settings of the paper or its code for --retriever"
-    add("--published", action="store_true", help=published)
     scored = "cross-encoder for --retriever re2, gar, fastinsight or path-reranking"
     add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=scored)
     limit = "at most N hits of one document, such as chunks of a page (default: no limit)"
@@ -55,8 +52,6 @@ def run_search(args: argparse.Namespace) -> None:
     """Run the ``search`` command."""
     from graph_retrievers.retrievers.retriever import tell_unused_relevance
 
-    if args.published and not args.retriever:
-        raise InvalidArgumentError("--published says how a retriever is configured; name one with --retriever NAME.")
     given = {"per_source": args.per_source, "source_field": args.source_field}
     limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     retriever = chosen_retriever(args, load_index(args, args.index), **limits)

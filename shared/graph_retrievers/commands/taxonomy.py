@@ -12,7 +12,8 @@ from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
-from graph_retrievers.systems.registry import build_retriever, retriever_names
+from graph_retrievers.systems.mor.retriever import MoR
+from graph_retrievers.systems.system import every_system
 
 __all__ = ["print_taxonomy"]
 
@@ -77,9 +78,11 @@ def _index(nodes: list[Node], edges: Sequence[tuple[str, str, str]] = (), **sett
 
 def _retrievers(index: GraphIndex) -> Iterator[tuple[str, Retriever | GraphRetrieverError]]:
     """Yield each retriever with its name, or why there is none."""
-    for name in retriever_names():
+    # A checkpoint would provide the reranker.
+    trained = {"mor": MoR(reranker=TrajectoryReranker(TrajectoryScorer(structure_width=2)))}
+    for name, system in (every_system() | trained).items():
         try:
-            yield name, build_retriever(name, index, **_TRAINED.get(name, {}))
+            yield name, Retriever(index, system)
         except GraphRetrieverError as error:
             yield name, error
 
@@ -90,6 +93,4 @@ def _print_table(rows: list[tuple[str, str, str]]) -> None:
         print(f"{row[0]:<{first}}  {row[1]:<{second}}  {row[2]}")
 
 
-# A checkpoint would provide it.
-_TRAINED: dict[str, dict[str, Any]] = {"mor": {"reranker": TrajectoryReranker(TrajectoryScorer(structure_width=2))}}
 _PLAN = [{"type": "thing", "restriction": "Ada Holm"}, {"type": "thing"}]

@@ -49,8 +49,8 @@ def recorded() -> Iterator[list[Found]]:
 
     Examples
     --------
-    >>> from graph_retrievers import BM25, GraphIndex
-    >>> retriever = BM25(GraphIndex.from_texts(["a loom", "a card"]), k=1)
+    >>> from graph_retrievers import BM25, GraphIndex, Retriever
+    >>> retriever = Retriever(GraphIndex.from_texts(["a loom", "a card"]), BM25(), k=1)
     >>> with recorded() as found:
     ...     hits = retriever.retrieve("Which card?")
     >>> found[0].asked.request.__name__, found[0].nodes.tolist()

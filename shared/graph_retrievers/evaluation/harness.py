@@ -24,7 +24,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.system import System
 
 __all__ = ["ANNOTATIONS", "evaluate"]
 
@@ -38,7 +38,7 @@ _FOUND_LIMIT = 1000
 def evaluate(
     index: GraphIndex,
     queries: Sequence[Query],
-    retrievers: Mapping[str, Any] | Sequence[str | Retriever],
+    retrievers: Mapping[str, Any] | Sequence[str | System | Retriever],
     *,
     k: int = 10,
     qrels: Mapping[str, Mapping[str, float]] | None = None,
@@ -47,7 +47,6 @@ def evaluate(
     timed_queries: int = 20,
     seed: int = 0,
     about: Mapping[str, str] | None = None,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
     skip: bool = False,
     dataset: str = "",
     split: str = "",
@@ -62,10 +61,10 @@ def evaluate(
         Retrievers may use other indexes of the same graph (with another relevance model).
     queries : sequence of Query
         Questions with their relevant nodes; questions without any are left out, with a note.
-    retrievers : mapping of str to object, or sequence of str and Retriever
-        By name. A value may be a :class:`Retriever`, a short name for :func:`~graph_retrievers.systems.registry.build_retriever`,
-        a LangChain or LlamaIndex retriever, a callable (see :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by
-        query id (see :func:`~graph_retrievers.evaluation.run_files.read_run`).
+    retrievers : mapping of str to object, or sequence of System, str and Retriever
+        By name. A value may be a system or its text, such as ``"ppr(damping=0.7)"``, a :class:`Retriever`, a LangChain or
+        LlamaIndex retriever, a callable (see :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by query id (see
+        :func:`~graph_retrievers.evaluation.run_files.read_run`).
     k : int, default 10
         Number of hits to retrieve and to measure at. If another library's retriever returns more, the first k count.
     qrels : mapping, optional
@@ -81,8 +80,6 @@ def evaluate(
         Seed for drawing the timed queries.
     about : mapping of str to str, optional
         What else defines a retriever, such as the digest of a checkpoint, by name; it is told in ``settings``.
-    options : mapping of str to mapping, optional
-        Keywords for retrievers that are given by a short name, by name: ``{"mor": {"checkpoint": folder}}``.
     skip : bool, default False
         Whether to leave out a retriever that lacks something (:meth:`~graph_retrievers.retrievers.retriever.Retriever.lacks`) or
         raises a GraphRetrieverError; a note says why. If False, a note says what it ran without, and errors are raised.
@@ -114,7 +111,7 @@ def evaluate(
         choice("annotation", name, ANNOTATIONS)
     kept, gold, notes = _checked(index, queries, qrels)
     given = {name for name in use if any(getattr(query, name) for query in kept)}
-    built, said = _built(index, retrievers, k, options or {}, given, skip)
+    built, said = _built(index, retrievers, k, given, skip)
     notes += said
     runner = _Runner(kept, k, tuple(use))
     returned, failed = _run(runner, built, batch_size, skip, show_progress)
@@ -267,9 +264,8 @@ def _checked(
 
 def _built(
     index: GraphIndex,
-    retrievers: Mapping[str, Any] | Sequence[str | Retriever],
+    retrievers: Mapping[str, Any] | Sequence[str | System | Retriever],
     k: int,
-    options: Mapping[str, Mapping[str, Any]],
     given: set[str],
     skip: bool,
 ) -> tuple[dict[str, Any], list[str]]:
@@ -277,7 +273,7 @@ def _built(
     if isinstance(retrievers, str):
         raise InvalidArgumentError("retrievers must be a list of names or a mapping from names to retrievers, not a string.")
     if not isinstance(retrievers, Mapping):
-        by_name = {r if isinstance(r, str) else r.name: r for r in retrievers}
+        by_name = {str(r) if isinstance(r, str | System) else r.name: r for r in retrievers}
         if len(by_name) != len(retrievers):
             raise InvalidArgumentError("Two retrievers have the same name; pass a mapping from other names.")
         retrievers = by_name
@@ -287,8 +283,8 @@ def _built(
     def build(name: str, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in value.items()}
-        if isinstance(value, str):
-            return build_retriever(value, index, k=k, **options.get(name, {}))
+        if isinstance(value, str | System):
+            return Retriever(index, value, k=k, name=name)
         return value if isinstance(value, Retriever) else as_search(value)
 
     built: dict[str, Any] = {}

@@ -1,24 +1,19 @@
-"""Keywords of what builds an index; written by tools/stubs.py, not by hand."""
+"""Keywords of what builds an index, for type checkers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+import torch
+
 from graph_retrievers.signals.signal import Signal
 
-__all__ = [
-    "SignalOptions",
-    "StoreOptions",
-]
+__all__ = ["BuildOptions", "DocumentOptions", "SignalOptions", "StoreOptions", "TextOptions"]
 
 
-class SignalOptions(TypedDict, total=False):
-    """Keywords of GraphIndex.from_graph."""
-
-    embedding: Any
-    vectors: Any
+class _Settings(TypedDict, total=False):
     bm25: bool | str | Signal
     edge_signals: bool
-    relevance: Any
     dense_backend: str
     dense_precision: str
     metric: str | None
@@ -26,16 +21,41 @@ class SignalOptions(TypedDict, total=False):
     show_progress: bool
 
 
-class StoreOptions(TypedDict, total=False):
+class BuildOptions(_Settings, total=False):
+    """Keywords of GraphIndex.from_graph but `embedding`, for a function with its own."""
+
+    vectors: Any
+    relevance: Any
+
+
+class SignalOptions(BuildOptions, total=False):
+    """Keywords of GraphIndex.from_graph."""
+
+    embedding: Any
+
+
+class TextOptions(BuildOptions, total=False):
+    """Keywords of GraphIndex.from_texts but `embedding`, `ids`, `metadatas` and `edges`."""
+
+    titles: Sequence[str] | None
+    include_titles: bool
+    device: str | torch.device | None
+
+
+class DocumentOptions(BuildOptions, total=False):
+    """Keywords of GraphIndex.from_documents but `embedding` and `edges`."""
+
+    title_key: str | None
+    type_key: str
+    include_titles: bool
+    device: str | torch.device | None
+    lenient: bool
+    strict: bool
+
+
+class StoreOptions(_Settings, total=False):
     """Keywords of GraphIndex.from_documents that an IndexStore keeps."""
 
     title_key: str | None
     type_key: str
     include_titles: bool
-    bm25: bool | str | Signal
-    edge_signals: bool
-    dense_backend: str
-    dense_precision: str
-    metric: str | None
-    cache: bool | str | Path | None
-    show_progress: bool

@@ -110,7 +110,7 @@ def check_trained(trained: Mapping[str, Any], wanted: Mapping[str, Any], what: s
     for name, value in wanted.items():
         if name not in trained or trained[name] != value:
             raise InvalidArgumentError(
-                f"{what} {name} {trained.get(name)!r}, not {value!r}; train it with that ({command} --published for the settings "
+                f"{what} {name} {trained.get(name)!r}, not {value!r}; train it with that ({command} --paper for the settings "
                 "of the paper)."
             )
 

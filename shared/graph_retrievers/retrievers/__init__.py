@@ -2,5 +2,6 @@
 
 from graph_retrievers.retrievers.protocol import BaseRetriever, RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.retrievers.store_retriever import StoreRetriever
 
-__all__ = ["BaseRetriever", "Retriever", "RetrieverProtocol"]
+__all__ = ["BaseRetriever", "Retriever", "RetrieverProtocol", "StoreRetriever"]

@@ -1,4 +1,4 @@
-"""Keywords of every retriever; written by tools/stubs.py, not by hand."""
+"""Keywords of every retriever, for type checkers."""
 
 from collections.abc import Collection
 from typing import TypedDict

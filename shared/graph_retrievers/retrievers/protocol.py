@@ -57,8 +57,8 @@ class RetrieverProtocol(Protocol):
 
     Examples
     --------
-    >>> from graph_retrievers import BM25, GraphIndex
-    >>> isinstance(BM25(GraphIndex.from_texts(["a loom"])), RetrieverProtocol)
+    >>> from graph_retrievers import BM25, GraphIndex, Retriever
+    >>> isinstance(Retriever(GraphIndex.from_texts(["a loom"]), BM25()), RetrieverProtocol)
     True
     """
 

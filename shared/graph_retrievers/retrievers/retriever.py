@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Never, Self, Unpack
+from typing import Any, Never, Self, Unpack
 
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.arguments import check_keywords, positive, seconds, strings, typed
+from graph_retrievers.arguments import check_keywords, keywords_of, positive, seconds, strings, typed
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Search, run
@@ -19,7 +19,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.recording import recording
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
@@ -32,14 +32,15 @@ from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
-from graph_retrievers.retrievers.signatures import class_knobs, published_settings
 from graph_retrievers.retrievers.similarity import similarities
-from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.systems.baselines import BM25
+from graph_retrievers.systems.registry import default_system, without_vectors
+from graph_retrievers.systems.system import System, read_system
 
 __all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "with_options"]
 
@@ -54,20 +55,22 @@ _NO_EDGES_IN_SCOPE = "the scope has no edges, so walks along edges find little m
 
 
 class Retriever(BaseRetriever):
-    """Retrieve nodes of an index, and other results, by a composition of operators.
-
-    Published systems derive from it only to name their composition; your own composition needs no class.
+    """Retrieve nodes of an index, and other results, by a system or a composition of operators.
 
     Parameters
     ----------
     index : GraphIndex
-    operator : Operator, or function from a GraphIndex to one
-        Usually a :class:`~graph_retrievers.core.compositions.Pipeline`. Pass an operator that depends on the contents of the index
-        as a function, so that a ``scope`` gets its own. Only a class that composes its own operator needs none.
-    k : int, default 10
-        Nodes to return. Chains and facts are additional hits after the nodes, as many as the operators find, if requested by
-        ``chains="hits"`` of :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation`, or by an operator such as
-        ``ChainSearch()`` or ``FactSearch()``.
+    system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
+        A system such as ``PPR(damping=0.7)``; its text ``"ppr(damping=0.7)"`` or mapping ``{"system": "ppr", "damping": 0.7}`` (see
+        :func:`~graph_retrievers.systems.system.read_system`); or your own composition, usually a
+        :class:`~graph_retrievers.core.compositions.Pipeline`. Pass a composition that depends on the contents of the index as a
+        function, so that a ``scope`` gets its own. By default the system with the best results on indexes with the same signals
+        (:func:`~graph_retrievers.systems.registry.default_system`).
+    k : int, optional
+        Nodes to return; by default that of the system, which is 10 unless its page says otherwise. Chains and facts are additional
+        hits after the nodes, as many as the operators find, if requested by ``chains="hits"`` of
+        :class:`~graph_retrievers.systems.spreading.retriever.SpreadingActivation`, or by an operator such as ``ChainSearch()`` or
+        ``FactSearch()``.
     backfill : bool, default True
         Whether vector search (BM25 if the index has no vectors) fills the list up to k when the operators find fewer nodes. These
         hits come last, with the operator name "Backfill" and scores below all others, on the same scale (see
@@ -99,10 +102,12 @@ class Retriever(BaseRetriever):
 
     Attributes
     ----------
+    system : System or None
+        None for your own composition.
+    operator : Operator
+        The composition of the system on the index.
     inputs : tuple of str
         Other per-query arguments that the operators read, such as ``entities`` or ``plan``.
-    reads_edge_signals : bool
-        Whether the class reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` then builds.
 
     Examples
     --------
@@ -117,17 +122,12 @@ class Retriever(BaseRetriever):
     Engine | Ada -[ran on]-> Engine
     """
 
-    _untrained: tuple[Untrained, ...] = ()
-    reads_edge_signals: ClassVar[bool] = False
-    PUBLISHED: ClassVar[Mapping[str, Any] | None] = None
-    """Keywords of the published configuration; None for a composition that has not been published."""
-
     def __init__(
         self,
         index: GraphIndex,
-        operator: Operator | Callable[[GraphIndex], Operator] | None = None,
+        system: System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None = None,
         *,
-        k: int = DEFAULT_K,
+        k: int | None = None,
         backfill: bool = True,
         per_source: int | None = None,
         source_field: str | None = None,
@@ -139,15 +139,21 @@ class Retriever(BaseRetriever):
         **unknown: Never,
     ) -> None:
         if unknown:
-            known = sorted({knob.name for kind in (type(self), Retriever) for knob in class_knobs(kind)})
-            check_keywords(type(self).__name__, unknown, known)
-        given: Any = operator
-        self._compose = given if callable(given) and not isinstance(given, (Operator, type)) else None
-        self.index, self.operator = index, given
-        self.operator = self._composed(index)
+            _refuse(system, unknown)
+        chosen = system is None
+        if system is None:
+            system = default_system(index)
+        self.system: System | None = read_system(system) if isinstance(system, System | str | Mapping) else None
+        self._composition: Any = system if self.system is None else self.system.compose
+        self._chosen_types: tuple[str, ...] | None = None
+        self._take(index)
         if not isinstance(self.operator, Operator):
-            hint = f"; call it: {operator.__name__}()" if isinstance(operator, type) else ""
-            raise InvalidArgumentError(f"Expected an Operator, such as a Pipeline, got {shown(self.operator)}{hint}.")
+            hint = f"; call it: {system.__name__}()" if isinstance(system, type) else ""
+            raise InvalidArgumentError(f"Expected a system or an Operator, such as a Pipeline, got {shown(self.operator)}{hint}.")
+        if chosen and isinstance(self.system, BM25):
+            self.operator.reason = without_vectors(index)
+        if k is None:
+            k = DEFAULT_K if self.system is None or chosen else self.system.default_k
         self._options: dict[str, Any] = {
             "k": k,
             "backfill": backfill,
@@ -161,17 +167,31 @@ class Retriever(BaseRetriever):
         }
         self._set(**self._options)
         self._told_unused = False
+        if chosen:
+            tell_unused_relevance(self)
         if index.prepared:
             for part in self.operator.parts():
                 part.prepare(index)
         if self._lacks_edges:
             tell_no_edges(index.graph)
+        elif self.system is not None and type(index.graph) is CorpusGraph and self.system.finds_less(index):
+            # Once for a graph, however often a retriever is made.
+            index.graph.cache.get(("finds less", self.system.name), self._tell_search_finds_more)
         if self._falls_back:
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
                 "index.",
                 self.name,
             )
+
+    def _tell_search_finds_more(self) -> None:
+        kind = type(self.system).__name__
+        _logger.warning(
+            "%s alone is known to find less than hybrid search on passages like these; Fused(%s(), Hybrid()) or WalkFusion() finds "
+            "more.",
+            kind,
+            kind,
+        )
 
     @typed
     def _set(
@@ -203,13 +223,13 @@ class Retriever(BaseRetriever):
             _logger.warning(
                 "%s: no node has the metadata field source_field=%s; each is taken for a document of its own, and per_source=%d "
                 "limits nothing.",
-                name or type(self).__name__,
+                name or self._title,
                 shown(source_field),
                 self.per_source,
             )
         self.backfill, self._chosen_types = backfill, None if types is None else strings("types", types)
         self.types = self._returned()
-        self.name = name or type(self).__name__
+        self.name = name or self._title
 
     def with_options(self, **options: Unpack[RetrieverOptions]) -> Self:
         """Return this retriever with other values of the keywords of every retriever; the operators stay the same.
@@ -220,7 +240,7 @@ class Retriever(BaseRetriever):
         Examples
         --------
         >>> from graph_retrievers import BM25
-        >>> retriever = BM25(GraphIndex.from_texts(["A loom.", "A loom of wood."]), k=2)
+        >>> retriever = Retriever(GraphIndex.from_texts(["A loom.", "A loom of wood."]), BM25(), k=2)
         >>> [len(made.retrieve("Which loom?")) for made in (retriever, retriever.with_options(k=1, time_limit=5))]
         [2, 1]
         """
@@ -231,38 +251,6 @@ class Retriever(BaseRetriever):
         if not options.keys() & {"batch_size", "share_batches"}:
             made._shared_calls = self._shared_calls
         return made
-
-    @classmethod
-    def published(cls, index: GraphIndex, **overrides: Any) -> Self:
-        """Return the system configured as in its paper or its published code.
-
-        The keywords are those of :attr:`PUBLISHED`. docs/published.md lists them, explains where they differ from the defaults,
-        and says what an index needs.
-
-        Parameters
-        ----------
-        index : GraphIndex
-        **overrides
-            Keywords of the class that replace published ones, or that no publication defines, such as ``checkpoint``.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the composition has not been published.
-
-        Examples
-        --------
-        >>> from graph_retrievers import GAR
-        >>> print(GAR.published(GraphIndex.from_texts(["a loom"], vectors=[[1]]), k=20))
-        GAR(
-          Pipeline(
-            VectorSearch(k=1000, returned=False, signal='dense'),
-            AdaptiveReranking(budget=1000, nodes_per_round=16),
-          ),
-          k=20, backfill=False,
-        )
-        """
-        return cls(index, **published_settings(cls) | overrides)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         """Return the name and the composition with its parameters."""
@@ -305,7 +293,7 @@ class Retriever(BaseRetriever):
         Examples
         --------
         >>> from graph_retrievers import MoR
-        >>> retriever = MoR(GraphIndex.from_texts(["a loom"]), rerank=False)
+        >>> retriever = Retriever(GraphIndex.from_texts(["a loom"]), MoR(rerank=False))
         >>> retriever.lacks(), retriever.lacks(given=["plan"])
         (('a plan (pass plan=, planner= or checkpoint=)',), ())
         """
@@ -315,17 +303,26 @@ class Retriever(BaseRetriever):
     def over(self, index: GraphIndex) -> Self:
         """Return this retriever on another index with the same signals, such as that of a scope."""
         made = copy(self)
-        made.index = index
-        made.operator, made.types = made._composed(index), made._returned()
+        made._take(index)
         return made
 
-    def _composed(self, index: GraphIndex) -> Operator:
-        """Return the operator on an index; a system whose composition depends on the contents of an index overrides it."""
-        return self.operator if self._compose is None else self._compose(index)  # type: ignore[no-any-return]
+    def _take(self, index: GraphIndex) -> None:
+        """Compose the operators on an index."""
+        made = self._composition
+        self.index = index
+        self.operator: Operator = made(index) if callable(made) and not isinstance(made, (Operator, type)) else made
+        self._untrained = () if self.system is None else self.system.untrained(index)
+        self.types = self._returned()
+
+    @property
+    def _title(self) -> str:
+        return type(self if self.system is None else self.system).__name__
 
     def _returned(self) -> tuple[str, ...] | None:
-        """Return the node types that may be returned; what a system makes of those of the graph is its own."""
-        return self._chosen_types
+        """Return the node types that may be returned: those given, or those of the system."""
+        if self._chosen_types is not None or self.system is None:
+            return self._chosen_types
+        return self.system.returned_types(self.index)
 
     def questions(self, queries: Queries) -> list[Question]:
         """Return the questions of a batch on the index of this retriever, limited to the types that it returns.
@@ -459,6 +456,7 @@ class Retriever(BaseRetriever):
         return dense and self.operator.compares_vectors(self.index), self.index.embedding
 
     def _answered(self, call: Call) -> list[Hits]:
+        call = self._without_names(call)
         try:
             scoped, call = self._within(call)
         except EmptyGraphError:
@@ -475,6 +473,19 @@ class Retriever(BaseRetriever):
             questions = self.questions(queries)
             results.extend(self._hits(questions, map(self._searched, questions)))
         return results
+
+    def _without_names(self, call: Call) -> Call:
+        """Return the call in the scope of the nodes that are not mere names, for a system that follows names in texts itself."""
+        if self.system is None or "scope" in call.filters or not name_types(self.index.graph):
+            return call
+        if not self.system.skips_names(self.index):
+            return call
+        condition = call.filters.get("filter")
+        mask = None if condition is None else filter_mask(self.index.graph, condition)
+        if not (names := self._left_out(mask)):
+            return call
+        filters = call.filters if mask is None else {**call.filters, "filter": mask}
+        return replace(call, filters={**filters, "scope": {"$type": {"$nin": list(names)}}})
 
     def _within(self, call: Call) -> tuple[Self, Call]:
         """Return the retriever on the scope of a call, and the call without it; EmptyGraphError if no node is in the scope."""
@@ -534,6 +545,16 @@ def tell_unused_relevance(retriever: Any) -> None:
             retriever.name,
             retriever.index.relevance.name,
         )
+
+
+def _refuse(system: Any, unknown: Mapping[str, Any]) -> None:
+    """Raise UnexpectedArgumentError for keywords that are not of a retriever, and say which are of its system."""
+    own = keywords_of(Retriever.__init__)
+    for keyword in unknown:
+        if isinstance(system, System) and keyword in system.__dataclass_fields__:
+            kind = type(system).__name__
+            raise UnexpectedArgumentError(f"{shown(keyword)} is a parameter of the system: {kind}({keyword}=...).")
+    check_keywords("Retriever", unknown, sorted(own))
 
 
 def _asks_relevance(operator: Operator) -> bool:

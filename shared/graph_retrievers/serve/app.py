@@ -19,7 +19,9 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.page import FILES, page_file
 from graph_retrievers.serve.picture import MOST_NODES, named, picture, subgraph
-from graph_retrievers.systems.registry import build_retriever, default_retriever, retriever_names
+from graph_retrievers.systems.registry import default_system
+from graph_retrievers.systems.spreading.retriever import SpreadingActivation
+from graph_retrievers.systems.system import every_system
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -60,8 +62,10 @@ def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, R
     Examples
     --------
     >>> runs, needs = offered(GraphIndex.from_texts(["A loom.", "A card."]))
-    >>> list(runs), needs["vector"]
-    (['bm25', 'spreading-uniform'], 'This index has no vectors; build it with embedding= or vectors=. Signals it has: bm25.')
+    >>> list(runs)
+    ['bm25', "spreading(gate='uniform')"]
+    >>> needs["vector"]
+    'This index has no vectors; build it with embedding= or vectors=. Signals it has: bm25.'
     """
     runs, needs = dict[str, Retriever](), dict[str, str]()
     # Two nodes that an edge joins, and a question that names one, so that walks come to what they ask for.
@@ -74,9 +78,14 @@ def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, R
     # What a retriever falls back to is told on the page.
     logger.setLevel(logging.ERROR)
     try:
-        for name in retriever_names():
+        systems = every_system()
+        if not index.has_dense:
+            # The only walk that such an index has.
+            walk = SpreadingActivation(gate="uniform")
+            systems |= {str(walk): walk}
+        for name, system in systems.items():
             try:
-                made = build_retriever(name, index, time_limit=time_limit)
+                made = Retriever(index, system, time_limit=time_limit, name=name)
                 made.retrieve(question, 1, scope=few)
                 lacks = made.lacks()
             except GraphRetrieverError as error:
@@ -144,7 +153,7 @@ class _Page:
         first = next(iter(self.retrievers.values()))
         self.tools = GraphTools(first, max_characters=_MOST_CHARACTERS, max_items=_MOST_NEIGHBORS)
         self.graph = first.index.graph
-        best = default_retriever(first.index)
+        best = default_system(first.index).name
         self.best = best if best in self.retrievers else next(iter(self.retrievers))
         self._room, self._waiting = asyncio.Semaphore(_AT_A_TIME), 0
 

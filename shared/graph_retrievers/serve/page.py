@@ -49,7 +49,7 @@ def search_page(retriever: Retriever, question: str, k: int | None = None) -> st
     Examples
     --------
     >>> from graph_retrievers import BM25, GraphIndex
-    >>> page = search_page(BM25(GraphIndex.from_texts(["A loom.", "A card."])), "Which </script> loom?")
+    >>> page = search_page(Retriever(GraphIndex.from_texts(["A loom.", "A card."]), BM25()), "Which </script> loom?")
     >>> page[:15], page.count("</script>")
     ('<!doctype html>', 3)
     """

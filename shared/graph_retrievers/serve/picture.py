@@ -101,7 +101,7 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
     --------
     >>> from graph_retrievers import BM25, GraphIndex
     >>> index = GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"], edges=[("0", "1", "reads")])
-    >>> drawn = picture(BM25(index, k=1), "Which loom?")
+    >>> drawn = picture(Retriever(index, BM25(), k=1), "Which loom?")
     >>> drawn["hits"][0]["name"], drawn["rounds"][0]["calls"][0]["asked"], [node["name"] for node in drawn["nodes"]]
     ('Loom', 'the best node by words', ['Loom'])
     """

@@ -1,7 +1,8 @@
-"""Published systems, one file or folder each: the algorithm of the paper, and the retriever with its settings."""
+"""Published systems, one file or folder each: the algorithm of the paper, and the system with its parameters."""
 
 from graph_retrievers.systems.baselines import BM25, Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight
+from graph_retrievers.systems.fused import Fused
 from graph_retrievers.systems.gar import GAR
 from graph_retrievers.systems.grag.retriever import GRAG
 from graph_retrievers.systems.gretriever import GRetriever
@@ -13,11 +14,11 @@ from graph_retrievers.systems.mor.retriever import MoR
 from graph_retrievers.systems.pagerank import PPR
 from graph_retrievers.systems.path_reranking.retriever import PathReranking
 from graph_retrievers.systems.pathrag import PathRAG
-from graph_retrievers.systems.registry import build_retriever, retriever_names
+from graph_retrievers.systems.registry import default_system
 from graph_retrievers.systems.rewriting import Decomposition, HyDE, IRCoT
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
-from graph_retrievers.systems.store_retriever import StoreRetriever
 from graph_retrievers.systems.strategies import MMR, Eager, Scored
+from graph_retrievers.systems.system import System, every_system, read_system
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Eager",
     "Decomposition",
     "FastInsight",
+    "Fused",
     "HyDE",
     "IRCoT",
     "GRetriever",
@@ -43,9 +45,10 @@ __all__ = [
     "Re2",
     "Scored",
     "SpreadingActivation",
-    "StoreRetriever",
+    "System",
     "Vector",
     "WalkFusion",
-    "build_retriever",
-    "retriever_names",
+    "default_system",
+    "every_system",
+    "read_system",
 ]

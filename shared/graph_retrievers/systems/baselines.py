@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from dataclasses import dataclass
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
@@ -13,10 +13,9 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
+from graph_retrievers.systems.system import System
 
 __all__ = ["BM25", "Hybrid", "Re2", "Rerank", "Vector"]
 
@@ -54,99 +53,96 @@ class Rerank(Operator):
         return found.rescored((yield Relevance(found.nodes, texts=texts, notes=question.notes)))
 
 
-class Vector(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Vector(System):
     """Vector search: rank nodes by dot product with the query.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    **options
-        Keywords of :class:`Retriever`.
-
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
-    >>> Vector(index).retrieve("cards", k=1, vector=[0.1, 0.9])[0].text
+    >>> Retriever(index, Vector()).retrieve("cards", k=1, vector=[0.1, 0.9])[0].text
     'a card'
     """
 
-    PUBLISHED = {}
+    name = "vector"
 
-    def __init__(self, index: GraphIndex, **options: Unpack[RetrieverOptions]) -> None:
-        super().__init__(index, VectorSearch(), **options)
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return vector search."""
+        return VectorSearch()
 
 
-class BM25(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BM25(System):
     """BM25: rank nodes by the words that they share with the query.
 
-    Parameters
-    ----------
-    index : GraphIndex
-    **options
-        Keywords of :class:`Retriever`.
-
     Examples
     --------
-    >>> BM25(GraphIndex.from_texts(["a loom", "a card"])).retrieve("Which card?", k=1)[0].text
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card"])
+    >>> Retriever(index, BM25()).retrieve("Which card?", k=1)[0].text
     'a card'
     """
 
-    PUBLISHED = {}
+    name = "bm25"
 
-    def __init__(self, index: GraphIndex, **options: Unpack[RetrieverOptions]) -> None:
-        super().__init__(index, BM25Search(), **options)
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return BM25 search."""
+        return BM25Search()
 
 
-class Hybrid(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Hybrid(System):
     """Vector search and BM25 fused.
 
     Parameters
     ----------
-    index : GraphIndex
     fusion : {"rrf", "weighted"}, default "rrf"
         Reciprocal ranks, or a weighted sum of scores scaled to [0, 1].
     weights : sequence of two floats, default (1.0, 1.0)
         Weights of vector search and BM25.
-    **options
-        Keywords of :class:`Retriever`.
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
-    >>> [hit.text for hit in Hybrid(index).retrieve("card", vector=[1, 0])]
+    >>> [hit.text for hit in Retriever(index, Hybrid()).retrieve("card", vector=[1, 0])]
     ['a card', 'a loom']
     """
 
-    PUBLISHED = {"fusion": "rrf", "weights": (1.0, 1.0)}
+    name = "hybrid"
 
-    def __init__(
-        self, index: GraphIndex, *, fusion: str = "rrf", weights: Sequence[float] = (1.0, 1.0), **options: Unpack[RetrieverOptions]
-    ) -> None:
-        super().__init__(index, HybridSearch(fusion=fusion, weights=weights), **options)
+    fusion: str = "rrf"
+    weights: Sequence[float] = (1.0, 1.0)
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return both searches fused."""
+        return HybridSearch(fusion=self.fusion, weights=self.weights)
 
 
-class Re2(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Re2(System):
     """Retrieve-then-rerank: the relevance model reorders the best results of a first search.
 
     Parameters
     ----------
-    index : GraphIndex
     depth : int, default 100
         Nodes to rerank.
     first : Operator, optional
         First search; vector search by default.
-    **options
-        Keywords of :class:`Retriever`.
 
     Examples
     --------
-    >>> print(Re2(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), Re2()).operator.formula())
     O_vs -> O_m
     """
 
-    PUBLISHED = {"depth": 100, "backfill": False}
+    name = "re2"
 
-    def __init__(
-        self, index: GraphIndex, *, depth: int = 100, first: Operator | None = None, **options: Unpack[RetrieverOptions]
-    ) -> None:
-        super().__init__(index, Pipeline(first or VectorSearch(depth), Rerank()), **options)
+    depth: int = 100
+    first: Operator | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the first search followed by the reranker."""
+        return Pipeline(self.first or VectorSearch(self.depth), Rerank())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Unpack
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,11 +16,10 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.systems.system import System
 
 __all__ = ["FastInsight", "GRanker", "STeX", "propagation_matrix"]
 
@@ -179,15 +177,16 @@ class GRanker(Operator):
         return found.rescored((yield Relevance(found.nodes, mix, self.alpha, texts, notes=question.notes)))  # lines 6 to 8
 
 
-class FastInsight(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FastInsight(System):
     r"""Vector search, then alternating expansion and graph reranking until the budget is reached (Algorithm 1).
 
     .. math:: O_{vs} \to O_{gm} \to (O_{vgs} \to O_{gm})^*
 
+    The index needs vectors; its relevance model is a cross-encoder, or the bi-encoder fallback.
+
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors; its relevance model is a cross-encoder, or the bi-encoder fallback.
     budget : int, default 100
         Nodes to retrieve and score, the paper's b_max.
     nodes_per_round : int, default 10
@@ -203,14 +202,6 @@ class FastInsight(Retriever):
     paths : bool, default False
         Whether the model reads each node together with the node from which it was reached (see
         :class:`~graph_retrievers.systems.fastinsight.GRanker`); the paper's model reads only the node.
-    fuse : bool, optional
-        Whether to fuse the ranking with a search by reciprocal ranks, c = 5: with hybrid search, if there is BM25, over passages
-        whose names do not lead to others, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`), or
-        with few edges between documents; otherwise with vector search. By default only in the first case; the paper does not
-        fuse. It helps if the relevance model is weak on the documents, such as sections of a manual that are longer than its
-        input limit. With False, the ranking is always that of the paper.
-    **options
-        Keywords of :class:`Retriever`.
 
     Notes
     -----
@@ -224,44 +215,40 @@ class FastInsight(Retriever):
 
     Examples
     --------
-    >>> print(FastInsight(GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
+    >>> print(Retriever(index, FastInsight(budget=50)).operator.formula())
     O_vs -> O_gm -> (O_vgs -> O_gm)*
     """
 
-    PUBLISHED = {
-        "budget": 100,
-        "nodes_per_round": 10,
-        "alpha": 0.2,
-        "beta": 1.0,
-        "degree": "graph",
-        "paths": False,
-        "fuse": False,
-        "backfill": False,
-    }
+    name = "fastinsight"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        budget: int = 100,
-        nodes_per_round: int = 10,
-        alpha: float = 0.2,
-        beta: float = 1.0,
-        first: Operator | None = None,
-        degree: str = "graph",
-        paths: bool = False,
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        positive("budget", budget)
-        positive("nodes_per_round", nodes_per_round)
+    budget: int = 100
+    nodes_per_round: int = 10
+    alpha: float = 0.2
+    beta: float = 1.0
+    first: Operator | None = None
+    degree: str = "graph"
+    paths: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers of nodes."""
+        positive("budget", self.budget)
+        positive("nodes_per_round", self.nodes_per_round)
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return Algorithm 1."""
         algorithm = Pipeline(
-            first or VectorSearch(min(nodes_per_round, budget), returned=False),  # line 1
-            GRanker(alpha, degree=degree, paths=paths),  # line 2
+            self.first or VectorSearch(min(self.nodes_per_round, self.budget), returned=False),  # line 1
+            GRanker(self.alpha, degree=self.degree, paths=self.paths),  # line 2
             Loop(  # lines 3 to 8
-                STeX(beta, nodes_per_round=nodes_per_round, budget=budget),
-                GRanker(alpha, degree=degree, paths=paths),
-                budget=budget,
+                STeX(self.beta, nodes_per_round=self.nodes_per_round, budget=self.budget),
+                GRanker(self.alpha, degree=self.degree, paths=self.paths),
+                budget=self.budget,
             ),
         )
-        super().__init__(index, partial(fused_with_search, algorithm, fuse), **options)
+        return algorithm
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
+        return search_finds_more(index)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
-from typing import Unpack
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Relevance
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.system import System
 
 __all__ = ["AdaptiveReranking", "GAR"]
 
@@ -116,20 +115,18 @@ def _stepped(nodes: np.ndarray, parents: np.ndarray) -> Candidates:
     return Candidates(nodes, np.zeros(len(nodes)), np.stack([parents, nodes], 1), np.zeros(len(nodes), np.int64))
 
 
-class GAR(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GAR(System):
     """Vector search, then batches alternately from its ranking and from the graph, all scored by one model.
 
     Parameters
     ----------
-    index : GraphIndex
     budget : int, default 100
         Nodes to score.
     nodes_per_round : int, default 10
         Nodes scored per round.
     first : Operator, optional
         First search; the `budget` best of vector search by default.
-    **options
-        Keywords of :class:`Retriever`.
 
     Notes
     -----
@@ -142,21 +139,18 @@ class GAR(Retriever):
 
     Examples
     --------
-    >>> print(GAR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), GAR()).operator.formula())
     O_vs -> (O_vs, O_gs, O_m)*
     """
 
-    PUBLISHED = {"budget": 1000, "nodes_per_round": 16, "backfill": False}
+    name = "gar"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        budget: int = 100,
-        nodes_per_round: int = 10,
-        first: Operator | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        positive("budget", budget)
-        search = first or VectorSearch(budget, returned=False)
-        super().__init__(index, Pipeline(search, AdaptiveReranking(budget, nodes_per_round)), **options)
+    budget: int = 100
+    nodes_per_round: int = 10
+    first: Operator | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the first search followed by adaptive reranking."""
+        search = self.first or VectorSearch(positive("budget", self.budget), returned=False)
+        return Pipeline(search, AdaptiveReranking(self.budget, self.nodes_per_round))

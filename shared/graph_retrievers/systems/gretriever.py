@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Unpack
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,13 +18,12 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
 from graph_retrievers.search.memory import column
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import Relations
+from graph_retrievers.systems.system import System
 
 __all__ = ["GRetriever", "SteinerTreeSearch", "edge_prizes"]
 
@@ -252,20 +250,21 @@ def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndar
     return padded([paths[node][0] for node in nodes], left=True, least=1), padded([paths[node][1] for node in nodes], left=True)
 
 
-class GRetriever(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GRetriever(System):
     r"""The nodes and edges that match the question, connected to one subgraph.
 
     .. math:: O_{vs} \to O_{gs}
 
     The nodes and the edges most similar to the question have prizes, and the subgraph is a tree that collects prizes and pays for
     its edges. Its nodes are the hits, by prize and similarity, each with its path in the tree. If there are fewer than k, vector
-    search adds more after them (``fuse=False, backfill=False`` returns only the subgraph); if there are more, the first k are
-    returned.
+    search adds more after them (``backfill=False`` of the retriever returns only the subgraph); if there are
+    more, the first k are returned.
+
+    The index needs vectors, and ``edge_signals=True`` for prizes on edges.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors, and ``edge_signals=True`` for prizes on edges.
     seeds : int, default 3
         Nodes that have prizes.
     seed_edges : int, default 3
@@ -278,11 +277,6 @@ class GRetriever(Retriever):
         departures from the published code.
     first : Operator, optional
         Finds the nodes that have prizes; vector search by default.
-    fuse : bool, optional
-        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: over passages, by default, the nodes of the
-        subgraph are fused with the results of hybrid search. False ranks only the subgraph.
-    **options
-        Keywords of :class:`Retriever`.
 
     Notes
     -----
@@ -295,13 +289,14 @@ class GRetriever(Retriever):
 
     Examples
     --------
-    >>> from graph_retrievers import Edge, Node
+    >>> from graph_retrievers import Edge, GraphIndex, Node, Retriever
     >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("loom", "", "Loom")]
     >>> edges = [Edge("ada", "engine", "wrote for"), Edge("engine", "loom", "recalls")]
     >>> def embed(texts):
     ...     return [[float("wrote" in text or text == "Ada"), 0.6] for text in texts]
     >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
-    >>> hits = GRetriever(index, seeds=1, seed_edges=1, facts=True, backfill=False).retrieve("Who wrote for the engine?")
+    >>> retriever = Retriever(index, GRetriever(seeds=1, seed_edges=1, facts=True), backfill=False)
+    >>> hits = retriever.retrieve("Who wrote for the engine?")
     >>> print(hits.subgraph().to_csv())
     node_id,node_attr
     0,Ada
@@ -311,32 +306,25 @@ class GRetriever(Retriever):
     0,wrote for,1
     """
 
+    name = "g-retriever"
     reads_edge_signals = True
 
-    PUBLISHED = {
-        "seeds": 3,
-        "seed_edges": 3,
-        "cost": 0.5,
-        "facts": True,
-        "k": 1000,
-        "fuse": False,
-        "backfill": False,
-    }
+    seeds: int = 3
+    seed_edges: int = 3
+    cost: float = 0.5
+    signal: str = "edge_dense"
+    candidates: int = 1000
+    facts: bool = False
+    first: Operator | None = None
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        seeds: int = 3,
-        seed_edges: int = 3,
-        cost: float = 0.5,
-        signal: str = "edge_dense",
-        candidates: int = 1000,
-        facts: bool = False,
-        first: Operator | None = None,
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        search = SteinerTreeSearch(seed_edges=seed_edges, cost=cost, signal=signal, candidates=candidates, facts=facts)
-        subgraph = Pipeline(first or VectorSearch(positive("seeds", seeds), returned=False), search)
-        super().__init__(index, partial(fused_with_search, subgraph, fuse, led=False), **options)
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the search for nodes followed by that for the subgraph."""
+        tree = SteinerTreeSearch(
+            seed_edges=self.seed_edges, cost=self.cost, signal=self.signal, candidates=self.candidates, facts=self.facts
+        )
+        subgraph = Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), tree)
+        return subgraph
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
+        return search_finds_more(index, unless_names_lead=False)

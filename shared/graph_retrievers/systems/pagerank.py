@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,11 +25,10 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import min_max, top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.memory import slices
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.systems.system import System
 
 __all__ = [
     "PPR",
@@ -422,12 +421,12 @@ def _kept(cache: Cache, walk: Tensor | None, key: Hashable, make: Callable[[Tens
     return cache.get(("transitions", key, Same(walk)), lambda: make(walk))
 
 
-class PPR(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PPR(System):
     """Search for seeds, then rank all nodes by a random walk that restarts at them.
 
     Parameters
     ----------
-    index : GraphIndex
     seeds : int, default 5
         Seeds taken from the first search (HippoRAG 2's linking_top_k).
     damping : float, default 0.5
@@ -436,13 +435,6 @@ class PPR(Retriever):
         Restart weight of all nodes together, by vector similarity, compared to the seeds' 1.
     first : Operator, optional
         Search for seeds; vector search by default. Use entity linking to restart at the names in the question.
-    fuse : bool, optional
-        Whether to fuse the ranking with a search by reciprocal ranks, c = 5: with hybrid search, if there is BM25, over passages
-        whose names do not lead to others, as in manuals and papers (see :func:`~graph_retrievers.systems.traits.names_lead`), or
-        with few edges between documents; otherwise with vector search. By default only in the first case, where the walk alone
-        finds less than a search.
-    **options
-        Keywords of :class:`Retriever`.
 
     Notes
     -----
@@ -456,29 +448,25 @@ class PPR(Retriever):
 
     Examples
     --------
-    >>> print(PPR(GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
+    >>> print(Retriever(index, PPR(damping=0.7)).operator.formula())
     O_vs -> O_gs
     """
 
-    PUBLISHED = {
-        "seeds": 5,
-        "damping": 0.5,
-        "passage_weight": 0.05,
-        "fuse": False,
-        "backfill": False,
-    }
+    name = "ppr"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        seeds: int = 5,
-        damping: float = 0.5,
-        passage_weight: float = 0.05,
-        first: Operator | None = None,
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        search = first or VectorSearch(positive("seeds", seeds), returned=False)
-        walk = Pipeline(search, PersonalizedPageRank(damping=damping, passage_weight=passage_weight))
-        super().__init__(index, partial(fused_with_search, walk, fuse), **options)
+    seeds: int = 5
+    damping: float = 0.5
+    passage_weight: float = 0.05
+    first: Operator | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the walk from the seeds."""
+        search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
+        walk = Pipeline(search, PersonalizedPageRank(damping=self.damping, passage_weight=self.passage_weight))
+        return walk
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
+        return search_finds_more(index)

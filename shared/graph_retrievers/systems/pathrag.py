@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Unpack
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,11 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
+from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["FlowPruning", "PathRAG"]
@@ -224,18 +223,17 @@ def _nodes_of(chains: Chains, before: Candidates) -> Candidates:
     return Candidates(trails[:, -1], scores, trails, origins, operators, beside={"trail_scores": scores})
 
 
-class PathRAG(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PathRAG(System):
     r"""Entities by low-level keywords, and the most reliable paths between them.
 
     .. math:: O_{vs} \to O_{gs}
 
     A hit's path is the most reliable path that contains it, up to the hit. :meth:`~graph_retrievers.hits.Hits.to_context` lists
-    the most reliable path last, as published, because language models overlook the middle of a prompt.
+    the most reliable path last, as published, because language models overlook the middle of a prompt. The index needs vectors.
 
     Parameters
     ----------
-    index : GraphIndex
-        With vectors.
     top_k : int, default 40
         Number of entities to search.
     paths : int, default 15
@@ -251,10 +249,6 @@ class PathRAG(Retriever):
         Cosine that entities must exceed.
     passage_type : str, default "passage"
         Node type of chunks, as for LightRAG. No path leads through chunks; those of the entities are ranked first.
-    fuse : bool, optional
-        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`.
-    **options
-        Keywords of :class:`Retriever`.
 
     Notes
     -----
@@ -263,7 +257,7 @@ class PathRAG(Retriever):
     first: of n with chunks, the ``5 * n // 2`` most similar to the question. ``retrieve`` takes
     ``keywords={"low_level_keywords": [...]}``; without them and without a language model, the question itself is searched. The
     published system also shows the model the relations found by high-level keywords, which are those of
-    ``LightRAG(index, mode="global", facts=True)``.
+    ``LightRAG(mode="global", facts=True)``.
 
     References
     ----------
@@ -271,49 +265,35 @@ class PathRAG(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> embed = lambda texts: [[float("loom" in text), float("card" in text)] for text in texts]
     >>> edges = [("0", "1", "woven on"), ("1", "2", "drives")]
     >>> index = GraphIndex.from_texts(["a loom", "cloth", "a card"], edges=edges, embedding=embed)
-    >>> hits = PathRAG(index, backfill=False).retrieve("Does the loom need a card?")
-    >>> [hit.path.text for hit in hits]
+    >>> hits = Retriever(index, PathRAG(), backfill=False).retrieve("Does the loom need a card?")
+    >>> [hit.path.text for hit in hits.nodes]
     ['0', '0 -[woven on]-> 1 -[drives]-> 2', '0 -[woven on]-> 1']
     """
 
-    PUBLISHED = {
-        "top_k": 40,
-        "paths": 15,
-        "alpha": 0.8,
-        "theta": 0.3,
-        "chains": "hits",
-        "threshold": 0.2,
-        "fuse": False,
-        "backfill": False,
-    }
+    name = "pathrag"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        top_k: int = 40,
-        paths: int = 15,
-        alpha: float = 0.8,
-        theta: float = 0.3,
-        chains: str = "path",
-        language_model: Any = None,
-        threshold: float = 0.2,
-        passage_type: str = "passage",
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        self._search = VectorSearch(positive("top_k", top_k), returned=False)
-        self._searching: dict[str, Any] = {"extractor": language_model, "threshold": threshold}
-        self._pruning: dict[str, Any] = {"paths": paths, "alpha": alpha, "theta": theta, "chains": chains}
-        self._passage_type, self._fuse = passage_type, fuse
-        super().__init__(index, **options)
+    top_k: int = 40
+    paths: int = 15
+    alpha: float = 0.8
+    theta: float = 0.3
+    chains: str = "path"
+    language_model: Any = None
+    threshold: float = 0.2
+    passage_type: str = "passage"
 
-    def _composed(self, index: GraphIndex) -> Operator:
-        chunks = passage_types(index.graph, self._passage_type)
-        entities = KeywordSearch(self._search, "low", exclude_types=chunks, **self._searching)
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the search for entities, the paths between them and their chunks."""
+        chunks = passage_types(index.graph, self.passage_type)
+        search = VectorSearch(positive("top_k", self.top_k), returned=False)
+        entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
+        pruning = FlowPruning(paths=self.paths, alpha=self.alpha, theta=self.theta, chains=self.chains, exclude_types=chunks)
         gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
-        paths = Pipeline(entities, FlowPruning(exclude_types=chunks, **self._pruning), *gathered)
-        return fused_with_search(paths, self._fuse, index, led=False)
+        return Pipeline(entities, pruning, *gathered)
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
+        return search_finds_more(index, unless_names_lead=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Unpack
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +22,12 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Request
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
-from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.first_stage import composed, untrained_first
+from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "InterleavedReasoning", "QueryDecomposition"]
 
@@ -346,38 +347,53 @@ class InterleavedReasoning(_Rewriting):
         return _THOUGHT.format(passages=passages, question=question.text, thoughts=" ".join(thoughts))
 
 
-class _Around(Retriever):
-    """A retriever around the operator of another, whose node types it returns unless it is given others."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Rewritten(System):
+    """A system around another, or around an operator, for which a language model rewrites the question."""
 
-    def __init__(self, index: GraphIndex, kind: Callable[..., Operator], search: str | Operator, options: RetrieverOptions) -> None:
-        self._kind, self._search = kind, search
-        super().__init__(index, **options)
+    search: System | str | Operator
+    language_model: Any = None
 
-    def _composed(self, index: GraphIndex) -> Operator:
-        search = self._search
-        inner = Retriever(index, search) if isinstance(search, Operator) else build_retriever(search, index)
-        self._untrained, self._inner_types = inner._untrained, inner.types
-        return self._kind(inner.operator)
+    def __post_init__(self) -> None:
+        """Read the system inside, so that an unknown one is refused here."""
+        _ = self._inner
 
-    def _returned(self) -> tuple[str, ...] | None:
-        return self._inner_types if self._chosen_types is None else self._chosen_types
+    # A system that is read from a text keeps its checkpoint for all indexes.
+    @cached_property
+    def _inner(self) -> System | Operator:
+        return self.search if isinstance(self.search, Operator) else read_system(self.search)
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the operator of the search, with the language model in front."""
+        return self._rewriter(composed(index, self._inner))
+
+    @abstractmethod
+    def _rewriter(self, operator: Operator) -> Operator:
+        """Return an operator that rewrites the question for another."""
+
+    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+        """Return the node types that the system inside returns."""
+        return None if isinstance(self._inner, Operator) else self._inner.returned_types(index)
+
+    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+        """Return the parts of the system inside that are not trained."""
+        return untrained_first(index, self._inner)
 
 
-class HyDE(_Around):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HyDE(_Rewritten):
     """Search by the vector of a passage that a language model writes to answer the question.
+
+    The index needs vectors and an embedding model.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors and an embedding model.
-    search : str or Operator, default "vector"
-        The search: the short name of any retriever, or an operator.
+    search : System, str or Operator, default "vector"
+        The search: a system, its text such as ``"ppr(damping=0.7)"``, or an operator.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the result is that of the search, with a note.
-    documents : int, default 1
+    documents : int, default 8
         See :class:`~graph_retrievers.systems.rewriting.HypotheticalDocuments`, which also states the departures.
-    **options
-        Keywords of :class:`Retriever`.
 
     References
     ----------
@@ -385,39 +401,32 @@ class HyDE(_Around):
 
     Examples
     --------
+    >>> from graph_retrievers import FastInsight, GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
-    >>> print(HyDE(index, search="fastinsight").operator.formula())
+    >>> print(Retriever(index, HyDE(search=FastInsight())).operator.formula())
     HypotheticalDocuments(O_vs -> O_gm -> (O_vgs -> O_gm)*)
     """
 
-    PUBLISHED = {"search": "vector", "documents": 8}
+    name = "hyde"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        search: str | Operator = "vector",
-        language_model: Any = None,
-        documents: int = 1,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        given = {"language_model": language_model, "documents": documents}
-        super().__init__(index, partial(HypotheticalDocuments, **given), search, options)
+    search: System | str | Operator = "vector"
+    documents: int = 8
+
+    def _rewriter(self, operator: Operator) -> Operator:
+        return HypotheticalDocuments(operator, self.language_model, documents=self.documents)
 
 
-class Decomposition(_Around):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Decomposition(_Rewritten):
     """Search by the question and by simpler questions into which a language model breaks it, fused by rank.
 
     Parameters
     ----------
-    index : GraphIndex
-    search : str or Operator, default "hybrid"
+    search : System, str or Operator, default "hybrid"
     language_model : object, optional
         As for :class:`HyDE`.
     questions, constant : int, default 4 and 60
         See :class:`~graph_retrievers.systems.rewriting.QueryDecomposition`.
-    **options
-        Keywords of :class:`Retriever`.
 
     References
     ----------
@@ -425,37 +434,32 @@ class Decomposition(_Around):
 
     Examples
     --------
-    >>> print(Decomposition(GraphIndex.from_texts(["a loom"]), search="bm25").operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"]), Decomposition(search="bm25")).operator.formula())
     QueryDecomposition(O_vs)
     """
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        search: str | Operator = "hybrid",
-        language_model: Any = None,
-        questions: int = 4,
-        constant: int = 60,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        given = {"language_model": language_model, "questions": questions, "constant": constant}
-        super().__init__(index, partial(QueryDecomposition, **given), search, options)
+    name = "decomposition"
+
+    search: System | str | Operator = "hybrid"
+    questions: int = 4
+    constant: int = 60
+
+    def _rewriter(self, operator: Operator) -> Operator:
+        return QueryDecomposition(operator, self.language_model, questions=self.questions, constant=self.constant)
 
 
-class IRCoT(_Around):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IRCoT(_Rewritten):
     """Search by the question, then by each sentence of the reasoning that a language model writes from the results.
 
     Parameters
     ----------
-    index : GraphIndex
-    search : str or Operator, default "bm25"
+    search : System, str or Operator, default "bm25"
     language_model : object, optional
         As for :class:`HyDE`.
     passages, budget, steps : int, default 4, 15 and 8
         See :class:`~graph_retrievers.systems.rewriting.InterleavedReasoning`, which also states the departures.
-    **options
-        Keywords of :class:`Retriever`.
 
     References
     ----------
@@ -463,22 +467,17 @@ class IRCoT(_Around):
 
     Examples
     --------
-    >>> print(IRCoT(GraphIndex.from_texts(["a loom"])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"]), IRCoT(steps=3)).operator.formula())
     InterleavedReasoning((O_vs)*)
     """
 
-    PUBLISHED = {"search": "bm25", "passages": 4, "budget": 15, "steps": 8, "backfill": False}
+    name = "ircot"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        search: str | Operator = "bm25",
-        language_model: Any = None,
-        passages: int = 4,
-        budget: int = 15,
-        steps: int = 8,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        given = {"language_model": language_model, "passages": passages, "budget": budget, "steps": steps}
-        super().__init__(index, partial(InterleavedReasoning, **given), search, options)
+    search: System | str | Operator = "bm25"
+    passages: int = 4
+    budget: int = 15
+    steps: int = 8
+
+    def _rewriter(self, operator: Operator) -> Operator:
+        return InterleavedReasoning(operator, self.language_model, passages=self.passages, budget=self.budget, steps=self.steps)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Unpack
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,10 +18,9 @@ from graph_retrievers.core.requests import Contents, Neighbors, Similarity, Vect
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.systems.system import System
 
 __all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
 
@@ -320,31 +318,29 @@ class MMRTraversal(_Traversal):
         return pool.result(self.name)
 
 
-_PUBLISHED = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "fuse": False, "k": 5, "backfill": False}
+def _from_start(system: Eager | MMR | Scored, traversal: Operator) -> Operator:
+    """Return vector search followed by a traversal."""
+    return Pipeline(VectorSearch(positive("start_k", system.start_k), returned=False), traversal)
 
 
-def _from_start(start_k: int, traversal: Operator, fuse: bool | None, led: bool = True) -> Callable[[GraphIndex], Operator]:
-    walk = Pipeline(VectorSearch(positive("start_k", start_k), returned=False), traversal)
-    return partial(fused_with_search, walk, fuse, led=led)
-
-
-class Eager(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Eager(System):
     """Vector search, then all neighbours layer by layer: breadth-first traversal.
+
+    The index needs vectors.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors.
     start_k : int, default 4
         Nodes of vector search at which the traversal starts.
     adjacent_k : int, default 10
     max_depth : int, optional
         See :class:`~graph_retrievers.systems.strategies.EagerTraversal`, which also states the departures.
-    fuse : bool, optional
-        As for :class:`~graph_retrievers.systems.pagerank.PPR`.
-    **options
-        Keywords of :class:`Retriever`. `k` is the original's `select_k` (default there: 5); if the traversal finds fewer, vector
-        search adds more unless ``backfill=False``.
+
+    Notes
+    -----
+    The `k` of the retriever is the original's `select_k` (default there: 5); if the traversal finds fewer nodes, vector search
+    adds more unless the retriever has ``backfill=False``.
 
     References
     ----------
@@ -352,45 +348,43 @@ class Eager(Retriever):
 
     Examples
     --------
-    >>> print(Eager(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), Eager(max_depth=2)).operator.formula())
     O_vs -> O_vgs
     """
 
-    PUBLISHED = _PUBLISHED
+    name = "eager"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        start_k: int = 4,
-        adjacent_k: int = 10,
-        max_depth: int | None = None,
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        traversal = EagerTraversal(adjacent_k=adjacent_k, max_depth=max_depth)
-        super().__init__(index, _from_start(start_k, traversal, fuse), **options)
+    start_k: int = 4
+    adjacent_k: int = 10
+    max_depth: int | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the traversal layer by layer."""
+        return _from_start(self, EagerTraversal(adjacent_k=self.adjacent_k, max_depth=self.max_depth))
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
+        return search_finds_more(index)
 
 
-class MMR(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MMR(System):
     """Vector search, then one neighbour at a time that is similar to the question but not to the nodes already visited.
+
+    The index needs vectors in memory.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors in memory.
     start_k, adjacent_k, max_depth
         As for :class:`Eager`.
-    fuse : bool, optional
-        Whether to fuse the ranking with a search, by reciprocal ranks, c = 5: with hybrid search over passages, if there is BM25,
-        else with vector search. The search counts twice, or once if names lead from passage to passage or join them
-        (:func:`~graph_retrievers.systems.traits.names_lead`, :func:`~graph_retrievers.systems.traits.names_join`). By default
-        only over passages with BM25, where nodes that differ from those visited are often irrelevant.
     lambda_mult : float in [0, 1], default 0.5
     min_mmr_score : float, default -inf
         See :class:`~graph_retrievers.systems.strategies.MMRTraversal`.
-    **options
-        As for :class:`Eager`.
+
+    Notes
+    -----
+    The `k` of the retriever is as for :class:`Eager`.
 
     References
     ----------
@@ -398,42 +392,51 @@ class MMR(Retriever):
 
     Examples
     --------
-    >>> print(MMR(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), MMR(lambda_mult=0.7)).operator.formula())
     O_vs -> O_vgs
     """
 
-    PUBLISHED = {**_PUBLISHED, "lambda_mult": 0.5, "min_mmr_score": -math.inf}
+    name = "mmr"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        start_k: int = 4,
-        adjacent_k: int = 10,
-        max_depth: int | None = None,
-        lambda_mult: float = 0.5,
-        min_mmr_score: float = -math.inf,
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        traversal = MMRTraversal(adjacent_k=adjacent_k, max_depth=max_depth, lambda_mult=lambda_mult, min_mmr_score=min_mmr_score)
-        super().__init__(index, _from_start(start_k, traversal, fuse, led=False), **options)
+    start_k: int = 4
+    adjacent_k: int = 10
+    max_depth: int | None = None
+    lambda_mult: float = 0.5
+    min_mmr_score: float = -math.inf
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the traversal by marginal relevance."""
+        traversal = MMRTraversal(
+            adjacent_k=self.adjacent_k,
+            max_depth=self.max_depth,
+            lambda_mult=self.lambda_mult,
+            min_mmr_score=self.min_mmr_score,
+        )
+        return _from_start(self, traversal)
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
+        return search_finds_more(index, unless_names_lead=False)
 
 
-class Scored(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Scored(System):
     """Vector search, then the nodes with the best scores among all found, which include the neighbours of visited nodes.
+
+    The index needs vectors.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors.
-    start_k, adjacent_k, max_depth, fuse
+    start_k, adjacent_k, max_depth
         As for :class:`Eager`.
     scorer : callable, optional
     per_iteration_limit : int, optional
         See :class:`~graph_retrievers.systems.strategies.ScoredTraversal`.
-    **options
-        As for :class:`Eager`.
+
+    Notes
+    -----
+    The `k` of the retriever is as for :class:`Eager`.
 
     References
     ----------
@@ -441,25 +444,30 @@ class Scored(Retriever):
 
     Examples
     --------
-    >>> print(Scored(GraphIndex.from_texts(["a loom"], vectors=[[1]])).operator.formula())
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom"], vectors=[[1]])
+    >>> print(Retriever(index, Scored(per_iteration_limit=5)).operator.formula())
     O_vs -> O_vgs
     """
 
-    PUBLISHED = {**_PUBLISHED, "per_iteration_limit": None}
+    name = "scored"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        start_k: int = 4,
-        adjacent_k: int = 10,
-        max_depth: int | None = None,
-        scorer: Scorer | None = None,
-        per_iteration_limit: int | None = None,
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
+    start_k: int = 4
+    adjacent_k: int = 10
+    max_depth: int | None = None
+    scorer: Scorer | None = None
+    per_iteration_limit: int | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the traversal by score."""
         traversal = ScoredTraversal(
-            adjacent_k=adjacent_k, max_depth=max_depth, scorer=scorer, per_iteration_limit=per_iteration_limit
+            adjacent_k=self.adjacent_k,
+            max_depth=self.max_depth,
+            scorer=self.scorer,
+            per_iteration_limit=self.per_iteration_limit,
         )
-        super().__init__(index, _from_start(start_k, traversal, fuse), **options)
+        return _from_start(self, traversal)
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
+        return search_finds_more(index)

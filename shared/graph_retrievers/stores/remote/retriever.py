@@ -30,7 +30,8 @@ from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore
 from graph_retrievers.stores.remote.scope import first_positions
 from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
-from graph_retrievers.systems.registry import build_retriever, default_retriever
+from graph_retrievers.systems.registry import default_system
+from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
@@ -46,12 +47,11 @@ class RemoteRetriever(BaseRetriever):
     Parameters
     ----------
     index : RemoteIndex
-    system : callable, optional
-        Maps a :class:`~graph_retrievers.index.GraphIndex` and `options` to a
-        :class:`~graph_retrievers.retrievers.retriever.Retriever`, for example the class ``FastInsight``. By default the choice of
-        :func:`~graph_retrievers.systems.registry.default_retriever` in memory, and WalkFusion without `words`.
+    system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
+        As for :class:`~graph_retrievers.retrievers.retriever.Retriever`. By default the choice of
+        :func:`~graph_retrievers.systems.registry.default_system` in memory, and WalkFusion without `words`.
     **options
-        Keywords of `system`.
+        Keywords of :class:`~graph_retrievers.retrievers.retriever.Retriever`.
 
     Raises
     ------
@@ -79,21 +79,24 @@ class RemoteRetriever(BaseRetriever):
     >>> from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore
     >>> database = CypherDatabase("bolt://localhost:7687", auth=("neo4j", "password"))  # doctest: +SKIP
     >>> index = RemoteIndex(CypherGraphStore(database), vectors=store, words=words, embedding=model)  # doctest: +SKIP
-    >>> hits = RemoteRetriever(index, FastInsight, budget=50).retrieve("Which loom?")  # doctest: +SKIP
+    >>> hits = RemoteRetriever(index, FastInsight(budget=50)).retrieve("Which loom?")  # doctest: +SKIP
     """
 
-    def __init__(self, index: RemoteIndex, system: Callable[..., Retriever] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        index: RemoteIndex,
+        system: System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None = None,
+        **options: Unpack[RetrieverOptions],
+    ) -> None:
         stored = index.opened()
-        if system is None:
-            system = _default(stored)
+        if isinstance(system, str | Mapping):
+            system = read_system(system)
         name = getattr(system, "__name__", type(system).__name__)
         try:
-            made = system(stored, **options)
+            made = Retriever(stored, _default(stored) if system is None else system, **options)
         except WholeGraphError as error:
-            hint = {"WalkFusion": ' Give form="links".', "SpreadingActivation": " Give hub_exponent=."}.get(name, "")
+            hint = ' Give form="links".' if name == "WalkFusion" else ""
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
-        if not isinstance(made, Retriever):
-            raise InvalidArgumentError(f"{name} gave {shown(made)}; expected a Retriever, which runs operators on an index.")
         for part in _parts(made.operator):
             if part.whole:
                 raise InvalidArgumentError(
@@ -185,18 +188,13 @@ def _of_types(retriever: Retriever) -> Mapping[str, Any]:
     return {"$type": {"$in": list(retriever.types or ())}}
 
 
-def _default(index: GraphIndex) -> Callable[..., Retriever]:
-    """Return what makes the default retriever in memory; WalkFusion where nothing is told of the graph."""
+def _default(index: GraphIndex) -> System | None:
+    """Return None for the default system in memory; WalkFusion where nothing is told of the graph."""
     try:
-        name = default_retriever(index)
+        default_system(index)
     except WholeGraphError:
-        return WalkFusion
-
-    def build(stored: GraphIndex, **options: Any) -> Retriever:
-        return build_retriever(None, stored, **options)
-
-    build.__name__ = name
-    return build
+        return WalkFusion()
+    return None
 
 
 def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:

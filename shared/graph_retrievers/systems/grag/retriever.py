@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.cache import Cache
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_checkpoint, load_part, save_checkpoint
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import published_settings
-from graph_retrievers.retrievers.untrained import Untrained, refuse_untrained
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import first_stage, reranked, untrained_first
+from graph_retrievers.systems.first_stage import as_first, first_stage, read_first, untrained_first, written
 from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.systems.grag.model import network_of_config
 from graph_retrievers.systems.grag.training import fit_document_graph
 from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.untrained import Untrained, refuse_untrained
 
 __all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]
 
-_PART, _FIRST, _DEPTH = "g-rag", "walk-fusion", 100
+_PART, _FIRST, _DEPTH = "g-rag", "vector", 100
+_PAPER_NETWORK: dict[str, Any] = {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True}
 _DEFAULTS: dict[str, Any] = {
     "first": None,
     "first_settings": {},
@@ -59,7 +62,8 @@ _RANDOM = Untrained("network", "documents are ranked at random")
 _logger = logging.getLogger(__name__)
 
 
-class GRAG(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GRAG(System):
     r"""A first search, then reranking by a graph neural network over the graph of the concepts that the documents share.
 
     .. math:: O_{vs} \to O_{gm}
@@ -70,27 +74,25 @@ class GRAG(Retriever):
 
     Parameters
     ----------
-    index : GraphIndex
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``.
     network : EvidenceNetwork, DocumentGraphNetwork or mapping, optional
         A network, which you have trained, is used instead of a checkpoint. A mapping has the keywords of the
         :class:`~graph_retrievers.systems.grag.model.DocumentGraphNetwork` with which the checkpoint must have been trained.
-    first : str or Operator, optional
-        First search: a name from :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default that of
-        the checkpoint's training, ``"walk-fusion"`` without a checkpoint.
+    first : System, str or Operator, optional
+        First search: a system, its text such as ``"ppr(damping=0.7)"`` (see
+        :func:`~graph_retrievers.systems.system.read_system`), or an operator. By default that of the checkpoint's training,
+        vector search without a checkpoint, as in the paper.
     depth : int, optional
         Nodes to find and to rerank. By default the number that the checkpoint was trained with, or 100 without a checkpoint.
     parser : MeaningParser, MeaningCache, callable or None
         See :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
-    **options
-        Keywords of :class:`Retriever`.
 
     Raises
     ------
     InvalidArgumentError
         If both a checkpoint and a network are given, or keywords of a network without a checkpoint, or the checkpoint was trained
-        with another parser, embedding model or network, or with a first operator that is not given.
+        with another parser, embedding model or network, or with a first search that it cannot name and that is not given.
 
     Notes
     -----
@@ -104,52 +106,100 @@ class GRAG(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> texts = ["The mill bought engines.", "Ada wrote programs.", "Ada knew Babbage."]
     >>> index = GraphIndex.from_texts(texts, vectors=[[1, 0], [0.9, 0.1], [0.8, 0.2]])
-    >>> [hit.text for hit in GRAG(index, first="vector").retrieve("Who wrote programs?", vector=[1, 0])]
+    >>> retriever = Retriever(index, GRAG(first="vector"))
+    >>> [hit.text for hit in retriever.retrieve("Who wrote programs?", vector=[1, 0])]
     ['Ada wrote programs.', 'The mill bought engines.', 'Ada knew Babbage.']
     """
 
-    PUBLISHED = {
-        "network": {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True},
-        "first": "vector",
-        "depth": 100,
-        "backfill": False,
-    }
+    name = "g-rag"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        checkpoint: str | Path | None = None,
-        network: Network | Mapping[str, Any] | None = None,
-        first: str | Operator | None = None,
-        depth: int | None = None,
-        parser: Any = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        if isinstance(network, Mapping):
-            _check_network(network, checkpoint)
-            network = None
-        settings: Mapping[str, Any] = {}
+    checkpoint: str | Path | None = None
+    network: Network | Mapping[str, Any] | None = None
+    first: System | str | Operator | None = None
+    depth: int | None = None
+    parser: Any = None
+
+    def __post_init__(self) -> None:
+        """Check that there is one network at most."""
+        if self.checkpoint is not None and self._given is not None:
+            raise InvalidArgumentError("Pass either checkpoint= or network=.")
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the first search and the reranker."""
+        if isinstance(self.network, Mapping):
+            self._check_network(self.network)
+        first, reranker = self._first, self._reranker(index.embedding_name, index.device)
+        return Pipeline(first_stage(index, first, reranker.depth), reranker)
+
+    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+        """Return the network, unless it is trained, and the parts of the first search that are not."""
+        return (*_untrained(self.checkpoint, self._given), *untrained_first(index, self._first))
+
+    @property
+    def _given(self) -> Network | None:
+        return None if isinstance(self.network, Mapping) else self.network
+
+    def _check_network(self, settings: Mapping[str, Any]) -> None:
+        """Raise InvalidArgumentError unless the checkpoint has a network that was trained with some settings."""
+        if self.checkpoint is None:
+            return refuse_untrained("G-RAG", f"the settings of a network ({shown(dict(settings))})", "fit g-rag --paper")
+        wanted = {"kind": DocumentGraphNetwork.kind, **settings}
+        trained = self._trained[1]["network"]
+        check_trained(trained, wanted, f"{self.checkpoint} was trained with a network of", "fit g-rag")
+
+    @cached_property
+    def _first(self) -> System | Operator:
+        if self.first is not None or self.checkpoint is None:
+            return as_first(_FIRST if self.first is None else self.first)
+        first = read_first(self._trained[1])
         if first is None:
-            config: dict[str, Any] = {"first": _FIRST, "first_settings": {}} if checkpoint is None else _read(checkpoint)[1]
-            first, settings = config["first"], config["first_settings"]
-        if first is None:
-            raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
-        reranker = _reranker(checkpoint, network, parser, depth, index.embedding_name)
-        super().__init__(index, partial(reranked, first=first, settings=settings, reranker=reranker), **options)
-        self._untrained = (*_untrained(checkpoint, network), *untrained_first(index, first, settings))
+            raise InvalidArgumentError(f"{self.checkpoint} was trained behind a search that it cannot name; pass it as first=.")
+        return first
 
+    @cached_property
+    def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The weights and the settings of the checkpoint."""
+        assert self.checkpoint is not None
+        return load_part(self.checkpoint, _PART, _SETTINGS, "G-RAG", _DEFAULTS)
 
-def _check_network(settings: Mapping[str, Any], checkpoint: str | Path | None) -> None:
-    """Raise InvalidArgumentError unless a checkpoint has a network that was trained with some settings."""
-    if checkpoint is None:
-        return refuse_untrained("G-RAG", f"the settings of a network ({shown(dict(settings))})", "fit g-rag --published")
-    trained = load_checkpoint(checkpoint, _PART)[1].get("network")
-    trained = trained if isinstance(trained, Mapping) else {}
-    wanted = {"kind": DocumentGraphNetwork.kind, **settings}
-    check_trained(trained, wanted, f"{checkpoint} was trained with a network of", "fit g-rag")
+    @cached_property
+    def _cache(self) -> MeaningCache:
+        return self.parser if isinstance(self.parser, MeaningCache) else MeaningCache(self.parser)
+
+    @cached_property
+    def _rerankers(self) -> Cache:
+        """The rerankers by the device, to which a network is moved."""
+        return Cache()
+
+    def _reranker(self, embedding: str | None, device: torch.device | None = None) -> DocumentGraphRerank:
+        """Return the operator for vectors of a model, if its name is known, on a device."""
+        made = self._rerankers.get(device, self._made)
+        if self.checkpoint is None:
+            return made
+        # An EvidenceNetwork reads similarities, not vectors.
+        trained = self._trained[1]["embedding"]
+        if isinstance(made.network, DocumentGraphNetwork) and trained and embedding and trained != embedding:
+            raise InvalidArgumentError(
+                f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
+            )
+        return made
+
+    def _made(self) -> DocumentGraphRerank:
+        if self.checkpoint is None:
+            return DocumentGraphRerank(self._given, parser=self._cache, depth=_DEPTH if self.depth is None else self.depth)
+        tensors, config = self._trained
+        network = network_of_config(config["network"], tensors)
+        depth = config["depth"] if self.depth is None else self.depth
+        reranker = DocumentGraphRerank(network, parser=self._cache, depth=depth, together=config["together"])
+        if config["parser"] != reranker.parser.name:
+            raise InvalidArgumentError(
+                f"{self.checkpoint} was trained with the parser {config['parser']!r}, this is {reranker.parser.name!r}; pass "
+                "parser=."
+            )
+        return reranker
 
 
 def grag_reranker(
@@ -167,41 +217,13 @@ def grag_reranker(
     """
     for untrained in _untrained(checkpoint, network):
         _logger.warning("G-RAG: %s.", untrained.note)
-    return _reranker(checkpoint, network, parser, depth, embedding)
+    return GRAG(checkpoint=checkpoint, network=network, parser=parser, depth=depth)._reranker(embedding)
 
 
 def _untrained(checkpoint: str | Path | None, network: Network | None) -> tuple[Untrained, ...]:
     if checkpoint is None and network is None:
         return (_UNTRAINED,)
     return (_RANDOM,) if isinstance(network, DocumentGraphNetwork) and not network.trained else ()
-
-
-def _reranker(
-    checkpoint: str | Path | None, network: Network | None, parser: Any, depth: int | None, embedding: str | None
-) -> DocumentGraphRerank:
-    if checkpoint is None:
-        return DocumentGraphRerank(network, parser=parser, depth=_DEPTH if depth is None else depth)
-    if network is not None:
-        raise InvalidArgumentError("Pass either checkpoint= or network=.")
-    tensors, config = _read(checkpoint)
-    made = network_of_config(config["network"], tensors)
-    depth = config["depth"] if depth is None else depth
-    reranker = DocumentGraphRerank(made, parser=parser, depth=depth, together=config["together"])
-    if config["parser"] != reranker.parser.name:
-        raise InvalidArgumentError(
-            f"{checkpoint} was trained with the parser {config.get('parser')!r}, this is {reranker.parser.name!r}; pass parser=."
-        )
-    # An EvidenceNetwork reads similarities, not vectors.
-    trained = config["embedding"]
-    if isinstance(made, DocumentGraphNetwork) and trained and embedding and trained != embedding:
-        raise InvalidArgumentError(
-            f"{checkpoint} was trained with vectors of {trained!r}, these are of {embedding!r}; train it with this model."
-        )
-    return reranker
-
-
-def _read(checkpoint: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    return load_part(checkpoint, _PART, _SETTINGS, "G-RAG", _DEFAULTS)
 
 
 def fit_grag(
@@ -211,14 +233,13 @@ def fit_grag(
     *,
     seed: int = 0,
     show_progress: bool = False,
-    first: str | Operator = _FIRST,
-    first_settings: Mapping[str, Any] | None = None,
+    first: System | str | Operator = _FIRST,
     depth: int = _DEPTH,
     parser: Any = None,
     together: bool = False,
     network: Network | None = None,
     training: dict[str, Any] | None = None,
-    published: bool = False,
+    paper: bool = False,
 ) -> dict[str, Any]:
     """Train G-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
@@ -227,35 +248,31 @@ def fit_grag(
     dataset, index, folder, seed, show_progress
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
     first, depth, parser, together
-        See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
-    first_settings : mapping, optional
-        Keywords of the first search if it is given by name; the checkpoint keeps them.
+        See :class:`GRAG` and :class:`~graph_retrievers.systems.grag.rerank.DocumentGraphRerank`. The checkpoint keeps the text of
+        the first search; if it has none, because it is an operator or has parts such as models, whoever uses the checkpoint
+        passes it again.
     network : EvidenceNetwork or DocumentGraphNetwork, optional
         Trained in place; by default a new EvidenceNetwork.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.grag.training.fit_document_graph`.
-    published : bool, default False
-        Whether the settings of :attr:`GRAG.PUBLISHED` replace `first` and `depth`, and a network that is not given.
+    paper : bool, default False
+        Whether to train the network of the paper, a graph convolutional network of two layers and width 8, unless one is given.
     """
-    of_paper = published_settings(GRAG)
-    if published:
-        first, depth = of_paper["first"], of_paper["depth"]
+    first = as_first(first)
     depth, seed, together = positive("depth", depth), seed_number(seed), bool(together)
     folder = checkpoint_folder(folder)
     train, dev = labelled_queries(dataset, index, "G-RAG")
-    if network is None and published:
-        network = DocumentGraphNetwork(index.dense.dimension, **of_paper["network"], seed=seed)
+    if network is None and paper:
+        network = DocumentGraphNetwork(index.dense.dimension, **_PAPER_NETWORK, seed=seed)
     network = EvidenceNetwork(seed=seed) if network is None else network
-    settings = dict(first_settings or {})
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
     options = {"resume": folder / "under-way", **(training or {})}
-    candidates = first_stage(index, first, settings, depth)
+    candidates = first_stage(index, first, depth)
     history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {
         "network": network.config(),
-        "first": first if isinstance(first, str) else None,
-        "first_settings": settings,
+        "first": written(first),
         "depth": depth,
         "together": together,
         "parser": cache.name,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any
 
 from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
+from graph_retrievers.systems.system import System
 
 __all__ = ["HippoRAG"]
 
 
-class HippoRAG(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HippoRAG(System):
     r"""The facts that match the question, then passages by a walk that restarts at their phrases.
 
     .. math:: O_{vs} \to O_{gs}
@@ -26,10 +27,10 @@ class HippoRAG(Retriever):
     the phrases that it mentions. Only passages are hits. If no fact matches, or a language model keeps none, passages are ranked by
     vector search. For corpus graphs, use :class:`~graph_retrievers.PPR`, whose seeds are nodes.
 
+    The index needs vectors, and ``edge_signals=True`` for facts.
+
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors, and ``edge_signals=True`` for facts.
     facts : int, default 5
         Facts to keep, and phrases at which the walk restarts (the published linking_top_k).
     language_model : object, optional
@@ -43,11 +44,6 @@ class HippoRAG(Retriever):
         from the published code.
     passage_type : str, default "passage"
         Node type of passages.
-    fuse : bool, optional
-        As for :class:`~graph_retrievers.systems.lightrag.retriever.LightRAG`: by default if most nodes are passages, as in a
-        graph of pages; not if there are more phrases.
-    **options
-        Keywords of :class:`Retriever`.
 
     Notes
     -----
@@ -62,50 +58,45 @@ class HippoRAG(Retriever):
 
     Examples
     --------
-    >>> from graph_retrievers import Node
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
     >>> nodes = [Node("p1", "On Ada.", type="passage"), Node("p2", "On engines.", type="passage")]
     >>> nodes += [Node("ada", "", "Ada"), Node("engine", "", "Engine")]
     >>> edges = [("p1", "ada", "mentions"), ("p2", "engine", "mentions"), ("ada", "engine", "wrote for")]
     >>> def embed(texts):
     ...     return [[float("Ada" in text), float("ngine" in text), 0.1] for text in texts]
     >>> index = GraphIndex.from_nodes(nodes, edges, embedding=embed, edge_signals=True, metric="cosine")
-    >>> for hit in HippoRAG(index).retrieve("What did Ada write?"):
+    >>> for hit in Retriever(index, HippoRAG()).retrieve("What did Ada write?"):
     ...     print(hit.id, hit.path.text)
     p1 Ada <-[mentions]- p1
     p2 Engine <-[mentions]- p2
     """
 
+    name = "hipporag"
     reads_edge_signals = True
 
-    PUBLISHED = {
-        "facts": 5,
-        "damping": 0.5,
-        "passage_weight": 0.05,
-        "synonyms": 0.8,
-        "fuse": False,
-    }
+    facts: int = 5
+    language_model: Any = None
+    signal: str = "edge_dense"
+    damping: float = 0.5
+    passage_weight: float = 0.05
+    synonyms: float | None = 0.8
+    passage_type: str = "passage"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        facts: int = 5,
-        language_model: Any = None,
-        signal: str = "edge_dense",
-        damping: float = 0.5,
-        passage_weight: float = 0.05,
-        synonyms: float | None = 0.8,
-        passage_type: str = "passage",
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        linking = FactLinking(facts, signal=signal, language_model=language_model, passage_type=passage_type)
-        walk = PassageWalk(damping=damping, passage_weight=passage_weight, synonyms=synonyms, passage_type=passage_type)
-        self._passage_type = passage_type
-        super().__init__(index, partial(fused_with_search, Pipeline(linking, walk), fuse, led=False), **options)
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the linking of facts followed by the walk."""
+        linking = FactLinking(self.facts, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
+        walk = PassageWalk(
+            damping=self.damping,
+            passage_weight=self.passage_weight,
+            synonyms=self.synonyms,
+            passage_type=self.passage_type,
+        )
+        return Pipeline(linking, walk)
 
-    def _returned(self) -> tuple[str, ...] | None:
-        """Return the node types that may be returned: those given, or that of passages where other nodes are phrases."""
-        if self._chosen_types is not None:
-            return self._chosen_types
-        return None if phrase_graph(self.index.graph, self._passage_type).doubled else (self._passage_type,)
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
+        return search_finds_more(index, unless_names_lead=False)
+
+    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+        """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
+        return None if phrase_graph(index.graph, self.passage_type).doubled else (self.passage_type,)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
+
+from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, keywords_of
+from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -15,25 +19,25 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.signatures import published_settings
-from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model
 from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["LeSeGR", "fit_lesegr"]
 
 _PART = "lesegr"
+_PAPER_MODEL: dict[str, Any] = {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0}
 _SETTINGS: dict[str, tuple[type, ...]] = {"model": (dict,), "hops": (int, type(None)), "sparse": (str,), "direction": (str,)}
 # Compared with the index.
 _SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
 
 
-class LeSeGR(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LeSeGR(System):
     r"""Hybrid search, then message passing in which lexical and semantic scores gate the messages of neighbours.
 
     .. math:: O_{vs} \to O_{gm}
@@ -41,12 +45,10 @@ class LeSeGR(Retriever):
     A node is scored by its own text and by the relevance of its neighbours' texts to the question. The weights of neighbours are
     trained on questions with known answers (``graph-retrievers fit lesegr``); without a checkpoint neighbours are ignored, and
     the score is the product of the sparse and the dense score. Each hit has the neighbours that gave it context
-    (``Hit.context``), and :func:`graph_retrievers.hits.Hits.to_context` prints them.
+    (``Hit.context``), and :func:`graph_retrievers.hits.Hits.to_context` prints them. The index needs vectors and BM25.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors and BM25.
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit lesegr``. It is refused if the vectors of the index come from another model than in
         its training.
@@ -63,12 +65,8 @@ class LeSeGR(Retriever):
         Where messages pass, the sparse signal, who sends messages, and neighbours kept with each hit: see
         :class:`~graph_retrievers.systems.lesegr.search.LexicalSemanticSearch`. A checkpoint has its own values for the first
         three.
-    fuse : bool, optional
-        As for :class:`~graph_retrievers.PPR`, but by default only without a trained model.
     first : Operator, optional
         Finds the candidates instead of hybrid search.
-    **options
-        Keywords of :class:`Retriever`.
 
     Raises
     ------
@@ -83,60 +81,90 @@ class LeSeGR(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
     >>> index = GraphIndex.from_texts(["a loom", "a loom card", "an engine"], vectors=vectors, edges=[("0", "2")])
-    >>> [hit.text for hit in LeSeGR(index, backfill=False).retrieve("Which loom?", vector=[1.0, 0.0])]
+    >>> [hit.text for hit in Retriever(index, LeSeGR(), backfill=False).retrieve("Which loom?", vector=[1.0, 0.0])]
     ['a loom', 'a loom card', 'an engine']
     """
 
-    PUBLISHED = {
-        "model": {"encoder": "transformer", "layers": 2, "hidden": 1024, "heads": 4, "hub_exponent": 0.0},
-        "hops": None,
-        "direction": "in",
-        "context": None,
-        "fuse": False,
-        "backfill": False,
-    }
+    name = "lesegr"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        checkpoint: str | Path | None = None,
-        model: LeSeGRModel | Mapping[str, Any] | None = None,
-        candidates: int = 100,
-        hops: int | None = 1,
-        sparse: str = "bm25",
-        direction: str = "both",
-        context: int | None = 4,
-        fuse: bool | None = None,
-        first: Operator | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        if not isinstance(model, LeSeGRModel | Mapping | None):
+    checkpoint: str | Path | None = None
+    model: LeSeGRModel | Mapping[str, Any] | None = None
+    candidates: int = 100
+    hops: int | None = 1
+    sparse: str = "bm25"
+    direction: str = "both"
+    context: int | None = 4
+    first: Operator | None = None
+
+    def __post_init__(self) -> None:
+        """Check the model."""
+        if not isinstance(self.model, LeSeGRModel | Mapping | None):
             raise InvalidArgumentError(
-                f"model is {shown(model)}; expected a LeSeGRModel or a mapping of its keywords, such as {{'encoder': 'gcn'}}."
+                f"model is {shown(self.model)}; expected a LeSeGRModel or a mapping of its keywords, such as {{'encoder': 'gcn'}}."
             )
-        if checkpoint is not None and isinstance(model, LeSeGRModel):
+        if self.checkpoint is not None and isinstance(self.model, LeSeGRModel):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
-        if checkpoint is not None:
-            tensors, settings = load_part(checkpoint, _PART, _SETTINGS, "LeSeGR")
-            if isinstance(model, Mapping):
-                wanted = {**model, "hops": hops, "direction": direction}
-                check_trained({**settings["model"], **settings}, wanted, f"{checkpoint} was trained with", "fit lesegr")
-            hops, sparse, direction = settings["hops"], settings["sparse"], settings["direction"]
-            _check_index(settings, index, checkpoint)
-            model = LeSeGRModel.of_config(settings["model"], tensors)
-        if not isinstance(model, LeSeGRModel):
-            self._untrained = (Untrained("model", "the score is the product of the sparse and the dense one"),)
-            check_keywords("LeSeGRModel", model or {}, ["encoder", "layers", *sorted(keywords_of(LeSeGRModel))])
-            model = LeSeGRModel(index.dense.dimension, **(model or {}))
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return hybrid search and message passing."""
+        return Pipeline(self.first or _candidates(index, self.candidates), self._search(index))
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more: without a trained model, over passages whose names do not lead."""
+        return not self._is_trained and search_finds_more(index)
+
+    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+        """Return the model, unless one is given or in a checkpoint."""
+        instead = "the score is the product of the sparse and the dense one"
+        return () if self._is_trained else (Untrained("model", instead),)
+
+    @property
+    def _is_trained(self) -> bool:
+        return self.checkpoint is not None or isinstance(self.model, LeSeGRModel)
+
+    def _search(self, index: GraphIndex) -> LexicalSemanticSearch:
+        """Return the operator for an index, and for its scopes."""
+        settings: dict[str, Any] = {"hops": self.hops, "sparse": self.sparse, "direction": self.direction}
+        if self.checkpoint is not None:
+            settings = self._trained[1]
+            _check_index(settings, index, self.checkpoint)
         # An index without it is refused now, not at the first question.
-        index.signal(sparse)
-        search = LexicalSemanticSearch(model, hops=hops, sparse=sparse, direction=direction, context=context)
-        ranked = Pipeline(first or _candidates(index, candidates), search)
-        fuse = False if fuse is None and self._untrained == () else fuse
-        super().__init__(index, partial(fused_with_search, ranked, fuse), **options)
+        index.signal(settings["sparse"])
+        width = None if self._is_trained else index.dense.dimension
+        return self._searches.get(
+            (index.device, width),
+            lambda: LexicalSemanticSearch(
+                self._network(width), **{name: settings[name] for name in ("hops", "sparse", "direction")}, context=self.context
+            ),
+        )
+
+    @cached_property
+    def _searches(self) -> Cache:
+        """The operators by the device, to which a network is moved, and the length of vectors for a network without weights."""
+        return Cache()
+
+    @cached_property
+    def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The weights and the settings of the checkpoint."""
+        assert self.checkpoint is not None
+        tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR")
+        if isinstance(self.model, Mapping):
+            wanted = {**self.model, "hops": self.hops, "direction": self.direction}
+            check_trained({**settings["model"], **settings}, wanted, f"{self.checkpoint} was trained with", "fit lesegr")
+        return tensors, settings
+
+    def _network(self, width: int | None) -> LeSeGRModel:
+        """Return the network; without a trained one, a new one for vectors of a length."""
+        if isinstance(self.model, LeSeGRModel):
+            return self.model
+        if width is None:
+            tensors, settings = self._trained
+            return LeSeGRModel.of_config(settings["model"], tensors)
+        check_keywords("LeSeGRModel", self.model or {}, ["encoder", "layers", *sorted(keywords_of(LeSeGRModel))])
+        return LeSeGRModel(width, **(self.model or {}))
 
 
 def _candidates(index: GraphIndex, count: int) -> Operator:
@@ -171,7 +199,7 @@ def fit_lesegr(
     direction: str = "both",
     candidates: int = 100,
     training: dict[str, Any] | None = None,
-    published: bool = False,
+    paper: bool = False,
     **model: Any,
 ) -> dict[str, Any]:
     """Train LeSeGR on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
@@ -190,8 +218,9 @@ def fit_lesegr(
         See :class:`LeSeGR`.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.lesegr.training.fit_lesegr_model`.
-    published : bool, default False
-        Whether the settings of :attr:`LeSeGR.PUBLISHED` replace `hops`, `direction` and keywords of the model that are not given.
+    paper : bool, default False
+        Whether to train the network of the paper: a Graph Transformer of two layers, four heads and width 1024, whose messages
+        pass along incoming edges of the whole graph. It replaces `hops`, `direction` and keywords of the model that are not given.
     **model
         Keywords of :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.
 
@@ -201,9 +230,8 @@ def fit_lesegr(
         For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
         and the number of ``epochs``.
     """
-    if published:
-        settings = published_settings(LeSeGR)
-        hops, direction, model = settings["hops"], settings["direction"], settings["model"] | model
+    if paper:
+        hops, direction, model = None, "in", _PAPER_MODEL | model
     train, dev = labelled_queries(dataset, index, "LeSeGR")
     folder = checkpoint_folder(folder)
     network = LeSeGRModel(index.dense.dimension, **model, seed=seed)

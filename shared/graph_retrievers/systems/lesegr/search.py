@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.cache import Cache, Same
+from graph_retrievers.cache import Cache
 from graph_retrievers.core.candidates import Candidates, places_of, reached
 from graph_retrievers.core.driver import Search
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -197,9 +198,9 @@ class LexicalSemanticSearch(Operator):
                 found = [self.model.alpha(vectors[owners[part]] - vectors[adjacency.neighbors[part]]) for part in parts]
             return torch.cat(found) if found else torch.zeros(0, device=index.device)
 
-        # Weights that are changed get another version.
+        # Weights that are changed get another version. An index is not kept by a search that outlives it.
         versions = tuple(parameter._version for parameter in self.model.mlp.parameters())
-        return self._alphas.get((Same(index), versions), make)
+        return self._alphas.get((ref(index), versions), make)
 
 
 def entangled_scores(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Any
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
@@ -14,13 +14,12 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.fused_search import fused_with_search
+from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
+from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import holds_passages, passage_types
 
 __all__ = ["LightRAG"]
@@ -28,7 +27,8 @@ __all__ = ["LightRAG"]
 _MODES = (None, "local", "global", "hybrid", "mix")
 
 
-class LightRAG(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LightRAG(System):
     r"""Entities by low-level keywords, relations by high-level keywords, and the chunks that belong to both.
 
     .. math:: O_{vs} \to O_{gs}
@@ -38,11 +38,11 @@ class LightRAG(Retriever):
     ``"hybrid"`` does both and alternates between the two, local entities and relations first. ``"mix"`` adds a search of the
     chunks by the question itself.
 
+    The index needs vectors. Relations are searched by the signal ``"edge_dense"``, or else ``"edge_bm25"``
+    (``GraphIndex.from_graph(..., edge_signals=True)``).
+
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors. Relations are searched by the signal ``"edge_dense"``, or else ``"edge_bm25"``
-        (``GraphIndex.from_graph(..., edge_signals=True)``).
     mode : {"local", "global", "hybrid", "mix"}, optional
         By default ``"local"`` on an index whose relations cannot be searched; else ``"mix"``, the authors' default, if there are
         passages, and the equivalent ``"hybrid"`` in a knowledge graph without passages.
@@ -67,22 +67,17 @@ class LightRAG(Retriever):
     passage_type : str, default "passage"
         Node type of chunks, as :func:`~graph_retrievers.construction.knowledge_readers.from_graph_documents` reads them. If no
         node, or every node, has this type, each node is an entity and its own chunk.
-    fuse : bool, optional
-        Whether to fuse the ranking with a search, as for :class:`~graph_retrievers.MMR`. By default over passages, whose
-        neighbours are less relevant than the next results of a search, and not over entities of a knowledge graph.
-    **options
-        Keywords of :class:`Retriever`.
 
     Raises
     ------
     InvalidArgumentError
-        For a mode other than "local" on an index that has no signal over its edges, or whose edges have neither texts nor
-        relations.
+        For a value outside its range, and, from a retriever, for a mode other than "local" on an index that has no signal over its
+        edges, or whose edges have neither texts nor relations.
 
     Notes
     -----
     There is one ranking: the chunks of the search, of entities and of relations alternate, then the entities alternate.
-    ``types=["passage"]`` keeps only passages. ``retrieve`` takes
+    ``types=["passage"]`` of the retriever keeps only passages. ``retrieve`` takes
     ``keywords={"high_level_keywords": [...], "low_level_keywords": [...]}``; without them and without a language model, the
     question is used for both levels.
 
@@ -99,62 +94,38 @@ class LightRAG(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> embed = lambda texts: [[float(word in text) for word in ("loom", "card")] for text in texts]
     >>> index = GraphIndex.from_texts(["a loom", "paper", "an engine"], edges=[("0", "1", "reads")], embedding=embed)
-    >>> [hit.path.text for hit in LightRAG(index, backfill=False).retrieve("Which loom?")]
+    >>> [hit.path.text for hit in Retriever(index, LightRAG(), backfill=False).retrieve("Which loom?").nodes]
     ['0', '0 -[reads]-> 1']
     """
 
+    name = "lightrag"
     reads_edge_signals = True
 
-    PUBLISHED = {
-        "mode": "mix",
-        "top_k": 40,
-        "chunk_top_k": 20,
-        "related_chunks": 5,
-        "chunk_pick": "vector",
-        "threshold": 0.2,
-        "entity_tokens": 6000,
-        "relation_tokens": 8000,
-        "facts": True,
-        "fuse": False,
-        "backfill": False,
-    }
+    mode: str | None = None
+    language_model: Any = None
+    top_k: int = 40
+    chunk_top_k: int = 20
+    related_chunks: int = 5
+    chunk_pick: str | None = None
+    threshold: float = 0.2
+    entity_tokens: int = 6000
+    relation_tokens: int = 8000
+    facts: bool = False
+    passage_type: str = "passage"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        mode: str | None = None,
-        language_model: Any = None,
-        top_k: int = 40,
-        chunk_top_k: int = 20,
-        related_chunks: int = 5,
-        chunk_pick: str | None = None,
-        threshold: float = 0.2,
-        entity_tokens: int = 6000,
-        relation_tokens: int = 8000,
-        facts: bool = False,
-        passage_type: str = "passage",
-        fuse: bool | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        choice("mode", mode, _MODES), positive("top_k", top_k), positive("chunk_top_k", chunk_top_k)
-        self._mode, self._top_k, self._chunk_top_k = mode, top_k, chunk_top_k
-        self._gathering: dict[str, Any] = {
-            "related": related_chunks,
-            "entity_tokens": entity_tokens,
-            "relation_tokens": relation_tokens,
-        }
-        self._chunk_pick, self._relation_tokens, self._facts = chunk_pick, relation_tokens, facts
-        # One extractor for both levels, so that it is called once.
-        self._extractor = None if language_model is None else as_extractor(language_model)
-        self._threshold, self._passage_type, self._fuse = threshold, passage_type, fuse
-        super().__init__(index, **options)
+    def __post_init__(self) -> None:
+        """Check the mode and the numbers of results."""
+        choice("mode", self.mode, _MODES)
+        positive("top_k", self.top_k)
+        positive("chunk_top_k", self.chunk_top_k)
 
-    def _composed(self, index: GraphIndex) -> Operator:
-        graph, mode = index.graph, self._mode
-        chunks = passage_types(graph, self._passage_type)
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the searches of the mode, then the chunks."""
+        graph, mode = index.graph, self.mode
+        chunks = passage_types(graph, self.passage_type)
         passages = bool(chunks) or holds_passages(graph)
         if mode is None and not graph.num_edges:
             mode = "local"
@@ -165,28 +136,38 @@ class LightRAG(Retriever):
                 mode = "local"
         by_level = partial(
             KeywordSearch,
-            extractor=self._extractor,
+            # One extractor for both levels, so that it is called once.
+            extractor=None if self.language_model is None else as_extractor(self.language_model),
             alone=mode in ("local", "global"),
-            threshold=self._threshold,
+            threshold=self.threshold,
             exclude_types=chunks,
         )
         entities = Pipeline(
-            by_level(VectorSearch(self._top_k, returned=False), "low"),
-            RelationGathering(self._relation_tokens, exclude_types=chunks),
+            by_level(VectorSearch(self.top_k, returned=False), "low"),
+            RelationGathering(self.relation_tokens, exclude_types=chunks),
         )
         levels: Operator = entities
         if mode != "local":
-            relations = by_level(FactSearch(self._top_k, signal=_relation_signal(index)), "high")
+            relations = by_level(FactSearch(self.top_k, signal=_relation_signal(index)), "high")
             levels = relations if mode == "global" else RoundRobin(entities, relations)
-        pick = self._chunk_pick or ("vector" if passages else "weight")
-        gathering = {"pick": pick, "chunk_types": chunks, **self._gathering}
+        gathering: dict[str, Any] = {
+            "pick": self.chunk_pick or ("vector" if passages else "weight"),
+            "chunk_types": chunks,
+            "related": self.related_chunks,
+            "entity_tokens": self.entity_tokens,
+            "relation_tokens": self.relation_tokens,
+        }
         lists: list[Operator] = [ChunkGathering(of, **gathering) for of in ("entities", "relations")]
         if mode == "mix" and passages:
             others = tuple(name for name in graph.type_names if chunks and name not in chunks)
-            search = VectorSearch(self._chunk_top_k, returned=False)
-            lists.insert(0, KeywordSearch(search, None, threshold=self._threshold, exclude_types=others))
-        ranked = _Levels(levels, RoundRobin(*lists), facts=self._facts, relation_tokens=self._relation_tokens)
-        return fused_with_search(ranked, self._fuse, index, led=False)
+            search = VectorSearch(self.chunk_top_k, returned=False)
+            lists.insert(0, KeywordSearch(search, None, threshold=self.threshold, exclude_types=others))
+        ranked = _Levels(levels, RoundRobin(*lists), facts=self.facts, relation_tokens=self.relation_tokens)
+        return ranked
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
+        return search_finds_more(index, unless_names_lead=False)
 
 
 class _Levels(Pipeline):

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from graph_retrievers.arguments import as_path
+from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.retrievers.untrained import Untrained
 from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["MoR", "fit_mor"]
 
 _RERANKER, _PLANNER = "reranker", "planner"
 
 
-class MoR(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MoR(System):
     r"""A plan of typed paths, a traversal that mixes structure and text, and a reranker that reads the trajectories.
 
     .. math:: O_{vgs} \to O_{gm}
 
     A query's plan comes from the caller (``retrieve(question, plan=...)``, see
     :func:`~graph_retrievers.systems.mor.parse.read_plan` for its forms) or the planner. If a plan cannot be followed, text
-    retrieval is used, and the result's notes say why. Each hit's path is its trajectory.
+    retrieval is used, and the result's notes say why. Each hit's path is its trajectory. The index needs node types, and BM25 or
+    vectors.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs node types, and BM25 or vectors.
     planner : Planner or callable, optional
         Writes a plan if the caller gives none: see :mod:`graph_retrievers.systems.mor.planner`, and
         :class:`~graph_retrievers.systems.mor.trained.TrainedPlanner`.
@@ -55,8 +58,6 @@ class MoR(Retriever):
         without a reranker similar texts can then outrank the results of the plan.
     traversal : MixedTraversal, optional
         Allows its other options; replaces the five arguments above, and the planner.
-    **options
-        Keywords of :class:`Retriever`.
 
     References
     ----------
@@ -65,52 +66,66 @@ class MoR(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["ada", "loom"], ["", ""], titles=["Ada", "Loom"], types=["person", "movie"],
     ...     edges=[("ada", "loom", "directed")])
     >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
-    >>> print(MoR(GraphIndex.from_graph(graph)).retrieve("Who directed Loom?", plan=plan)[0].path.text)
+    >>> retriever = Retriever(GraphIndex.from_graph(graph), MoR())
+    >>> print(retriever.retrieve("Who directed Loom?", plan=plan)[0].path.text)
     Loom <-[directed]- Ada
     """
 
-    PUBLISHED = {
-        "rerank": True,
-        "seeds": 5,
-        "matches": 10,
-        "candidates": 100,
-        "structure": True,
-        "fill": True,
-        "backfill": False,
-    }
+    name = "mor"
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        planner: Any = None,
-        reranker: TrajectoryReranker | None = None,
-        checkpoint: str | Path | None = None,
-        rerank: bool = True,
-        seeds: int = 5,
-        matches: int = 10,
-        candidates: int = 100,
-        structure: bool = True,
-        fill: bool | None = None,
-        traversal: MixedTraversal | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        if checkpoint is not None:
-            planner, reranker = _loaded(checkpoint, index, planner, reranker if rerank else None, rerank)
+    planner: Any = None
+    reranker: TrajectoryReranker | None = None
+    checkpoint: str | Path | None = None
+    rerank: bool = True
+    seeds: int = 5
+    matches: int = 10
+    candidates: int = 100
+    structure: bool = True
+    fill: bool | None = None
+    traversal: MixedTraversal | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the traversal and the reranker, if there is one; they are the same for all indexes on a device."""
+        return self._compositions.get(index.device, self._composed)
+
+    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+        """Return the reranker, if one is wanted and there is none."""
+        missing = self.rerank and self._parts[1] is None
+        return (Untrained("reranker", "candidates are ordered by similarity"),) if missing else ()
+
+    @cached_property
+    def _compositions(self) -> Cache:
+        """The compositions by the device, to which the network of the reranker is moved."""
+        return Cache()
+
+    def _composed(self) -> Pipeline:
+        planner, reranker = self._parts
+        traversal = self.traversal
         if traversal is None:
-            fill = (reranker is not None or not structure) if fill is None else fill
-            traversal = MixedTraversal(seeds, matches, candidates, fill=fill, structure=structure, planner=planner)
-        super().__init__(index, Pipeline(traversal, *([reranker] if reranker is not None else [])), **options)
-        if rerank and reranker is None:
-            self._untrained = (Untrained("reranker", "candidates are ordered by similarity"),)
+            fill = (reranker is not None or not self.structure) if self.fill is None else self.fill
+            traversal = MixedTraversal(
+                self.seeds, self.matches, self.candidates, fill=fill, structure=self.structure, planner=planner
+            )
+        if reranker is None:
+            return Pipeline(traversal)
+        # That of the checkpoint is ours to copy.
+        return Pipeline(traversal, reranker if reranker is self.reranker else deepcopy(reranker))
+
+    @cached_property
+    def _parts(self) -> tuple[Any, TrajectoryReranker | None]:
+        """Planner and reranker, those of the checkpoint where none is given."""
+        if self.checkpoint is None:
+            return self.planner, self.reranker
+        return _loaded(self.checkpoint, self.planner, self.reranker if self.rerank else None, self.rerank)
 
 
 def _loaded(
-    checkpoint: str | Path, index: GraphIndex, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
+    checkpoint: str | Path, planner: Any, reranker: TrajectoryReranker | None, rerank: bool
 ) -> tuple[Any, TrajectoryReranker | None]:
     """Return planner and reranker, those of a checkpoint where none is given."""
     held = {part: (as_path("checkpoint", checkpoint) / f"{part}.json").is_file() for part in (_PLANNER, _RERANKER)}

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
+
+import torch
 
 from graph_retrievers.arguments import as_path, positive, seed_number
+from graph_retrievers.cache import Cache
+from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
@@ -18,13 +24,13 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.index.folders import digest
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.systems.first_stage import first_stage, reranked, untrained_first
+from graph_retrievers.systems.first_stage import as_first, first_stage, read_first, untrained_first, written
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.path_reranking.training import fit_path_rerank
 from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["PathReranking", "fit_path_reranking"]
 
@@ -40,34 +46,33 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 }
 
 
-class PathReranking(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PathReranking(System):
     r"""A first search, then a relevance model that reads each node with the node from which it was reached.
 
     .. math:: O_{vgs} \to O_{gm}
 
     See :class:`~graph_retrievers.operators.PathRerank` for the scores. ``graph-retrievers fit path-reranking`` trains a
-    cross-encoder to read paths, and chooses its weight, on questions with known answers.
+    cross-encoder to read paths, and chooses its weight, on questions with known answers. Without a checkpoint, the index needs a
+    relevance model.
 
     Parameters
     ----------
-    index : GraphIndex
-        Needs a relevance model, unless there is a checkpoint.
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit path-reranking``. Its cross-encoder replaces the relevance model of the index.
-    first : str or Operator, optional
-        First search: a name from :func:`~graph_retrievers.systems.registry.retriever_names`, or an operator. By default that of the
-        checkpoint's training, ``"walk-fusion"`` without a checkpoint.
+    first : System, str or Operator, optional
+        First search: a system, its text such as ``"ppr(damping=0.7)"`` (see
+        :func:`~graph_retrievers.systems.system.read_system`), or an operator. By default that of the checkpoint's training,
+        WalkFusion without a checkpoint.
     weight : float, optional
         Weight of the model, in [0, 1]; by default that of the checkpoint, 0.5 without one.
     depth : int, optional
         Nodes to rerank; by default the number that the checkpoint was trained with, 30 without one.
-    **options
-        Keywords of :class:`Retriever`.
 
     Raises
     ------
     InvalidArgumentError
-        If the checkpoint cannot be read, or was trained with a first operator that is not given.
+        If the checkpoint cannot be read, or was trained with a first search that it cannot name and that is not given.
 
     References
     ----------
@@ -75,54 +80,91 @@ class PathReranking(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(
     ...     ["Ada knew Babbage.", "He built engines.", "Mills."], edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0.6, 0.8]],
     ...     relevance=lambda pairs: [float("Ada" in text and "engines" in text) for _, text in pairs],
     ... )
-    >>> retriever = PathReranking(index, weight=1.0)
+    >>> retriever = Retriever(index, PathReranking(weight=1.0))
     >>> print(retriever.retrieve("Which engines did Ada's friend build?", k=1, vector=[1, 0])[0].text)
     He built engines.
     """
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        checkpoint: str | Path | None = None,
-        first: str | Operator | None = None,
-        weight: float | None = None,
-        depth: int | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        model, settings = (None, _DEFAULTS) if checkpoint is None else _loaded(checkpoint, index)
-        if first is None and settings["first"] is None:
-            raise InvalidArgumentError(f"{checkpoint} was trained behind an operator without a name; pass it as first=.")
-        reranker = PathRerank(
-            settings["weight"] if weight is None else weight, depth=settings["depth"] if depth is None else depth, model=model
-        )
-        first = settings["first"] if first is None else first
-        # Whoever names the search of the checkpoint means that one.
-        named = settings["first_settings"] if isinstance(first, str) and first == settings["first"] else {}
-        super().__init__(index, partial(reranked, first=first, settings=named, reranker=reranker), **options)
-        self._untrained = untrained_first(index, first, named)
+    name = _PART
+
+    checkpoint: str | Path | None = None
+    first: System | str | Operator | None = None
+    weight: float | None = None
+    depth: int | None = None
+
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the first search and the reranker."""
+        settings = self._settings
+        model, first = self._model(index.device), self._first
+        weight = settings["weight"] if self.weight is None else self.weight
+        reranker = PathRerank(weight, depth=settings["depth"] if self.depth is None else self.depth, model=model)
+        return Pipeline(first_stage(index, first, reranker.depth), reranker)
+
+    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+        """Return the parts of the first search that are not trained."""
+        return untrained_first(index, self._first)
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the checkpoint, or the defaults."""
+        return _DEFAULTS if self.checkpoint is None else _read(as_path("checkpoint", self.checkpoint))
+
+    @cached_property
+    def _first(self) -> System | Operator:
+        if self.first is not None:
+            return as_first(self.first)
+        first = read_first(self._settings)
+        if first is None:
+            raise InvalidArgumentError(f"{self.checkpoint} was trained behind a search that it cannot name; pass it as first=.")
+        return first
+
+    @cached_property
+    def _models(self) -> Cache:
+        """The cross-encoders by their device."""
+        return Cache()
+
+    def _model(self, device: torch.device) -> CrossEncoder | None:
+        """Return the cross-encoder of the checkpoint on a device; None without a checkpoint."""
+        if self.checkpoint is None:
+            return None
+        root = as_path("checkpoint", self.checkpoint)
+        with _reading(root):
+            length = positive("max_length", self._settings["max_length"])
+            return self._models.get(device, lambda: CrossEncoder(root / _MODEL, max_length=length, device=device))
 
 
-def _loaded(checkpoint: str | Path, index: GraphIndex) -> tuple[CrossEncoder, dict[str, Any]]:
-    root = as_path("checkpoint", checkpoint)
+def _read(root: Path) -> dict[str, Any]:
+    """Return the settings of a checkpoint, whose files are checked."""
     file = root / _FILE
-    try:
+    with _reading(root):
         config = read_settings(file)
-        settings = checked_settings(config, _SETTINGS, "path reranking", file)
+        settings = checked_settings({"first_settings": {}, **config}, _SETTINGS, "path reranking", file)
         if _digests(root / _MODEL) != config.get("files"):
             raise InvalidArgumentError(f"{file} does not belong to {root / _MODEL}: a file was changed, or writing them stopped")
-        if not isinstance(settings["first"], str | None) or settings["first"] == _PART:
+        if not isinstance(settings["first"], str | None) or _name(settings["first"]) == _PART:
             raise InvalidArgumentError(f"{file} does not say which search comes first")
-        model = CrossEncoder(root / _MODEL, max_length=positive("max_length", settings["max_length"]), device=index.device)
+    return settings
+
+
+@contextmanager
+def _reading(root: Path) -> Iterator[None]:
+    """Say of errors that a folder cannot be read as a checkpoint."""
+    try:
+        yield
     except (OSError, InvalidArgumentError) as error:
         raise InvalidArgumentError(
             f"{root} cannot be read as a checkpoint: {error}; expected a folder that `graph-retrievers fit path-reranking` wrote."
         ) from error
-    return model, settings
+
+
+def _name(text: str | None) -> str | None:
+    """Return the short name in the text of a system."""
+    return None if text is None else text.partition("(")[0].strip()
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -137,8 +179,7 @@ def fit_path_reranking(
     *,
     seed: int = 0,
     show_progress: bool = False,
-    first: str | Operator = _DEFAULTS["first"],
-    first_settings: Mapping[str, Any] | None = None,
+    first: System | str | Operator = _DEFAULTS["first"],
     depth: int = _DEFAULTS["depth"],
     training: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -150,30 +191,26 @@ def fit_path_reranking(
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index must have a cross-encoder (else
         MissingSignalError), which is not changed.
     first, depth
-        See :class:`PathReranking`.
-    first_settings : mapping, optional
-        Keywords of the first search if it is given by name; the checkpoint keeps them.
+        See :class:`PathReranking`. The checkpoint keeps the text of the first search; if it has none, because it is an operator or
+        has parts such as models, whoever uses the checkpoint passes it again.
     training : mapping, optional
         Keywords of :func:`~graph_retrievers.systems.path_reranking.training.fit_path_rerank`.
     """
     depth, seed = positive("depth", depth), seed_number(seed)
-    folder, settings = checkpoint_folder(folder), dict(first_settings or {})
-    if first == _PART:
+    folder, first = checkpoint_folder(folder), as_first(first)
+    if isinstance(first, PathReranking):
         raise InvalidArgumentError(f"{_PART} cannot be its own first search; choose another one.")
-    if isinstance(first, Operator) and settings:
-        raise InvalidArgumentError("first_settings= are for a search that is named; give the operator its own.")
-    _check_places(folder, settings)
+    _check_places(folder)
     train, dev = labelled_queries(dataset, index, "The path reranker")
     options: dict[str, Any] = {"resume": folder / _UNDER_WAY, **(training or {})}
-    candidates = first_stage(index, first, settings, depth)
+    candidates = first_stage(index, first, depth)
     model, weight, history = fit_path_rerank(
         index, train, dev, candidates, depth=depth, seed=seed, show_progress=show_progress, **options
     )
     told = {
         "weight": weight,
         "depth": depth,
-        "first": first if isinstance(first, str) else None,
-        "first_settings": settings,
+        "first": written(first),
         "max_length": model.max_length,
         "seed": seed,
         "history": history.to_dict(),
@@ -184,12 +221,8 @@ def fit_path_reranking(
     return {**history.summary(), "weight": weight}
 
 
-def _check_places(folder: Path, settings: Mapping[str, Any]) -> None:
+def _check_places(folder: Path) -> None:
     """Raise InvalidArgumentError if what will be written after the training cannot be."""
-    try:
-        json.dumps(settings, ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"first_settings cannot be written as JSON: {error}") from error
     kinds = {_MODEL: Path.is_dir, f"{_MODEL}.partial": Path.is_dir, _FILE: Path.is_file, f"{_FILE}.partial": Path.is_file}
     for name, is_right in kinds.items():
         place = folder / name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from math import floor
-from typing import Unpack
+
+import numpy as np
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
@@ -15,17 +16,13 @@ from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.protocol import Call
-from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.per_source import by_search
 from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX
 from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
+from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import (
     holds_pieces,
     is_knowledge_graph,
@@ -53,7 +50,8 @@ WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.
 """Weights of the lists of WalkFusion, by form."""
 
 
-class WalkFusion(Retriever):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WalkFusion(System):
     r"""Several walks from the best matches, side by side and fused by reciprocal ranks; needs no cross-encoder.
 
     .. math:: S_n = \sum_{l} \frac{w_l}{c + r_l(n)}
@@ -89,10 +87,10 @@ class WalkFusion(Retriever):
     similarities. If few edges join documents and most texts contain names, recognised by their capitals, then here and in
     ``"pieces"`` names join passages as edges do (:func:`~graph_retrievers.systems.traits.names_join`).
 
+    The index needs vectors and BM25.
+
     Parameters
     ----------
-    index : GraphIndex
-        Needs vectors and BM25.
     seeds : int, optional
         Nodes of hybrid search whose neighbours are read, and maximum number of named nodes at which metapaths start; by default 5,
         for ``"links"`` and ``"pieces"`` 20, or 10 if names join passages, or a tenth of the nodes if that is less.
@@ -108,13 +106,11 @@ class WalkFusion(Retriever):
     weights : sequence of float, optional
         The w of the equation: three, by default (4, 1, 2) for ``"names"`` and (1, 1, 3) for ``"relations"``, or two for
         ``form="pieces"``, by default (1, 2). 0 leaves a list out. Without a `form`, they apply to the lists of the form that fits
-        the index, or the scope. If that is ``"links"``, which has one list, they are not used, and :attr:`reason` says so.
+        the index, or the scope. If that is ``"links"``, which has one list, they are not used, and the reason of hits says so.
     constant : int, default 5
         The c of the equation. With the usual 60, a node at rank 20 of two lists would be ranked above the best node of one list.
     depth : int, default 100
         Nodes taken from each list.
-    **options
-        Keywords of :class:`Retriever`.
 
     Raises
     ------
@@ -135,42 +131,43 @@ class WalkFusion(Retriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]], edges=[("0", "1", "reads")])
-    >>> [hit.text for hit in WalkFusion(index).retrieve("looms", vector=[1, 0])]
+    >>> [hit.text for hit in Retriever(index, WalkFusion()).retrieve("looms", vector=[1, 0])]
     ['a loom', 'a card']
+    >>> WalkFusion().form_on(index)
+    'links'
     """
 
-    def __init__(
-        self,
-        index: GraphIndex,
-        *,
-        seeds: int | None = None,
-        bridges: int | None = None,
-        form: str | None = None,
-        weights: Sequence[float] | None = None,
-        constant: int = 5,
-        depth: int = 100,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        choice("form", form, (None, *_FORMS))
-        positive("depth", depth), positive("constant", constant), positive("seeds", 1 if seeds is None else seeds)
-        positive("bridges", 0 if bridges is None else bridges, least=0)
-        if weights is not None:
-            if form == "links":
+    name = "walk-fusion"
+
+    seeds: int | None = None
+    bridges: int | None = None
+    form: str | None = None
+    weights: Sequence[float] | None = None
+    constant: int = 5
+    depth: int = 100
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        choice("form", self.form, (None, *_FORMS))
+        positive("depth", self.depth)
+        positive("constant", self.constant)
+        positive("seeds", 1 if self.seeds is None else self.seeds)
+        positive("bridges", 0 if self.bridges is None else self.bridges, least=0)
+        if self.weights is not None:
+            if self.form == "links":
                 raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
-            list_weights(weights, 2 if form == "pieces" else 3)
-        self._form, self._seeds, self._bridges = form, seeds, bridges
-        self._weights, self._constant, self._depth = weights, constant, depth
-        super().__init__(index, **options)
+            list_weights(self.weights, 2 if self.form == "pieces" else 3)
 
-    @property
-    def form(self) -> str:
-        """The given form, or the one that fits the index."""
-        return self._form or _fitting(self.index)[0]
+    def form_on(self, index: GraphIndex) -> str:
+        """Return the given form, or the one that fits an index."""
+        return self.form or _fitting(index)[0]
 
-    def _composed(self, index: GraphIndex) -> Operator:
-        form, why = (self._form, "as given") if self._form else _fitting(index)
-        seeds, bridges, weights, depth = self._seeds, self._bridges, self._weights, self._depth
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the lists of the form, fused if there are several; the operator has the reason for the form."""
+        form, why = (self.form, "as given") if self.form else _fitting(index)
+        seeds, bridges, weights, depth = self.seeds, self.bridges, self.weights, self.depth
         plain = bridges is None and form in ("links", "pieces") and names_join(without_names(index))
         if form == "links" and weights is not None:
             why = f"{why}; weights= are for three lists, and this form has one"
@@ -209,24 +206,32 @@ class WalkFusion(Retriever):
         operator, *others = lists[form]
         if others:
             weights = weights or WEIGHTS[form]
-            operator = ReciprocalRankFusion(operator, *others, weights=weights, depth=depth, constant=self._constant)
+            fusion = _PieceFusion if form == "pieces" else ReciprocalRankFusion
+            operator = fusion(operator, *others, weights=weights, depth=depth, constant=self.constant)
         operator.reason = f"form {form}: {why}"
         return operator
 
-    def _answered(self, call: Call) -> list[Hits]:
-        # Entities that represent names in texts: the lists follow the names, and search what may be returned.
-        if self._form != "relations" and "scope" not in call.filters:
-            condition = call.filters.get("filter")
-            mask = None if condition is None else filter_mask(self.index.graph, condition)
-            if names := self._left_out(mask):
-                filters = call.filters if mask is None else {**call.filters, "filter": mask}
-                call = replace(call, filters={**filters, "scope": {"$type": {"$nin": list(names)}}})
-        return super()._answered(call)
+    def skips_names(self, index: GraphIndex) -> bool:
+        """Return whether the lists follow names in texts themselves: not for ``form="relations"``."""
+        return self.form != "relations"
 
-    def found(self, question: Question) -> Search[Candidates]:
-        """Return all results of the lists for a question; for pieces, the first hits have at most as many of a page as search."""
-        found = yield from super().found(question)
-        return (yield from by_search(question, found)) if self.form == "pieces" else found
+
+class _PieceFusion(ReciprocalRankFusion):
+    """The fusion of form "pieces": of the first hits, a page has at most as many as it has in the first list, which is a search.
+
+    It is shown as the fusion that it is.
+    """
+
+    name = ReciprocalRankFusion.name
+
+    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+        """Return the nodes of all lists that may be returned, those above the limit of their page after the others."""
+        found = yield from super().search(question, found)
+        return (yield from by_search(question, found.taken(np.flatnonzero(question.returned(found.nodes)))))
+
+    def __repr__(self) -> str:
+        """Return the composition under the name of the fusion."""
+        return self.name + super().__repr__().removeprefix(type(self).__name__)
 
 
 def _fitting(index: GraphIndex) -> tuple[str, str]:

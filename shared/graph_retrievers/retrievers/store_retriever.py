@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Unpack
 
 from torch import Tensor
 
@@ -12,11 +12,12 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.index import IndexStore
+from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.queries import DEFAULT_K
+from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.registry import build_retriever
+from graph_retrievers.systems.system import System, read_system
 
 __all__ = ["EMPTY_STORE", "StoreRetriever"]
 
@@ -34,12 +35,11 @@ class StoreRetriever(BaseRetriever):
     Parameters
     ----------
     store : IndexStore
-    system : str or Operator, optional
-        As for :func:`~graph_retrievers.systems.registry.build_retriever`, or your own operators; by default the system with the
-        best results on indexes with the same signals.
-    k : int, default 10
+    system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
+        As for :class:`~graph_retrievers.retrievers.retriever.Retriever`; by default the system with the best results on indexes
+        with the same signals.
     **options
-        Keywords of the retriever's class.
+        Keywords of :class:`~graph_retrievers.retrievers.retriever.Retriever`.
 
     Examples
     --------
@@ -55,9 +55,17 @@ class StoreRetriever(BaseRetriever):
     A card.
     """
 
-    def __init__(self, store: IndexStore, system: str | Operator | None = None, *, k: int = DEFAULT_K, **options: Any) -> None:
-        self.store, self.system, self.k, self._options = store, system, k, options
-        self.name = system if isinstance(system, str) else "store"
+    def __init__(
+        self,
+        store: IndexStore,
+        system: System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None = None,
+        **options: Unpack[RetrieverOptions],
+    ) -> None:
+        self.store, self._options = store, options
+        self.system = read_system(system) if isinstance(system, str | Mapping) else system
+        default = self.system.default_k if isinstance(self.system, System) else DEFAULT_K
+        self.k = options.get("k", default)
+        self.name = self.system.name if isinstance(self.system, System) else "store"
         self.time_limit = options.get("time_limit")
         # One retriever an index: that of an index before may still answer.
         self._made = Cache(2)
@@ -67,7 +75,7 @@ class StoreRetriever(BaseRetriever):
 
     def with_options(self, **options: Any) -> StoreRetriever:
         """Return this retriever with other values of its keywords. It is built anew: calls of the two share no batches."""
-        return StoreRetriever(self.store, self.system, **{"k": self.k, **self._options, **options})
+        return StoreRetriever(self.store, self.system, **{**self._options, **options})
 
     @property
     def embedding(self) -> Any:
@@ -120,9 +128,4 @@ class StoreRetriever(BaseRetriever):
     def _present(self) -> Retriever:
         index = self.store.index
 
-        def make() -> Retriever:
-            if isinstance(self.system, Operator):
-                return Retriever(index, self.system, k=self.k, **self._options)
-            return build_retriever(self.system, index, k=self.k, **self._options)
-
-        return self._made.get(Same(index), make)
+        return self._made.get(Same(index), lambda: Retriever(index, self.system, **self._options))

@@ -1,0 +1,380 @@
+"""GraphRetriever: a system on an index, or any retriever of the engine, as a LangChain retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import LangSmithRetrieverParams
+from pydantic import Field, SkipValidation, field_serializer
+
+from graph_retrievers.arguments import keywords_of, positive
+from graph_retrievers.cache import Cache, Same
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.graph.filters import Filter
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.protocol import RetrieverProtocol
+from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
+from graph_retrievers.systems.baselines import BM25
+from graph_retrievers.systems.system import System, read_system
+from langchain_graph_retrievers.batches import BatchRetriever
+from langchain_graph_retrievers.fields import CheckedFields, check_fields
+from langchain_graph_retrievers.options import GraphDocumentOptions, GraphTextOptions, SystemLike
+from langchain_graph_retrievers.vectorstores import read_store
+
+__all__ = ["GraphRetriever"]
+
+# Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and `k` goes with each call.
+_OPTIONS = ("backfill", "per_source", "source_field", "types", "batch_size", "share_batches", "time_limit")
+# How many engine retrievers a retriever of this package keeps.
+_KEPT = 8
+
+
+class GraphRetriever(CheckedFields, BatchRetriever):
+    """A system of the engine on an index as a LangChain retriever; or any retriever of the engine, in a database or your own.
+
+    It takes either `index`, with `system` for another than the default, or `retriever`. Retrievers may share an index. A changed
+    field applies from the next call.
+
+    ``invoke`` and ``ainvoke`` take as keywords, for one call, all fields from `k` on, `vector` (the query's vector, shape [d], if
+    it is already known) and the other inputs of the system, such as ``entities`` (names that the question mentions); other
+    keywords raise an error. ``batch`` and ``abatch`` pass all queries to the engine in one call, with one traced run per query.
+    ``ainvoke`` and ``abatch`` await the embedding model (``aembed_query``); the search then runs in a thread, or awaits a
+    database. When the task is cancelled, the search ends at its next step.
+
+    Parameters
+    ----------
+    index : GraphIndex, optional
+        The index to search.
+    system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
+        ``PPR(damping=0.7)``, its text ``"ppr(damping=0.7)"``, or your own composition; see
+        :class:`graph_retrievers.retrievers.retriever.Retriever`. By default the system with the best results on indexes with the
+        same signals, usually WalkFusion. Its language model may be a LangChain chat model.
+    retriever : RetrieverProtocol, optional
+        An engine retriever of your own, such as a :class:`graph_retrievers.stores.cypher.CypherSpreadingActivation` or a
+        :class:`graph_retrievers.retrievers.store_retriever.StoreRetriever`.
+    k : int, optional
+        Documents to return; by default the engine retriever's own k. Chains and facts follow them.
+    filter : mapping or callable, optional
+        Which documents may be returned (see :func:`graph_retrievers.graph.filters.filter_mask`); a traversal may pass through
+        others. ``{}`` removes it for one call.
+    seed_filter, traversal_filter : mapping or callable, optional
+        At which documents a traversal may start (by default those that pass `filter`, ``{}`` for all), and which it may visit.
+    scope : mapping or callable, optional
+        Which documents are searched. It acts as all three filters, and no other document influences a score (see
+        :meth:`graph_retrievers.index.GraphIndex.within`). A retriever with a scope accepts no other scope for a call.
+    provenance : bool, default False
+        Whether the metadata show how a document was found: ``score``, ``similarity``, ``operator``, ``path``, ``notes``,
+        ``context`` (see :func:`~langchain_graph_retrievers.to_documents`). These differ between queries, so LangChain's
+        ``MultiQueryRetriever``, which drops equal documents, would keep one for each query; pass it to ``invoke`` instead.
+    backfill, per_source, source_field, types, batch_size, share_batches, time_limit : optional
+        Keywords of every retriever of the engine, see :class:`graph_retrievers.retrievers.retriever.Retriever`. By default the
+        engine's own, or those of `retriever`; one of your own needs a method ``with_options``.
+
+    Raises
+    ------
+    ValidationError
+        If a field is unknown or has another type.
+    InvalidArgumentError
+        If a value is outside its range, or not exactly one of `index` and `retriever` is given. Both are ValueErrors.
+
+    Examples
+    --------
+    >>> from graph_retrievers import PPR, GraphIndex
+    >>> index = GraphIndex.from_texts(
+    ...     ["Ada wrote a program.", "An engine of brass."],
+    ...     ids=["ada", "engine"],
+    ...     edges=[("ada", "engine", "ran on")],
+    ...     vectors=[[1, 0], [0, 1]],
+    ... )
+    >>> retriever = GraphRetriever(index=index, system=PPR(seeds=1, passage_weight=0), provenance=True)
+    >>> for document in retriever.invoke("Who wrote a program?", vector=[1, 0]):
+    ...     print(document.page_content, document.metadata["path"]["nodes"])
+    Ada wrote a program. ['ada']
+    An engine of brass. ['ada', 'engine']
+    """
+
+    unlisted: ClassVar[frozenset[str]] = frozenset({"engines"})
+
+    index: GraphIndex | None = Field(default=None, repr=False, exclude=True, description="The index to search.")
+    system: SystemLike = Field(default=None, description="The system, such as 'ppr(damping=0.7)'; by default one for the index.")
+    retriever: RetrieverProtocol | None = Field(
+        default=None, repr=False, exclude=True, description="An engine retriever in place of index and system."
+    )
+    k: int | None = Field(default=None, description="Documents to return; by default the engine retriever's own k.")
+    filter: Filter | None = Field(default=None, description="Which documents may be returned; a traversal may pass through others.")
+    seed_filter: Filter | None = Field(
+        default=None, description="At which documents a traversal may start; by default those of the filter."
+    )
+    traversal_filter: Filter | None = Field(default=None, description="Which documents a traversal may visit.")
+    scope: Filter | None = Field(default=None, description="Which documents are searched; acts as all three filters.")
+    # The engine checks these, and takes no "no" for False.
+    backfill: SkipValidation[bool | None] = Field(default=None, description="Whether vector search fills the list up to k.")
+    per_source: SkipValidation[int | None] = Field(default=None, description="Maximum number of hits from one document.")
+    source_field: SkipValidation[str | None] = Field(default=None, description="Metadata field with the document of a chunk.")
+    types: SkipValidation[Collection[str] | None] = Field(default=None, description="Node types that may be returned.")
+    batch_size: SkipValidation[int | None] = Field(default=None, description="Number of queries that run together.")
+    share_batches: SkipValidation[bool | None] = Field(default=None, description="Whether concurrent calls are answered together.")
+    time_limit: SkipValidation[float | None] = Field(default=None, description="Seconds that a call may take.")
+    # LangChain makes a new retriever for every call with configured fields. Fields, unlike private attributes, are passed on to
+    # it, so that no engine retriever is built twice and a checkpoint is read once.
+    engines: Cache = Field(default_factory=lambda: Cache(_KEPT), repr=False, exclude=True)
+
+    # Type checkers know the arguments from the fields.
+    if not TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            """Check the fields: pydantic checks their types, the engine their values."""
+            if "system" in fields:
+                fields["system"] = self._system_of(fields["system"])
+            self._check_names(fields, type(self).model_fields)
+            super().__init__(**fields)
+            if self.k is not None:
+                positive("k", self.k)
+            _ = self.engine
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield the sizes of the graph, then the fields that differ from their defaults."""
+        if self.retriever is not None:
+            yield "retriever", self.retriever.name
+        index = self.index if self.retriever is None else getattr(self.retriever, "index", None)
+        if isinstance(index, GraphIndex):
+            yield from {"nodes": len(index), "edges": index.graph.num_edges}.items()
+        yield from ((name, _shown(value) if name == "system" else value) for name, value in super().__repr_args__())
+
+    @field_serializer("system")
+    def _text_of_system(self, system: SystemLike) -> str | None:
+        return None if system is None else str(_shown(system))
+
+    @property
+    def engine(self) -> RetrieverProtocol:
+        """The engine retriever for the present fields, for hits with their paths; the same for equal fields."""
+        system = self._present_system()
+        options = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
+        key = (Same(self.index), Same(self.retriever), _key(system), *((name, _key(value)) for name, value in options.items()))
+
+        def make() -> Any:
+            return with_options(self.retriever, options) if self.index is None else Retriever(self.index, system, **options)
+
+        return self.engines.get(key, make)
+
+    def _present_system(self) -> Any:
+        """Return the system for the present fields; InvalidArgumentError unless there is either an index or a retriever."""
+        system, name = self._system_of(self.system), type(self).__name__
+        if (self.index is None) == (self.retriever is None):
+            given = "neither" if self.index is None else "both"
+            raise InvalidArgumentError(
+                f"{name} takes either index=, with system= for another than the default, or retriever=; got {given}."
+            )
+        if self.retriever is not None and system is not None:
+            if system != type(self).model_fields["system"].default:
+                raise InvalidArgumentError(f"{name} takes system= with index=, not with retriever=, which has its own.")
+            self._system_of(getattr(self.retriever, "system", None) or self.retriever)
+        return system
+
+    @classmethod
+    def _system_of(cls, given: Any) -> Any:
+        """Return the system that is meant, or that of the class; InvalidArgumentError for another kind than that of the class."""
+        own = cls.model_fields["system"].default
+        system = read_system(given) if isinstance(given, str | Mapping) else given
+        if system is None or own is None or isinstance(system, type(own)):
+            return own if system is None else system
+        raise InvalidArgumentError(
+            f"{cls.__name__} runs {type(own).__name__}, got {shown(_shown(system))}; use GraphRetriever for another system."
+        )
+
+    @classmethod
+    def _check_names(cls, given: Mapping[str, Any], known: Collection[str]) -> None:
+        """Raise UnexpectedArgumentError for a parameter of the system among the keywords, and say where it goes."""
+        system = cls._system_of(given.get("system"))
+        for name in given:
+            if name not in known and isinstance(system, System) and name in system.__dataclass_fields__:
+                raise UnexpectedArgumentError(
+                    f"{cls.__name__} does not take {name!r}, which is a parameter of the system: pass "
+                    f"system={type(system).__name__}({name}=...)."
+                )
+
+    @classmethod
+    def from_documents(
+        cls, documents: Iterable[Document], embedding: Any = None, *, edges: Any = (), **options: Unpack[GraphDocumentOptions]
+    ) -> Self:
+        """Build an index of documents and return a retriever on it.
+
+        Parameters
+        ----------
+        documents : iterable of Document
+            A document without an id gets its position as id.
+        embedding : Embeddings, optional
+            LangChain embeddings, or anything else that :func:`graph_retrievers.signals.embedding.as_embedding` accepts.
+        edges : edges, edge specifications or callables
+            How the documents are linked, such as ``[("cites", "$id")]``; see
+            :func:`graph_retrievers.construction.edges.build_edges`.
+        **options
+            Fields of the class, and keywords of :meth:`graph_retrievers.index.GraphIndex.from_documents` (``relevance``,
+            ``bm25``, ``vectors``, ``device``, ``title_key``, ...).
+
+        Examples
+        --------
+        >>> documents = [Document("A loom.", id="loom"), Document("A card.", id="card")]
+        >>> GraphRetriever.from_documents(documents, system="bm25", k=1).invoke("Which card?")
+        [Document(id='card', metadata={}, page_content='A card.')]
+        """
+        return cls._built(GraphIndex.from_documents, documents, options, edges=edges, embedding=embedding)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        embedding: Any = None,
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        edges: Any = (),
+        **options: Unpack[GraphTextOptions],
+    ) -> Self:
+        """Build an index of texts and return a retriever on it; the arguments are those of :meth:`from_documents`."""
+        return cls._built(GraphIndex.from_texts, texts, options, ids=ids, metadatas=metadatas, edges=edges, embedding=embedding)
+
+    @classmethod
+    def from_vectorstore(
+        cls, store: Any, embedding: Any = None, *, edges: Any = (), **options: Unpack[GraphDocumentOptions]
+    ) -> Self:
+        """Return a retriever over the documents of a vector store, with the vectors of the store; nothing is embedded again.
+
+        The documents are read once; later additions to the store are not seen.
+
+        Parameters
+        ----------
+        store : VectorStore
+            ``InMemoryVectorStore``, FAISS, Chroma, or a store with the method of :class:`~langchain_graph_retrievers.ListsVectors`.
+        embedding : Embeddings, optional
+            Embeds the queries; by default the store's ``embeddings``.
+        edges, **options
+            As for :meth:`from_documents`. The default ``metric`` is that of the store, if the store states it: cosine for
+            ``InMemoryVectorStore``, the dot product for FAISS with inner products, and cosine for FAISS with L2 distances between
+            vectors of equal length, which have the same order.
+
+        Raises
+        ------
+        GraphRetrieverError
+            If the store is empty, lacks a vector or a text, has vectors of different widths, or does not list its vectors; if it
+            compares vectors of different lengths by L2 distance, and no ``metric`` is given. BM25 then takes only the documents.
+
+        Examples
+        --------
+        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+        >>> from langchain_core.vectorstores import InMemoryVectorStore
+        >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+        >>> _ = store.add_texts(["A loom reads cards.", "A card."], ids=["loom", "card"])
+        >>> retriever = GraphRetriever.from_vectorstore(store, edges=[("loom", "card", "reads")], system="ppr", k=2)
+        >>> sorted(document.id for document in retriever.invoke("A loom reads cards."))
+        ['card', 'loom']
+        """
+        if "vectors" in options:
+            raise UnexpectedArgumentError("from_vectorstore takes the vectors of the store; from_documents takes vectors=.")
+        stored = read_store(store)
+        if embedding is None:
+            embedding = getattr(store, "embeddings", None)
+        given: dict[str, Any] = {**options, "vectors": stored.vectors}
+        try:
+            given["metric"] = options.get("metric") or stored.index_metric(type(store).__name__)
+        except InvalidArgumentError:
+            if not isinstance(cls._system_of(given.get("system")), BM25):
+                raise
+            # Only words are searched.
+            given["vectors"] = embedding = None
+        return cls._built(GraphIndex.from_documents, stored.documents, given, edges=edges, embedding=embedding)
+
+    @classmethod
+    def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
+        own = cls.model_fields.keys() - {"index", "retriever", *cls.unlisted}
+        known = own | keywords_of(build, GraphIndex.from_graph)
+        # Checked before an index is built.
+        cls._check_names(options, known)
+        check_fields(cls.__name__, options, known)
+        fields = {name: value for name, value in options.items() if name in own}
+        index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
+        made = cls(index=index, **fields)
+        if options.get("relevance") is not None:
+            tell_unused_relevance(made.engine)
+        return made
+
+    def _engine_call(
+        self,
+        count: int,
+        k: int | None = None,
+        filter: Filter | None = None,
+        seed_filter: Filter | None = None,
+        traversal_filter: Filter | None = None,
+        scope: Filter | None = None,
+        vector: Any = None,
+        **others: Any,
+    ) -> tuple[RetrieverProtocol, dict[str, Any]]:
+        """Return the engine retriever for a call, and the keywords of its ``retrieve_batch`` for some queries."""
+        k = k if k is None else positive("k", k)
+        given = {"k": k, "filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        keywords = {name: getattr(self, name) if value is None else value for name, value in given.items()}
+        if scope is not None and self.scope is not None:
+            raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
+        if scope is not None or self.scope is not None:
+            # Retrievers of other packages may not have this argument.
+            keywords["scope"] = self.scope if scope is None else scope
+        keywords["vectors"] = None if vector is None else [vector] * count
+        if "vectors" in others:
+            raise UnexpectedArgumentError("A call does not take 'vectors'; pass the vector of its query as vector=.")
+        engine = self.engine
+        options = {name: value for name, value in others.items() if name in _OPTIONS and name not in engine.inputs}
+        inputs = {name: [value] * count for name, value in others.items() if name not in options}
+        return with_options(engine, options), keywords | inputs
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        params, engine = super()._get_ls_params(**kwargs), self.engine
+        if type(self) is GraphRetriever and self.name is None:
+            params["ls_retriever_name"] = engine.name.lower()
+        source = getattr(engine, "index", getattr(engine, "database", engine))
+        params["ls_vector_store_provider"] = type(source).__name__
+        if isinstance(source, GraphIndex) and source.embedding is not None:
+            params["ls_embedding_provider"] = type(source.embedding).__name__
+            params["ls_embedding_model"] = source.embedding_name
+        return params
+
+
+class _Hidden(str):
+    """Stands for an object in a text, without quotes."""
+
+    __repr__ = str.__str__
+
+
+def _shown(system: Any) -> Any:
+    """Return a system as it is shown and dumped: without models, which can be anything and may hold keys, and what has them."""
+    if not isinstance(system, System):
+        return _Hidden(f"{getattr(system, '__name__', type(system).__name__)}(...)")
+    made = copy(system)
+    for name in system.__dataclass_fields__:
+        object.__setattr__(made, name, _plain(getattr(system, name)))
+    return made
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter of a system as it is shown: itself, or three dots for an object."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    if isinstance(value, System):
+        return _shown(value)
+    return value if isinstance(value, (str, int, float, Path, type(None))) else _Hidden("...")
+
+
+def _key(value: Any) -> Hashable:
+    """Return a part of the key of an engine retriever: equal for equal values, or for the same object if they have no hash."""
+    if isinstance(value, System):
+        return type(value), *(_key(getattr(value, name)) for name in value.__dataclass_fields__)
+    if isinstance(value, (list, tuple, set)):
+        return tuple(map(_key, value))
+    try:
+        hash(value)
+    except TypeError:
+        return Same(value)
+    return value  # type: ignore[no-any-return]

@@ -1,0 +1,46 @@
+"""Keywords that are passed on, for type checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.graph.filters import Filter
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.options import DocumentOptions, TextOptions
+from graph_retrievers.retrievers.options import CommonOptions
+from graph_retrievers.systems.system import System
+
+__all__ = ["Fields", "GraphDocumentOptions", "GraphTextOptions", "SystemLike"]
+
+if TYPE_CHECKING:
+    SystemLike = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None
+else:
+    # Pydantic would copy a system, which is a dataclass, and check its fields; the constructor reads it.
+    SystemLike = Any
+
+
+class Fields(CommonOptions, total=False):
+    """Fields of GraphRetriever but `index`, `system` and `retriever`."""
+
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    k: int | None
+    filter: Filter | None
+    seed_filter: Filter | None
+    traversal_filter: Filter | None
+    scope: Filter | None
+    provenance: bool
+
+
+class GraphTextOptions(Fields, TextOptions, total=False):
+    """Keywords of GraphRetriever.from_texts."""
+
+    system: SystemLike
+
+
+class GraphDocumentOptions(Fields, DocumentOptions, total=False):
+    """Keywords of GraphRetriever.from_documents and from_vectorstore."""
+
+    system: SystemLike

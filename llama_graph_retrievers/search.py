@@ -1,0 +1,235 @@
+"""NodeSearch: an engine retriever that is asked with query bundles and answers with the original nodes of its hits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import MetadataFilters
+
+from graph_retrievers.arguments import meant
+from graph_retrievers.cache import Same
+from graph_retrievers.core.limits import in_thread
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.filters import Filter, filter_mask
+from graph_retrievers.hits import Hits
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.signal import VectorSignal
+from llama_graph_retrievers.events import searched
+from llama_graph_retrievers.following import FollowedIndex
+from llama_graph_retrievers.metadata_filters import engine_filter
+from llama_graph_retrievers.nodes import NodeLookup, scored_nodes
+from llama_graph_retrievers.vectors import QueryVectors
+
+__all__ = ["NodeSearch"]
+
+# Vectors whose lengths differ from 1 by less, as after rounding to half precision, are unit vectors: scores are then cosines but
+# for this difference, and the order does not depend on it.
+_UNIT = 1e-3
+# Number of searches before all nodes are looked up in a document store from which many have been deleted.
+_ATTEMPTS = 3
+_DELETED = "nodes were deleted from the document store after this retriever was made; make it again to find new ones"
+_DELETED_MEANWHILE = "nodes were deleted from the VectorStoreIndex; ask again, and those that it has then are found"
+
+
+@dataclass(frozen=True, eq=False)
+class NodeSearch:
+    """An engine retriever that is asked with query bundles and answers with the original nodes of its hits.
+
+    Parameters
+    ----------
+    engine : RetrieverProtocol
+    given : mapping
+        The filters by the names that the engine has for them, as the user gave them; None for none.
+    model : object
+        Embeds the queries; None for ``Settings.embed_model``.
+    inputs : mapping from str to callable
+    lookups : sequence of NodeLookup
+        Where originals are looked up, the first first.
+    provenance : bool
+    followed : FollowedIndex, optional
+        The index that changes with the nodes of a ``VectorStoreIndex``.
+    """
+
+    engine: Any
+    given: Mapping[str, MetadataFilters | Filter | None]
+    model: Any
+    inputs: Mapping[str, Callable[[str], Any]]
+    lookups: Sequence[NodeLookup]
+    provenance: bool
+    followed: FollowedIndex | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        if not isinstance(self.provenance, bool):
+            raise InvalidArgumentError(f"provenance is {shown(self.provenance)}; expected bool.")
+        if not isinstance(self.inputs, Mapping):
+            raise InvalidArgumentError(
+                f"inputs is {shown(self.inputs)}; expected a mapping from the name of an input to a function."
+            )
+        for name, function in self.inputs.items():
+            if not callable(function):
+                raise InvalidArgumentError(f"inputs[{name!r}] is {shown(function)}; expected a function of the query.")
+            if name not in self.engine.inputs:
+                known, other = ", ".join(self.engine.inputs) or "none", meant(name, self.engine.inputs)
+                raise UnexpectedArgumentError(
+                    f"{self.engine.name} reads no input {name!r}; besides the query it reads: {known}.{other}"
+                )
+        # Wrong filters are refused now.
+        _ = self._filters
+
+    @property
+    def index(self) -> GraphIndex | None:
+        """The index that the engine retriever searches, if it has one."""
+        index = getattr(self.engine, "index", None)
+        return index if isinstance(index, GraphIndex) else None
+
+    @cached_property
+    def _filters(self) -> dict[str, Filter]:
+        """The filters that are not None, by name: as masks of the index, or without one as filters of the engine."""
+        graph = None if self.index is None else self.index.graph
+        conditions = {name: engine_filter(wanted, graph) for name, wanted in self.given.items() if wanted is not None}
+        if graph is None:
+            return conditions
+        # Computed once: the index never changes, and every query would pay for it. An empty filter selects nothing, as that of an
+        # auto-retriever without conditions.
+        return {
+            name: condition if isinstance(condition, Mapping) and not condition else filter_mask(graph, condition)
+            for name, condition in conditions.items()
+        }
+
+    @cached_property
+    def _compares_by_cosine(self) -> bool:
+        dense = self.index.signals.get("dense") if self.index is not None else None
+        norms = dense.norms if isinstance(dense, VectorSignal) else torch.zeros(0)
+        if isinstance(scope := self._filters.get("scope"), torch.Tensor) and norms.numel():
+            norms = norms[scope]
+        return bool(((norms - 1).abs() < _UNIT)[norms > 0].all()) and bool(norms.any())
+
+    @property
+    def _live(self) -> bool:
+        return any(lookup.live for lookup in self.lookups)
+
+    def present(self) -> NodeSearch:
+        """Return this search on the nodes that the ``VectorStoreIndex`` has now."""
+        if self.followed is None or (index := self.followed.index()) is self.index:
+            return self
+        return self.followed.searches.get(Same(index), partial(self.over, index))
+
+    async def apresent(self) -> NodeSearch:
+        """Return what :meth:`present` returns, without blocking the event loop."""
+        return self if self.followed is None else await in_thread(self.present)
+
+    def over(self, index: GraphIndex) -> NodeSearch:
+        """Return this search on another index with the same signals; a filter that is a mask keeps selecting the same nodes."""
+        assert self.index is not None
+        given = {name: _lasting(wanted, self.index.graph) for name, wanted in self.given.items()}
+        return replace(self, engine=self.engine.over(index), given=given)
+
+    def nodes(
+        self, bundles: list[QueryBundle], k: int, inputs: Mapping[str, Sequence[Any]], again: bool = True
+    ) -> list[list[NodeWithScore]]:
+        """Return up to k nodes for each query; `inputs` replace those of the retriever.
+
+        If the followed index changes during the search, the question is asked once more, of what it has then (`again`).
+        """
+        if k == 0:
+            return [[] for _ in bundles]
+        texts, options = self._call(bundles, inputs)
+        gone, attempt = set[str](), 0
+        while True:
+            results = self.engine.retrieve_batch(texts, k, **self._without(gone) | options)
+            known, missing = self._originals(results)
+            if again and missing and (present := self.present()) is not self:
+                return present.nodes(bundles, k, inputs, again=False)
+            if missing <= gone:
+                return self._scored(results, known, missing, gone)
+            gone, attempt = gone | self._gone(missing, attempt), attempt + 1
+
+    async def anodes(
+        self, bundles: list[QueryBundle], k: int, inputs: Mapping[str, Sequence[Any]], again: bool = True
+    ) -> list[list[NodeWithScore]]:
+        """Return what :meth:`nodes` returns, without blocking the event loop."""
+        ask = getattr(self.engine, "aretrieve_batch", None)
+        if ask is None or k == 0:
+            return await in_thread(self.nodes, bundles, k, inputs)
+        # Functions of the user and stores of documents would block the event loop.
+        texts, options = await asyncio.to_thread(self._call, bundles, inputs) if self.inputs else self._call(bundles, inputs)
+        gone, attempt = set[str](), 0
+        while True:
+            filters = await asyncio.to_thread(self._without, gone) if gone else self._filters
+            results = await ask(texts, k, **filters | options)
+            known, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
+            if again and missing and (present := await self.apresent()) is not self:
+                return await present.anodes(bundles, k, inputs, again=False)
+            if missing <= gone:
+                return self._scored(results, known, missing, gone)
+            gone, attempt = gone | await asyncio.to_thread(self._gone, missing, attempt), attempt + 1
+
+    def _call(self, bundles: list[QueryBundle], inputs: Mapping[str, Sequence[Any]]) -> tuple[list[str], dict[str, Any]]:
+        """Return the texts, and the keywords of the engine's ``retrieve_batch``."""
+        texts = [bundle.query_str.strip() for bundle in bundles]
+        own = {name: [function(text) for text in texts] for name, function in self.inputs.items() if name not in inputs}
+        return texts, {"vectors": self._vectors(bundles), **own, **inputs}
+
+    def _vectors(self, bundles: list[QueryBundle]) -> Any:
+        bare = sum(bundle.embedding is None for bundle in bundles)
+        if self.model is None and self.index is None and bare in (0, len(bundles)):
+            # It is not known whether this engine retriever reads vectors, or computes them itself.
+            return None if bare else [bundle.embedding for bundle in bundles]
+        return QueryVectors(bundles, self.model, unit=self._compares_by_cosine)
+
+    def _without(self, gone: set[str]) -> dict[str, Any]:
+        """Return the filters for a call of the engine that must not return the nodes with some ids."""
+        given, others = self._filters.get("filter"), {"$id": {"$nin": sorted(gone)}}
+        if not gone or not (self.index is not None or given is None or isinstance(given, Mapping)):
+            return self._filters
+        if self.index is not None:
+            mask = filter_mask(self.index.graph, others)
+            return self._filters | {"filter": mask if given is None else mask & filter_mask(self.index.graph, given)}
+        return self._filters | {"filter": others if given is None else {"$and": [given, others]}}
+
+    def _originals(self, results: Sequence[Hits]) -> tuple[dict[str, BaseNode], set[str]]:
+        """Return the original nodes of hits by their ids, and the ids of those that are no longer in the document store."""
+        known: dict[str, BaseNode] = {}
+        missing: set[str] = set()
+        for hit in (hit for hits in results for hit in hits if hit.kind == "node" and hit.id not in known):
+            if (node := self._original(hit.id)) is not None:
+                known[hit.id] = node
+            elif self._live and "class_name" in hit.origin:
+                # Made from a node of LlamaIndex; others, such as entities, may never have been in the store.
+                missing.add(hit.id)
+        return known, missing
+
+    def _original(self, node: str) -> BaseNode | None:
+        originals = (lookup.find(node) for lookup in self.lookups)
+        return next((original for original in originals if original is not None), None)
+
+    def _gone(self, missing: set[str], attempt: int) -> set[str]:
+        """Return the nodes to exclude from the next search: those missing, after some attempts all that are not in the store."""
+        if attempt < _ATTEMPTS or self.index is None:
+            return missing
+        graph = self.index.graph
+        ids = (node for node, origin in zip(graph.ids, graph.origins, strict=True) if "class_name" in origin)
+        return {node for node in ids if self._original(node) is None}
+
+    def _scored(
+        self, results: Sequence[Hits], known: Mapping[str, BaseNode], missing: set[str], gone: set[str]
+    ) -> list[list[NodeWithScore]]:
+        searched(results)
+        why = _DELETED if self.followed is None else _DELETED_MEANWHILE
+        noted = [hits if hits or not gone else Hits((), [*hits.notes, why]) for hits in results]
+        return [scored_nodes(hits, known, missing, self.provenance) for hits in noted]
+
+
+def _lasting(wanted: Any, graph: CorpusGraph) -> Any:
+    """Return a filter that means the same for an index after a change: a mask selects its nodes by their ids."""
+    if not isinstance(wanted, torch.Tensor):
+        return wanted
+    return {"$id": {"$in": {graph.ids[row] for row in wanted.nonzero().flatten().tolist()}}}

@@ -1,0 +1,53 @@
+"""What commands import by name: objects, and systems of your own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from graph_retrievers.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graph_retrievers.systems.system import System
+
+__all__ = ["imported", "named_system"]
+
+
+def imported(option: str, path: str) -> Any:
+    """Return the object that ``module:name``, the value of an option, names; the working directory is searched too."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise InvalidArgumentError(f"{option} {path!r}: expected MODULE:NAME, such as my_models:chat.")
+    try:
+        return getattr(_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgumentError(f"{option} {path!r} cannot be imported: {error}.") from error
+
+
+def named_system(text: str) -> System:
+    """Return the system of a text, such as ``ppr(damping=0.7)``.
+
+    ``my_module:my-system(...)`` imports the module that defines a system of your own before the text is read.
+    """
+    from graph_retrievers.systems.system import read_system
+
+    module, colon, _ = text.partition("(")[0].partition(":")
+    if not colon:
+        return read_system(text)
+    try:
+        _module(module)
+    except ImportError as error:
+        raise InvalidArgumentError(f"{text!r} cannot be read as a system: {error}.") from error
+    return read_system(text[len(module) + 1 :])
+
+
+def _module(name: str) -> ModuleType:
+    sys.path.insert(0, "")
+    try:
+        return importlib.import_module(name)
+    except ValueError as error:
+        raise ImportError(f"{name!r} is no name of a module") from error
+    finally:
+        sys.path.remove("")

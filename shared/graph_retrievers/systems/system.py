@@ -1,0 +1,221 @@
+"""System: a retrieval system as a value, such as ``PPR(damping=0.7)``."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache, wraps
+from math import isinf
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from graph_retrievers.arguments import check_keywords, choice, typed
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.queries import DEFAULT_K
+from graph_retrievers.systems.untrained import Untrained
+
+__all__ = ["SYSTEMS", "System", "every_system", "read_system"]
+
+SYSTEMS: dict[str, type[System]] = {}
+"""Every system by its short name, in the order in which they were defined."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class System(ABC):
+    """A retrieval system: its parameters, and the composition of operators that they give on an index.
+
+    A system is a frozen dataclass with keyword-only fields, whose class variable `name` is its short name. It needs no index to
+    exist; :class:`~graph_retrievers.retrievers.retriever.Retriever` runs it on one. Equal parameters are equal systems, and
+    ``dataclasses.replace`` changes one of them.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> from graph_retrievers.operators import BM25Search
+    >>> @dataclass(frozen=True, kw_only=True, repr=False)
+    ... class FirstWords(System):
+    ...     "BM25 under another name."
+    ...     name = "first-words"
+    ...     depth: int = 5
+    ...     def compose(self, index):
+    ...         return BM25Search(self.depth)
+    >>> FirstWords(depth=3)
+    FirstWords(depth=3)
+    >>> Retriever(GraphIndex.from_texts(["a loom", "a card"]), FirstWords(), k=1).retrieve("Which loom?")[0].text
+    'a loom'
+    >>> del SYSTEMS["first-words"]
+    """
+
+    name: ClassVar[str]
+    """Short name, as on the command line."""
+    default_k: ClassVar[int] = DEFAULT_K
+    """Number of nodes that a retriever returns unless it is told otherwise."""
+    reads_edge_signals: ClassVar[bool] = False
+    """Whether the system reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` then builds."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register the system under its short name."""
+        super().__init_subclass__(**options)
+        if "name" not in cls.__dict__:
+            return
+        taken = SYSTEMS.get(cls.name)
+        # In a notebook, a class may be defined again.
+        if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InvalidArgumentError(f"The name {cls.name!r} is that of the system {taken.__qualname__}; choose another name.")
+        SYSTEMS[cls.name] = cls
+
+    # Not for type checkers, which know the fields from the dataclass.
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *given: Any, **settings: Any) -> Self:
+            """Refuse what is not a field or of another type, and say what was meant."""
+            if "__dataclass_fields__" not in cls.__dict__:
+                raise InvalidArgumentError(
+                    f"{cls.__name__} is no dataclass; write @dataclass(frozen=True, kw_only=True, repr=False) above the class."
+                )
+            if given:
+                raise InvalidArgumentError(
+                    f"{cls.__name__} takes its parameters by name, such as {cls.__name__}({_first_field(cls)}=...), and no index; "
+                    f"got {shown(given[0])}. Run it on an index with Retriever(index, {cls.__name__}())."
+                )
+            check_keywords(cls.__name__, settings, sorted(each.name for each in fields(cls)))
+            _type_check(cls)(None, **settings)
+            return super().__new__(cls)
+
+    @abstractmethod
+    def compose(self, index: GraphIndex) -> Operator:
+        """Return the composition of operators on an index, or on a scope of one."""
+
+    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+        """Return the node types that are hits unless the retriever is given others; None for all."""
+        return None
+
+    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+        """Return the parts that are not trained, so that something else ranks instead."""
+        return ()
+
+    def finds_less(self, index: GraphIndex) -> bool:
+        """Return whether hybrid search is known to find more than the system alone on indexes like this one."""
+        return False
+
+    def skips_names(self, index: GraphIndex) -> bool:
+        """Return whether nodes that represent names in texts are left out of the graph that is searched, if they are no hits."""
+        return False
+
+    def _changed(self) -> Iterator[tuple[str, Any]]:
+        """Yield the parameters that differ from the defaults, with their values."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.default is MISSING or _differs(value, each.default):
+                yield each.name, value
+
+    def __repr__(self) -> str:
+        """Return the parameters that differ from the defaults."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._changed())})"
+
+    def __str__(self) -> str:
+        """Return the text that :func:`read_system` reads, such as ``ppr(damping=0.7)``."""
+        told = [f"{name}={_literal(value)}" for name, value in self._changed()]
+        return self.name + (f"({', '.join(told)})" if told else "")
+
+
+@cache
+def _type_check(kind: type[System]) -> Callable[..., None]:
+    """Return a function that raises InvalidArgumentError for fields whose types differ from their annotations."""
+
+    @typed
+    @wraps(kind.__init__)
+    def check(self: None, **settings: Any) -> None: ...
+
+    return check
+
+
+def _first_field(kind: type[System]) -> str:
+    return next((each.name for each in fields(kind)), "parameter")
+
+
+def _literal(value: Any) -> str:
+    """Return a plain value as it is written in Python, a system by its text."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, float) and isinf(value):
+        # Python has no literal for infinity, but reads a number that is too large for a float as infinity.
+        return "1e999" if value > 0 else "-1e999"
+    return repr(str(value) if isinstance(value, System) else value)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    try:
+        return value is not default and bool(value != default)
+    except (TypeError, ValueError):
+        # An array, or a model that does not compare.
+        return True
+
+
+def every_system() -> dict[str, System]:
+    """Return each system with its default parameters, by its short name; one that needs a parameter is left out.
+
+    >>> list(every_system())[:3]
+    ['vector', 'bm25', 'hybrid']
+    """
+    return {name: kind() for name, kind in SYSTEMS.items() if not any(_is_needed(each) for each in fields(kind))}
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def read_system(given: str | Mapping[str, Any] | System) -> System:
+    """Return the system that a text or a mapping describes; a system is returned as it is.
+
+    Parameters
+    ----------
+    given : str, mapping or System
+        A short name; a short name with parameters, as in a Python call with plain values; or a mapping with the key ``"system"``
+        for the short name and the parameters beside it, as in a file of JSON or YAML.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the name is unknown or the text is no such call.
+    UnexpectedArgumentError
+        If the system does not take a parameter.
+
+    Examples
+    --------
+    >>> read_system("ppr(damping=0.7)")
+    PPR(damping=0.7)
+    >>> read_system({"system": "ppr", "damping": 0.7}) == read_system("ppr(damping=0.7)")
+    True
+    """
+    if isinstance(given, System):
+        return given
+    if isinstance(given, Mapping):
+        settings = dict(given)
+        name = settings.pop("system", None)
+    elif isinstance(given, str):
+        name, settings = _call(given)
+    else:
+        raise InvalidArgumentError(f"Expected a system, such as PPR() or 'ppr(damping=0.7)', got {shown(given)}.")
+    return SYSTEMS[choice("system", name, SYSTEMS)](**settings)
+
+
+def _call(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of ``name(parameter=value, ...)``."""
+    name, opened, rest = text.strip().partition("(")
+    if not opened:
+        return name, {}
+    try:
+        # Short names have hyphens, which no name in Python has.
+        call = ast.parse(f"system({rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not all(word.arg for word in call.keywords):
+            raise ValueError("it is not a call with named parameters")
+        return name, {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InvalidArgumentError(
+            f"{shown(text)} cannot be read as a system ({error}); expected a name with plain values, such as 'ppr(damping=0.7)'."
+        ) from error

@@ -1,0 +1,45 @@
+"""Retrievers of tables of systems, whose keywords are of the system and of the retriever."""
+
+from dataclasses import replace
+
+from graph_retrievers import Retriever, read_system
+from graph_retrievers.arguments import keywords_of
+from graph_retrievers.systems.system import System, every_system
+
+FUSED_SPREADING = "fused(systems=['spreading', 'vector'])"
+FUSED_FASTINSIGHT = "fused(systems=['fastinsight', 'hybrid'])"
+
+# Every system as it is by default, and some without a part, or with one more.
+EVERY = [
+    *every_system(),
+    *(FUSED_FASTINSIGHT, "spreading(gate='uniform')", FUSED_SPREADING),
+    *("mor(structure=False, rerank=False)", "mor(matches=0, rerank=False)", "mor(rerank=False)"),
+]
+# Without the chains and facts that follow the k nodes.
+_NODES_ONLY = {
+    "spreading": "spreading(chains=None)",
+    "spreading(gate='uniform')": "spreading(gate='uniform', chains=None)",
+    FUSED_SPREADING: "fused(systems=['spreading(chains=None)', 'vector'])",
+    "lightrag": "lightrag(facts=False)",
+    "pathrag": "pathrag(chains='path')",
+    "g-retriever": "g-retriever(facts=False)",
+}
+SHARED = keywords_of(Retriever.__init__)
+
+
+def nodes_only(name):
+    """Return the text of a system of :data:`EVERY` whose hits are nodes alone."""
+    return _NODES_ONLY.get(name, name)
+
+
+def on(index, kind, retriever=Retriever, **given):
+    """Return a retriever on an index, by a system, its class or its text, by an operator or a function.
+
+    `given` are parameters of the system and keywords of every retriever; `retriever` may be RemoteRetriever.
+    """
+    own = {name: given.pop(name) for name in given.keys() - SHARED}
+    if isinstance(kind, type) and issubclass(kind, System):
+        kind = kind(**own)
+    elif own:
+        kind = replace(read_system(kind), **own)
+    return retriever(index, kind, **given)
