@@ -44,7 +44,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--retriever": {
         "metavar": "SYSTEM",
-        "help": "a system, such as ppr or 'ppr(damping=0.7)', see taxonomy (default: the best for such an index)",
+        "help": "a system, such as ppr or 'ppr(damping=0.7)', see taxonomy; MODULE:NAME for one of your own (default: the best for "
+        "such an index)",
     },
 }
 
