@@ -332,7 +332,7 @@ class TestErrors:
         [
             (["search", "nowhere", "question"], "There is no index at nowhere"),
             (["search", "INDEX", "question", "-k", "0"], "k must be an integer of at least 1, got 0"),
-            (["search", "INDEX", "question", "--retriever", "foo"], "Unknown retriever 'foo'; choose from 'vector', 'bm25'"),
+            (["search", "INDEX", "question", "--retriever", "foo"], "Unknown system 'foo'; choose from 'vector', 'bm25'"),
             (["search", "INDEX", "question", "--device", "cuda:99"], "Device 'cuda:99' is not there"),
             (["search", "INDEX", "question", "--embedding", "."], "."),
             (["index", "nowhere", "out"], "nowhere is not a folder"),

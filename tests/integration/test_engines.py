@@ -404,7 +404,7 @@ def test_the_default_is_that_in_memory(database, client, vectors, relations):
     words = QdrantWords(client, "works")
     remote = remote_of(database, client) if vectors else RemoteIndex(CypherGraphStore(database), words=words)
     retriever, local = RemoteRetriever(remote), Retriever(index)
-    assert retriever.name == local.name == ("bm25" if not vectors else "walk-fusion" if relations[1:] else "spreading")
+    assert retriever.name == local.name == ("BM25" if not vectors else "WalkFusion" if relations[1:] else "SpreadingActivation")
     asked = ["Which house knows Card 1?", "text 4", "the Kiln"]
     assert_same(retriever.retrieve_batch(asked), local.retrieve_batch(asked))
 

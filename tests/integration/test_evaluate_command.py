@@ -182,8 +182,8 @@ def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
     ("options", "message"),
     [
         (["--split", "train"], "there are: dev, test"),
-        (["--retrievers", "all,vektor"], "Unknown retriever 'vektor'"),
-        (["--retrievers", "vektor"], "Unknown retriever 'vektor'; choose from 'vector'"),
+        (["--retrievers", "all,vektor"], "Unknown system 'vektor'"),
+        (["--retrievers", "vektor"], "Unknown system 'vektor'; choose from 'vector'"),
         (["--retrievers", ","], "names none"),
         (["--checkpoint", "mor"], "expected NAME=VALUE"),
         (["--checkpoint", "mor=x", "--retrievers", "vector"], "one of vector"),

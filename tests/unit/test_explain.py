@@ -276,7 +276,7 @@ class TestPlainRank:
 
 def test_a_walk_without_edges_is_noted_and_a_search_is_not():
     index = GraphIndex.from_graph(CorpusGraph(["a", "b", "c"], ["a loom", "a card", "a drum"]), embedding=HashEmbedding())
-    for name in ("ppr", "gar", "fastinsight", "spreading", "walk-fusion", "path-reranking", "g-rag"):
+    for name in ("ppr", "gar", "fastinsight", "spreading", "walk-fusion", "path-reranking"):
         found = Retriever(index, name, k=2).retrieve_batch(["a loom", "a card"])
         for hits in found:
             assert len([note for note in hits.notes if note.startswith("there are no edges, so that")]) == 1, name

@@ -123,7 +123,7 @@ def test_a_checkpoint_gives_the_trained_network_back(tmp_path):
     )
     config = json.loads((tmp_path / "g-rag.json").read_text())
     assert config["depth"] == 100
-    with pytest.raises(InvalidArgumentError, match="A checkpoint is a folder"):
+    with pytest.raises(InvalidArgumentError, match="checkpoint is 5; expected str or Path"):
         grag_reranker(5)
     for broken in (
         {"kind": ["x"]},

@@ -142,6 +142,7 @@ def index_and_queries(
 def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: Any) -> Retriever:
     """Return the retriever that ``--retriever`` names, by default the best for such an index."""
     from graph_retrievers.retrievers.retriever import Retriever
+    from graph_retrievers.systems.registry import default_system
 
     system = None if args.retriever is None else named_system(args.retriever)
-    return Retriever(index, system, name=args.retriever, **settings)
+    return Retriever(index, system, name=args.retriever or str(default_system(index)), **settings)
