@@ -211,7 +211,8 @@ class TestSearch:
         long, far = "A very long title " * 200, "b" * 150
         nodes = [Node("loom", "A loom weaves.", "Loom"), Node("card", "漢字" * 500, long), Node(far, "word " * 500, long)]
         GraphIndex.from_nodes(nodes, [("loom", "card", long), ("loom", far, "reads")]).save(tmp_path / "index")
-        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", "spreading(gate='uniform')", "-k", "3"]
+        system = "spreading(gate='uniform', hub_exponent=1, threshold=0.001)"
+        command = ["search", tmp_path / "index", "What does a Loom do?", "--retriever", system, "-k", "3"]
         for more in ([], ["--explain"]):
             first, second, third = re.split(r"\n  [123] +[0-9.]+  ", run(capsys, *command, *more)[1])[1:]
             # A title takes what its id leaves of the line, and at least 40 characters beside an id of any length.
