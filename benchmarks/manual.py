@@ -139,7 +139,7 @@ FOREIGN = {"LangChain Ensemble": langchain_hybrid, "LlamaIndex fusion": llama_in
 def systems(index, reranker):
     for name in OURS:
         yield name, Retriever(index, name)
-    for system in (PPR(), SpreadingActivation(chains=None, **DAMPED)):
+    for system in (PPR(), SpreadingActivation(**DAMPED)):
         yield f"{system.name}, fused with hybrid", Retriever(index, Fused(system, Hybrid()))
     if reranker is not None:
         scored = index.with_models(relevance=reranker)

@@ -72,9 +72,10 @@ class GRankerCompressor(_GraphCompressor):
         :func:`graph_retrievers.construction.edges.build_edges`. Edges of absent documents are ignored.
     relevance : object, optional
         Relevance model: a LangChain ``BaseCrossEncoder``, the name or folder of a cross-encoder, or anything else that
-        :func:`graph_retrievers.signals.models.as_relevance_model` accepts. By default the index's.
+        :func:`graph_retrievers.signals.models.as_relevance_model` accepts. By default that of the index.
     embedding : Embeddings, optional
-        Embeds query and documents if there is no relevance model, and for edges between nearest neighbours. By default the index's.
+        Embeds the query and the documents where there is no relevance model, or where edges join nearest neighbours. By default
+        that of the index.
     top_n : int, optional
         Documents to return; all by default.
     alpha : float, default 0.2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from langchain_core.documents import Document
@@ -100,7 +98,9 @@ class GraphRetriever(CheckedFields, BatchRetriever):
     unlisted: ClassVar[frozenset[str]] = frozenset({"engines"})
 
     index: GraphIndex | None = Field(default=None, repr=False, exclude=True, description="The index to search.")
-    system: SystemLike = Field(default=None, description="The system, such as 'ppr(damping=0.7)'; by default one for the index.")
+    system: SystemLike | None = Field(
+        default=None, description="The system, such as 'ppr(damping=0.7)'; by default one for the index."
+    )
     retriever: RetrieverProtocol | None = Field(
         default=None, repr=False, exclude=True, description="An engine retriever in place of index and system."
     )
@@ -146,7 +146,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         yield from ((name, _shown(value) if name == "system" else value) for name, value in super().__repr_args__())
 
     @field_serializer("system")
-    def _text_of_system(self, system: SystemLike) -> str | None:
+    def _text_of_system(self, system: SystemLike | None) -> str | None:
         return None if system is None else str(_shown(system))
 
     @property
@@ -349,22 +349,10 @@ class _Hidden(str):
 
 
 def _shown(system: Any) -> Any:
-    """Return a system as it is shown and dumped: without models, which can be anything and may hold keys, and what has them."""
-    if not isinstance(system, System):
-        return _Hidden(f"{getattr(system, '__name__', type(system).__name__)}(...)")
-    made = copy(system)
-    for name in system.__dataclass_fields__:
-        object.__setattr__(made, name, _plain(getattr(system, name)))
-    return made
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter of a system as it is shown: itself, or three dots for an object."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_plain, value))
-    if isinstance(value, System):
-        return _shown(value)
-    return value if isinstance(value, (str, int, float, Path, type(None))) else _Hidden("...")
+    """Return what is run as it is shown and dumped: an operator or a function by its name, as it may hold a model."""
+    if system is None or isinstance(system, System):
+        return system
+    return _Hidden(f"{getattr(system, '__name__', type(system).__name__)}(...)")
 
 
 def _key(value: Any) -> Hashable:

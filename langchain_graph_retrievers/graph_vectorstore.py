@@ -186,7 +186,7 @@ class GraphVectorStore(VectorStore):
         model: Embedding = self.store.embedding
         return model
 
-    def graph_retriever(self, system: SystemLike = None, **fields: Unpack[Fields]) -> GraphRetriever:
+    def graph_retriever(self, system: SystemLike | None = None, **fields: Unpack[Fields]) -> GraphRetriever:
         """Return a graph retriever that searches the contents of the store at the time of each query.
 
         Parameters

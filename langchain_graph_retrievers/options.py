@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.index import GraphIndex
 from graph_retrievers.index.options import DocumentOptions, TextOptions
 from graph_retrievers.retrievers.options import CommonOptions
-from graph_retrievers.systems.system import System
 
 __all__ = ["Fields", "GraphDocumentOptions", "GraphTextOptions", "SystemLike"]
 
 if TYPE_CHECKING:
-    SystemLike = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None
+    from graph_retrievers.systems.system import SystemLike
 else:
     # Pydantic would copy a system, which is a dataclass, and check its fields; the constructor reads it.
     SystemLike = Any
@@ -37,10 +33,10 @@ class Fields(CommonOptions, total=False):
 class GraphTextOptions(Fields, TextOptions, total=False):
     """Keywords of GraphRetriever.from_texts."""
 
-    system: SystemLike
+    system: SystemLike | None
 
 
 class GraphDocumentOptions(Fields, DocumentOptions, total=False):
     """Keywords of GraphRetriever.from_documents and from_vectorstore."""
 
-    system: SystemLike
+    system: SystemLike | None

@@ -25,7 +25,7 @@ class FastInsightRetriever(GraphRetriever):
     'A card.'
     """
 
-    system: SystemLike = FastInsight()
+    system: SystemLike | None = FastInsight()
 
 
 class GRAGRetriever(GraphRetriever):
@@ -35,7 +35,7 @@ class GRAGRetriever(GraphRetriever):
     '1'
     """
 
-    system: SystemLike = GRAG()
+    system: SystemLike | None = GRAG()
 
 
 class LeSeGRRetriever(GraphRetriever):
@@ -45,7 +45,7 @@ class LeSeGRRetriever(GraphRetriever):
     '1'
     """
 
-    system: SystemLike = LeSeGR()
+    system: SystemLike | None = LeSeGR()
 
 
 class MoRRetriever(GraphRetriever):
@@ -57,7 +57,7 @@ class MoRRetriever(GraphRetriever):
     '1'
     """
 
-    system: SystemLike = MoR()
+    system: SystemLike | None = MoR()
 
 
 class SpreadingActivationRetriever(GraphRetriever):
@@ -69,7 +69,7 @@ class SpreadingActivationRetriever(GraphRetriever):
     'A card.'
     """
 
-    system: SystemLike = SpreadingActivation()
+    system: SystemLike | None = SpreadingActivation()
 
 
 class WalkFusionRetriever(GraphRetriever):
@@ -79,4 +79,4 @@ class WalkFusionRetriever(GraphRetriever):
     '1'
     """
 
-    system: SystemLike = WalkFusion()
+    system: SystemLike | None = WalkFusion()

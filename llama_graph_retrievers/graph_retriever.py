@@ -26,11 +26,11 @@ from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevan
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.systems.system import System, SystemLike, read_system
 from llama_graph_retrievers.building import Source, index_objects, index_with, tell_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
-from llama_graph_retrievers.options import DefaultsOptions, SystemLike, check_options
+from llama_graph_retrievers.options import DefaultsOptions, check_options
 from llama_graph_retrievers.search import NodeSearch
 from llama_graph_retrievers.stores import tell_lost_edges
 
@@ -74,8 +74,8 @@ class GraphRetriever(BaseRetriever):
         index: text, metadata, excluded keys, templates and relationships. A document store is read at each query: nodes
         that were deleted from it are not returned, and others take their places.
     inputs : mapping from str to callable, optional
-        Other inputs of the system, such as ``entities`` or ``plan``: maps the name of an input to a function of the query. When
-        LlamaIndex itself calls a retriever, there is no other way to pass them.
+        Other inputs of the system, such as ``entities`` or ``plan``: maps the name of an input to a function of the query.
+        LlamaIndex itself passes only the query to a retriever.
     provenance : bool, default True
         Whether :func:`~llama_graph_retrievers.provenance` returns how each hit was found. It is not part of the metadata, so the
         hashes by which a ``QueryFusionRetriever`` merges nodes do not depend on the query.

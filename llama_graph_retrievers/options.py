@@ -8,17 +8,11 @@ from llama_index.core.schema import IndexNode
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import check_keywords, keywords_of
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions
-from graph_retrievers.systems.system import System
 
-__all__ = ["DefaultsOptions", "SystemLike", "check_options"]
-
-SystemLike = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator]
-"""A system, or what a :class:`graph_retrievers.retrievers.retriever.Retriever` makes one of."""
+__all__ = ["DefaultsOptions", "check_options"]
 
 
 class DefaultsOptions(CommonOptions, total=False):

@@ -76,7 +76,7 @@ class SpreadingActivationRetriever(GraphRetriever):
 
     >>> from graph_retrievers import GraphIndex, Node
     >>> index = GraphIndex.from_nodes([Node("a", "", "Ada"), Node("b", "", "Loom")], [("a", "b", "wrote")])
-    >>> retriever = SpreadingActivationRetriever(index, SpreadingActivation(gate="uniform", chains=None))
+    >>> retriever = SpreadingActivationRetriever(index, SpreadingActivation(gate="uniform"))
     >>> [hit.node.node_id for hit in retriever.retrieve("What did Ada write?")]
     ['a', 'b']
     """

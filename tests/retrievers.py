@@ -15,21 +15,7 @@ EVERY = [
     *(FUSED_FASTINSIGHT, "spreading(gate='uniform')", FUSED_SPREADING),
     *("mor(structure=False, rerank=False)", "mor(matches=0, rerank=False)", "mor(rerank=False)"),
 ]
-# Without the chains and facts that follow the k nodes.
-_NODES_ONLY = {
-    "spreading": "spreading(chains=None)",
-    "spreading(gate='uniform')": "spreading(gate='uniform', chains=None)",
-    FUSED_SPREADING: "fused(systems=['spreading(chains=None)', 'vector'])",
-    "lightrag": "lightrag(facts=False)",
-    "pathrag": "pathrag(chains='path')",
-    "g-retriever": "g-retriever(facts=False)",
-}
 SHARED = keywords_of(Retriever.__init__)
-
-
-def nodes_only(name):
-    """Return the text of a system of :data:`EVERY` whose hits are nodes alone."""
-    return _NODES_ONLY.get(name, name)
 
 
 def on(index, kind, retriever=Retriever, **given):

@@ -63,7 +63,7 @@ def test_documents_of_several_queries_are_merged(system):
 
 def test_serialised_documents_are_merged_too(index):
     """Documents are merged by their JSON in many a recipe."""
-    retriever = SpreadingActivationRetriever(index=index, system=SpreadingActivation(chains=None), k=12)
+    retriever = SpreadingActivationRetriever(index=index, system=SpreadingActivation(), k=12)
     assert len({dumps(document) for found in retriever.batch(QUESTIONS) for document in found}) == 12
 
 

@@ -26,7 +26,7 @@ from tests.integration.langchain_models import LangChainHashEmbeddings, RemoteRe
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
 
 # Its chains would follow the k documents.
-WALK = SpreadingActivation(chains=None)
+WALK = SpreadingActivation()
 QUESTION = "What did Charles Babbage design, and what came of it?"
 
 

@@ -66,7 +66,7 @@ class TestSpreadingActivationRetriever(_Standard):
     """Without chains, which would follow the k documents."""
 
     retriever_constructor = package.SpreadingActivationRetriever
-    params = {"system": SpreadingActivation(chains=None)}
+    params = {"system": SpreadingActivation()}
 
 
 class TestFused(_Standard):
@@ -87,7 +87,7 @@ class TestLeSeGRRetriever(_Standard):
 
 
 class TestMoRRetriever(_Standard):
-    """No plan is given and there is no planner: text retrieval."""
+    """Without a plan and without a planner, MoR searches texts."""
 
     retriever_constructor = package.MoRRetriever
 
@@ -98,7 +98,7 @@ class TestDefault(_Standard):
 
 # Systems without weights, a relevance model or a planner; and without facts and chains, which would follow the k documents.
 SYSTEMS = {
-    "LightRAG": "lightrag(facts=False)",
+    "LightRAG": "lightrag",
     "LinearRAG": "linear-rag",
     "PathRAG": "pathrag(chains='path')",
     "Vector": "vector",
@@ -115,7 +115,7 @@ SYSTEMS = {
     "Decomposition": "decomposition",
     "IRCoT": "ircot",
     "PathReranking": "path-reranking",
-    "GRetriever": "g-retriever(seed_edges=0, facts=False)",
+    "GRetriever": "g-retriever(seed_edges=0)",
     "HippoRAG": "hipporag",
 }
 for _name, _system in SYSTEMS.items():
@@ -128,7 +128,7 @@ class TestGraphRetrieverThatIsAwaited(_Standard):
 
     @property
     def retriever_constructor_params(self):
-        return {"retriever": RemoteRetriever(Retriever(shared_index(), SpreadingActivation(chains=None)))}
+        return {"retriever": RemoteRetriever(Retriever(shared_index(), SpreadingActivation()))}
 
 
 class TestGraphRetrieverInADatabase(_Standard):

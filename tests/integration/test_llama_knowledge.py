@@ -46,7 +46,7 @@ from tests.movies import movie_edges, movie_nodes
 QUESTION = "What did Charles Babbage design, and what came of it?"
 PLAN = [{"type": "person", "restriction": ["Ada Stone"]}, {"type": "movie", "relation": "directed_by"}]
 # Without chains after the nodes.
-NODES = SpreadingActivation(chains=None)
+NODES = SpreadingActivation()
 CHAIN = "Charles Babbage -[links]-> Analytical Engine <-[links]- Ada Lovelace"
 
 
@@ -192,7 +192,7 @@ def test_facts_are_nodes_whose_text_is_the_fact():
 def test_nodes_as_the_context_of_a_language_model(index, originals):
     nodes = [TextNode(id_=n.id, text=n.text) for n in map(index.graph.node, range(len(index)))] if originals else None
     for engine in (
-        Retriever(index, SpreadingActivation(gate="uniform", chains=None)),
+        Retriever(index, SpreadingActivation(gate="uniform")),
         Retriever(index, SpreadingActivation(gate="uniform", chains="hits")),
         Retriever(linked_index(edge_signals=True), Pipeline(VectorSearch(), FactSearch(2))),
     ):

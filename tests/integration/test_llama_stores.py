@@ -327,7 +327,7 @@ def test_relationships_are_kept_without_metadata_that_has_no_json_form(tmp_path)
 # -- documents that are deleted ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("system", [Vector(), BM25(), SpreadingActivation(chains=None), None])
+@pytest.mark.parametrize("system", [Vector(), BM25(), SpreadingActivation(), None])
 async def test_deleted_documents_of_a_docstore_are_not_returned_and_others_take_their_places(system):
     docstore = SimpleDocumentStore()
     docstore.add_documents(llama_nodes())
@@ -664,7 +664,7 @@ def texts_of(nodes):
     return [n.node.get_content() for n in nodes]
 
 
-@pytest.mark.parametrize("system", [Vector(), BM25(), SpreadingActivation(chains=None)])
+@pytest.mark.parametrize("system", [Vector(), BM25(), SpreadingActivation()])
 async def test_an_updated_document_is_found(system):
     embed_model = HashEmbed()
     theirs = VectorStoreIndex.from_documents(documents(a="A loom of brass.", b="A card."), embed_model=embed_model)

@@ -14,7 +14,7 @@ from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.testing import check_retriever
 from tests.helpers import HashEmbedding, linked_edges, linked_nodes
 from tests.movies import movie_edges, movie_nodes
-from tests.retrievers import EVERY, FUSED_FASTINSIGHT, nodes_only, on
+from tests.retrievers import EVERY, FUSED_FASTINSIGHT, on
 
 PLAN = {"paths": [[{"type": "person", "restriction": "Cleo Marsh"}, {"type": "movie"}, {"type": "genre"}]]}
 QUERIES = [
@@ -69,7 +69,7 @@ def inputs(name, count):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_retriever_keeps_its_contract(name, device):
-    retriever, given = Retriever(corpus(device), nodes_only(name)), inputs(name, len(QUERIES))
+    retriever, given = Retriever(corpus(device), name), inputs(name, len(QUERIES))
     check_retriever(retriever, QUERIES, k=20, inputs=given)
     together = retriever.retrieve_batch(QUERIES, 20, **given)
     alone = [retriever.retrieve(query, 20, **{key: values[b] for key, values in given.items()}) for b, query in enumerate(QUERIES)]
@@ -99,7 +99,7 @@ def test_two_runs_give_the_same_bytes(name, device):
 @pytest.mark.parametrize("name", NAMES)
 def test_k_larger_than_the_corpus_brings_the_corpus(name):
     index = corpus()
-    hits = Retriever(index, nodes_only(name)).retrieve(QUERIES[0], 10**12, **{k: v[0] for k, v in inputs(name, 1).items()})
+    hits = Retriever(index, name).retrieve(QUERIES[0], 10**12, **{k: v[0] for k, v in inputs(name, 1).items()})
     assert sorted(hit.id for hit in hits) == sorted(set(index.graph.ids) - {"silent"}), "all that have something to read"
 
 

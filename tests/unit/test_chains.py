@@ -227,7 +227,7 @@ def test_chains_as_paths_replace_the_path_that_carried():
     edges = [("s", "a"), ("a", "b"), ("b", "d"), ("s", "d"), ("s", "b")]
     vectors = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.1, 1.0]]
     index = GraphIndex.from_graph(CorpusGraph(ids, [""] * 4, edges=edges), vectors=vectors, bm25=False)
-    carried = Retriever(index, SpreadingActivation(chains=None)).retrieve("s", vector=VECTOR)
+    carried = Retriever(index, SpreadingActivation()).retrieve("s", vector=VECTOR)
     along = Retriever(index, SpreadingActivation(chains="path")).retrieve("s", vector=VECTOR)
     assert [(h.id, h.score) for h in carried] == [(h.id, h.score) for h in along]
     path = {h.id: h.path.nodes for h in carried}, {h.id: h.path.nodes for h in along}
@@ -272,7 +272,7 @@ def test_of_neighbours_that_give_as_much_up_to_rounding_the_lower_row_is_the_par
 
 
 def test_traversal_and_seed_filters():
-    retriever = Retriever(science(), SpreadingActivation(chains=None), backfill=False)
+    retriever = Retriever(science(), SpreadingActivation(), backfill=False)
     hits = retriever.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "person"})
     assert {h.id for h in hits} == {"radium", "curie", "pierre"}
     hits = retriever.retrieve("Radium or Warsaw?", vector=VECTOR, seed_filter={"$id": "warsaw"}, traversal_filter={"$id": "none"})
@@ -281,34 +281,34 @@ def test_traversal_and_seed_filters():
 
 def test_passages_by_the_activation_of_what_they_mention(device):
     index = science(device)
-    entities = Retriever(index, SpreadingActivation(passages=False, chains=None), backfill=False).retrieve(QUESTION, vector=VECTOR)
+    entities = Retriever(index, SpreadingActivation(passages=False), backfill=False).retrieve(QUESTION, vector=VECTOR)
     level = {h.id: h.score for h in entities}
     assert set(level) == {"curie", "pierre", "radium", "warsaw"}
-    hits = Retriever(index, SpreadingActivation(passages=True, chains=None), backfill=False).retrieve(QUESTION, vector=VECTOR)
+    hits = Retriever(index, SpreadingActivation(passages=True), backfill=False).retrieve(QUESTION, vector=VECTOR)
     cosine = {"p1": 0.9 / 0.9**0.5, "p2": 0.3 / 0.9**0.5}
     assert [h.id for h in hits] == ["p1", "p2"]
     assert hits[0].score == pytest.approx(cosine["p1"] * (level["curie"] + level["warsaw"] + level["radium"]))
     assert hits[1].score == pytest.approx(cosine["p2"] * level["pierre"])
     assert hits[0].path.nodes == ("radium", "p1") and hits[1].path.nodes == ("radium", "pierre", "p2")
     # Filled up with passages only.
-    filled = Retriever(index, SpreadingActivation(passages=True, chains=None)).retrieve(QUESTION, 7, vector=VECTOR)
+    filled = Retriever(index, SpreadingActivation(passages=True)).retrieve(QUESTION, 7, vector=VECTOR)
     assert [(h.id, h.operator) for h in filled] == [("p1", "PassageGathering"), ("p2", "PassageGathering"), ("p3", "Backfill")]
 
 
 def test_passages_keep_to_the_filters_and_may_be_fused():
     index = science()
-    retriever = Retriever(index, Fused(SpreadingActivation(chains=None, passages=True), Vector()))
+    retriever = Retriever(index, Fused(SpreadingActivation(passages=True), Vector()))
     assert [h.id for h in retriever.retrieve(QUESTION, vector=VECTOR)] == ["p1", "p2", "p3"]
     hits = retriever.retrieve(QUESTION, vector=VECTOR, filter={"$title": "Teaching"})
     assert [h.id for h in hits] == ["p2"]
-    walked = Retriever(index, SpreadingActivation(passages=True, chains=None), backfill=False)
+    walked = Retriever(index, SpreadingActivation(passages=True), backfill=False)
     assert walked.retrieve(QUESTION, vector=VECTOR, traversal_filter={"$type": "place"}) == []
 
 
 def test_passages_have_no_effect_where_there_are_none():
     plain = GraphIndex.from_nodes([n for n in NODES if n.type != "passage"], EDGES[:3], vectors=torch.ones(4, 2), bm25=False)
-    default = Retriever(plain, SpreadingActivation(chains=None)).retrieve(QUESTION, vector=VECTOR)
-    assert Retriever(plain, SpreadingActivation(passages=True, chains=None)).retrieve(QUESTION, vector=VECTOR) == default
+    default = Retriever(plain, SpreadingActivation()).retrieve(QUESTION, vector=VECTOR)
+    assert Retriever(plain, SpreadingActivation(passages=True)).retrieve(QUESTION, vector=VECTOR) == default
     with pytest.raises(InvalidArgumentError, match="types"):
         PassageGathering("passage")
 
@@ -365,7 +365,7 @@ def test_fusion_refuses_what_it_cannot_weigh(weights):
 
 
 def test_the_hybrid_names_its_kinds_and_keeps_paths():
-    retriever = Retriever(science(), "fused(systems=['spreading(chains=None)', 'vector'])")
+    retriever = Retriever(science(), "fused(systems=['spreading', 'vector'])")
     assert retriever.operator.formula() == "(O_vs -> O_vgs + O_vs)"
     assert retriever.operator.kinds() == (OperatorKind.VECTOR_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH)
     hits = retriever.retrieve(QUESTION, 5, vector=VECTOR)
@@ -384,7 +384,7 @@ def test_hits_as_context():
 
 
 def test_context_without_chains_tells_the_paths():
-    hits = Retriever(science(), SpreadingActivation(passages=False, chains=None), backfill=False).retrieve(QUESTION, vector=VECTOR)
+    hits = Retriever(science(), SpreadingActivation(passages=False), backfill=False).retrieve(QUESTION, vector=VECTOR)
     lines = hits.to_context().split("\n")
     # (radium, curie) begins a longer path and is left out.
     assert set(lines[1 : lines.index("")]) == {

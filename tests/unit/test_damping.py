@@ -26,11 +26,11 @@ def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
     graph = CorpusGraph(ids, [LONG] * count, titles=titles, edges=[(ids[a], ids[b]) for a, b in pairs])
     index = GraphIndex.from_graph(graph, vectors=vectors)
     for seeds in (["Name0"], [f"Name{n}" for n in range(2, 50)]):
-        hits = Retriever(index, SpreadingActivation(gate="uniform", chains=None, **DAMPED), k=count, backfill=False).retrieve(
+        hits = Retriever(index, SpreadingActivation(gate="uniform", **DAMPED), k=count, backfill=False).retrieve(
             "?", entities=seeds, vector=[1, 0, 0, 0]
         )
         assert sum(hit.score for hit in hits) <= 1.7**3 * len(seeds)
-        published = Retriever(index, SpreadingActivation(gate="uniform", chains=None), k=count, backfill=False)
+        published = Retriever(index, SpreadingActivation(gate="uniform"), k=count, backfill=False)
         if len(seeds) > 1 and shape == "star":
             assert max(hit.score for hit in published.retrieve("?", entities=seeds, vector=[1, 0, 0, 0])) > 30, "as published"
 
@@ -38,9 +38,9 @@ def test_activation_over_passages_stays_bounded_whatever_the_degree(shape):
 def test_a_knowledge_graph_is_walked_as_published():
     graph = CorpusGraph(["a", "b", "c"], ["", "", ""], edges=[("a", "b"), ("a", "c")])
     index = GraphIndex.from_graph(graph)
-    hits = Retriever(index, SpreadingActivation(gate="uniform", steps=1, chains=None), backfill=False).retrieve("a")
+    hits = Retriever(index, SpreadingActivation(gate="uniform", steps=1), backfill=False).retrieve("a")
     assert [(hit.id, round(hit.score, 3)) for hit in hits][1:] == [("b", 0.7), ("c", 0.7)]
-    damped = Retriever(index, SpreadingActivation(gate="uniform", hub_exponent=1, steps=1, chains=None), backfill=False).retrieve(
+    damped = Retriever(index, SpreadingActivation(gate="uniform", hub_exponent=1, steps=1), backfill=False).retrieve(
         "a"
     )
     assert [(hit.id, round(hit.score, 3)) for hit in damped][1:] == [("b", 0.35), ("c", 0.35)]
@@ -50,6 +50,6 @@ def test_activation_over_parallel_edges_is_damped_by_their_number():
     vectors = [[1.0, 0.0]] * 2
     graph = CorpusGraph(["a", "b"], [LONG] * 2, titles=["Ada", "Babbage"], edges=[("a", "b", f"r{n}") for n in range(100)])
     index = GraphIndex.from_graph(graph, vectors=vectors)
-    walk = Retriever(index, SpreadingActivation(gate="uniform", semantics="rows", chains=None, **DAMPED), backfill=False)
+    walk = Retriever(index, SpreadingActivation(gate="uniform", semantics="rows", **DAMPED), backfill=False)
     hits = walk.retrieve("?", entities=["Ada"], vector=[1, 0])
     assert sum(hit.score for hit in hits) <= 1.7**3

@@ -23,7 +23,6 @@ from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 from tests.apples import TEXTS, VECTORS, ids, index
 from tests.helpers import HashEmbedding, linked_index
 from tests.rankings import rank
-from tests.retrievers import nodes_only
 
 
 def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
@@ -100,7 +99,7 @@ def test_a_filter_restricts_the_start_too(system):
     texts = ["A loom.", "Punched cards.", "A census.", "Brass wheels."]
     own = [Node(f"own{i}", text, metadata={"manual": "own"}) for i, text in enumerate(texts)]
     edges = [(f"own{i}", f"own{i + 1}") for i in range(3)]
-    retriever = Retriever(GraphIndex.from_nodes([*others, *own], edges, embedding=HashEmbedding()), nodes_only(system))
+    retriever = Retriever(GraphIndex.from_nodes([*others, *own], edges, embedding=HashEmbedding()), system)
     hits = retriever.retrieve("Which loom weaves cloth?", 4, filter={"manual": "own"})
     assert len(hits) == 4 and not [h for h in hits if h.operator == "Backfill"]
     assert all(h.path.nodes[0].startswith("own") for h in hits)

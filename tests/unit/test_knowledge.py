@@ -88,7 +88,7 @@ def test_names_of_one_entity_become_one_node_with_all_edges():
         "PERSON",
         {"born": 1601, "seen": ["d1", "d2"]},
     )
-    # A name alone is no description.
+    # A name alone is not a description.
     assert nodes[2] == KINGS[2]
     assert merged == [
         Edge("Louis XIII of France", "France", "reigned in", 2.0, "From 1610. Until 1643.", {"page": 1}),

@@ -389,7 +389,7 @@ def test_on_random_edges_it_finds_what_hybrid_search_finds():
 def test_walks_over_a_manual_start_from_search_and_are_known_to_find_less():
     built = manual()
     question = "Which tables have columns?"
-    hits = Retriever(built, SpreadingActivation(chains=None)).retrieve(question)
+    hits = Retriever(built, SpreadingActivation()).retrieve(question)
     assert {hit.operator for hit in hits if len(hit.path.nodes) == 1} <= {"VectorSearch", "Backfill"}, "no heading is a seed"
     for name in ("spreading", "ppr", "fastinsight"):
         system = read_system(name)
@@ -416,7 +416,7 @@ def test_search_finds_more_where_no_edge_leads_from_document_to_document():
 
 
 def test_the_default_is_what_measured_best_for_the_signals():
-    passages, knowledge = manual(), SpreadingActivation(chains=None)
+    passages, knowledge = manual(), SpreadingActivation()
     assert default_system(passages) == default_system(index()) == WalkFusion()
     typed = [replace(node, type=kind) for node, kind in zip(NODES, ("film", "person", "town", "thing", "thing"), strict=True)]
     assert default_system(GraphIndex.from_nodes(typed, embedding=HashEmbedding())) == knowledge

@@ -48,6 +48,6 @@ def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ValueError as error:
-        raise ImportError(f"{name!r} is no name of a module") from error
+        raise ImportError(f"{name!r} is not the name of a module") from error
     finally:
         sys.path.remove("")

@@ -205,7 +205,7 @@ def describe(
 def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
     """Warn that a graph has no edges, only once per graph; sources of the classes in `tried` found none.
 
-    A single node, such as the first chunk of an index that grows, is no reason for a warning.
+    A single node, such as the first chunk of an index that grows, is not a reason for a warning.
     """
     if len(graph) < 2:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Never, Self, Unpack
@@ -40,7 +40,7 @@ from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.registry import default_system, without_vectors
-from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.systems.system import System, SystemLike, read_system
 
 __all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "with_options"]
 
@@ -125,7 +125,7 @@ class Retriever(BaseRetriever):
     def __init__(
         self,
         index: GraphIndex,
-        system: System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None = None,
+        system: SystemLike | None = None,
         *,
         k: int | None = None,
         backfill: bool = True,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from torch import Tensor
 
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.index import GraphIndex, IndexStore
+from graph_retrievers.index import IndexStore
 from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.systems.system import System, SystemLike, read_system
 
 __all__ = ["EMPTY_STORE", "StoreRetriever"]
 
@@ -58,7 +57,7 @@ class StoreRetriever(BaseRetriever):
     def __init__(
         self,
         store: IndexStore,
-        system: System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None = None,
+        system: SystemLike | None = None,
         **options: Unpack[RetrieverOptions],
     ) -> None:
         self.store, self._options = store, options

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache, wraps
 from math import isinf
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from graph_retrievers.arguments import check_keywords, choice, typed
 from graph_retrievers.core.operator import Operator
@@ -17,7 +19,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["SYSTEMS", "System", "every_system", "read_system"]
+__all__ = ["SYSTEMS", "System", "SystemLike", "every_system", "read_system"]
 
 SYSTEMS: dict[str, type[System]] = {}
 """Every system by its short name, in the order in which they were defined."""
@@ -75,7 +77,7 @@ class System(ABC):
             """Refuse what is not a field or of another type, and say what was meant."""
             if "__dataclass_fields__" not in cls.__dict__:
                 raise InvalidArgumentError(
-                    f"{cls.__name__} is no dataclass; write @dataclass(frozen=True, kw_only=True, repr=False) above the class."
+                    f"{cls.__name__} is not a dataclass; write @dataclass(frozen=True, kw_only=True, repr=False) above the class."
                 )
             if given:
                 raise InvalidArgumentError(
@@ -103,7 +105,7 @@ class System(ABC):
         return False
 
     def skips_names(self, index: GraphIndex) -> bool:
-        """Return whether nodes that represent names in texts are left out of the graph that is searched, if they are no hits."""
+        """Return whether nodes that only represent names in texts are left out of the searched graph, unless they may be hits."""
         return False
 
     def _changed(self) -> Iterator[tuple[str, Any]]:
@@ -114,8 +116,8 @@ class System(ABC):
                 yield each.name, value
 
     def __repr__(self) -> str:
-        """Return the parameters that differ from the defaults."""
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._changed())})"
+        """Return the parameters that differ from the defaults; an object is not shown, as a model may hold a key."""
+        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in self._changed())})"
 
     def __str__(self) -> str:
         """Return the text that :func:`read_system` reads, such as ``ppr(damping=0.7)``."""
@@ -139,13 +141,26 @@ def _first_field(kind: type[System]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a plain value as it is written in Python, a system by its text."""
+    """Return a plain value as :func:`read_system` reads it, a system by its text."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, float) and isinf(value):
         # Python has no literal for infinity, but reads a number that is too large for a float as infinity.
         return "1e999" if value > 0 else "-1e999"
-    return repr(str(value) if isinstance(value, System) else value)
+    return repr(str(value)) if isinstance(value, System | Path) else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """Return a plain value or a system as it is written in Python; three dots for another object."""
+    if isinstance(value, list | tuple):
+        shown_parts = ", ".join(map(_shown, value))
+        return f"[{shown_parts}]" if isinstance(value, list) else f"({shown_parts}{',' * (len(value) == 1)})"
+    if isinstance(value, System | str | bool | Path | None):
+        return repr(value)
+    # Those of numpy too.
+    if isinstance(value, Integral):
+        return repr(int(value))
+    return repr(float(value)) if isinstance(value, Real) else "..."
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -181,7 +196,7 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
     Raises
     ------
     InvalidArgumentError
-        If the name is unknown or the text is no such call.
+        If the name is unknown or the text is not such a call.
     UnexpectedArgumentError
         If the system does not take a parameter.
 
@@ -219,3 +234,7 @@ def _call(text: str) -> tuple[str, dict[str, Any]]:
         raise InvalidArgumentError(
             f"{shown(text)} cannot be read as a system ({error}); expected a name with plain values, such as 'ppr(damping=0.7)'."
         ) from error
+
+
+SystemLike: TypeAlias = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator]
+"""What a retriever runs: a system, its text or mapping, or a composition of operators, which may depend on the index."""

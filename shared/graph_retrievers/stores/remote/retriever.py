@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self, Unpack
@@ -31,7 +31,7 @@ from graph_retrievers.stores.remote.scope import first_positions
 from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
 from graph_retrievers.systems.registry import default_system
-from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.systems.system import System, SystemLike, read_system
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
@@ -85,7 +85,7 @@ class RemoteRetriever(BaseRetriever):
     def __init__(
         self,
         index: RemoteIndex,
-        system: System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator] | None = None,
+        system: SystemLike | None = None,
         **options: Unpack[RetrieverOptions],
     ) -> None:
         stored = index.opened()

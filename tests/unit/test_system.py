@@ -1,0 +1,188 @@
+"""Systems as values: equality, texts and mappings, what is refused, and systems of one's own."""
+
+import json
+import math
+import pickle
+from copy import deepcopy
+from dataclasses import FrozenInstanceError, dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from graph_retrievers import BM25, GAR, PPR, FastInsight, Fused, GraphIndex, Hybrid, HyDE, Re2, Retriever, Vector
+from graph_retrievers.cli import main
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
+from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
+from graph_retrievers.systems import System, every_system, read_system
+from graph_retrievers.systems import system as module
+from tests.helpers import linked_index
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Names of systems that a test defines are forgotten after it."""
+    monkeypatch.setattr(module, "SYSTEMS", dict(module.SYSTEMS))
+    return module.SYSTEMS
+
+
+def own(named="mine"):
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Mine(System):
+        name = named
+        depth: int = 3
+        words: tuple[str, ...] = field(default=())
+
+        def compose(self, index):
+            return BM25Search(self.depth)
+
+    return Mine
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def test_equal_parameters_are_equal_systems():
+    system = PPR(damping=0.7)
+    assert system == PPR(damping=0.7, seeds=5) != PPR() and hash(system) == hash(PPR(damping=0.7))
+    assert replace(system, seeds=2) == PPR(damping=0.7, seeds=2) and system.seeds == 5
+    assert pickle.loads(pickle.dumps(system)) == deepcopy(system) == system  # noqa: S301
+    assert PPR() != GAR()
+    with pytest.raises(FrozenInstanceError):
+        system.seeds = 3
+
+
+@pytest.mark.parametrize("name", list(every_system()))
+def test_every_system_is_its_short_name_by_default(name):
+    system = every_system()[name]
+    assert str(system) == name and read_system(name) == system == read_system({"system": name}) and type(system)() == system
+    assert repr(system) == f"{type(system).__name__}()"
+
+
+TEXTS = [
+    (PPR(damping=0.7), "ppr(damping=0.7)"),
+    (PPR(seeds=np.int64(3), damping=np.float32(0.5)), "ppr(seeds=3)"),
+    (PPR(damping=np.float64(0.25)), "ppr(damping=0.25)"),
+    (FastInsight(beta=math.inf), "fastinsight(beta=1e999)"),
+    (Hybrid(fusion="weighted", weights=(1, 2)), "hybrid(fusion='weighted', weights=[1, 2])"),
+    (HyDE(search=PPR(seeds=2)), "hyde(search='ppr(seeds=2)')"),
+    (Fused(PPR(damping=0.7), "bm25", weights=(1, 2)), "fused(systems=['ppr(damping=0.7)', 'bm25'], weights=[1, 2])"),
+    (Fused(Fused(Vector(), BM25()), GAR()), "fused(systems=[\"fused(systems=['vector', 'bm25'])\", 'gar'])"),
+]
+
+
+@pytest.mark.parametrize(("system", "text"), TEXTS, ids=[text for _, text in TEXTS])
+def test_the_text_of_a_system_is_read_as_a_system_of_the_same_text(system, text):
+    assert str(system) == text and str(read_system(text)) == text
+    index = linked_index()
+    assert repr(Retriever(index, text).operator) == repr(Retriever(index, system).operator)
+
+
+def test_a_text_may_have_spaces_and_a_mapping_is_not_changed():
+    assert read_system(" ppr( damping = .7,\n seeds=2 ) ") == PPR(damping=0.7, seeds=2)
+    given = {"system": "ppr", "damping": 0.7}
+    assert read_system(given) == PPR(damping=0.7) and given == json.loads('{"system": "ppr", "damping": 0.7}')
+
+
+def test_objects_are_not_shown_and_give_no_text_that_is_read_as_another_system():
+    class Model:
+        def __repr__(self):
+            return "Model(key='secret')"
+
+        def complete(self, prompt, schema):
+            return "{}"
+
+    for system in (HyDE(language_model=Model()), Re2(first=Pipeline(VectorSearch(3)))):
+        assert "..." in repr(system) and "..." in str(system) and "secret" not in repr(system) + str(system)
+        with pytest.raises(InvalidArgumentError):
+            Retriever(linked_index(), str(system))
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: PPR(dampin=0.5), "PPR does not take 'dampin'; it takes damping, .*Did you mean 'damping'?"),
+        (lambda: PPR(0.5), r"PPR takes its parameters by name, such as PPR\(seeds=\.\.\.\), and no index; got 0.5"),
+        (lambda: Vector(linked_index()), r"Run it on an index with Retriever\(index, Vector\(\)\)"),
+        (lambda: PPR(seeds="5"), "seeds is '5'; expected int"),
+        (lambda: FastInsight(paths="yes"), "paths is 'yes'; expected bool"),
+        (lambda: read_system("pppr"), "Unknown system 'pppr'; choose from 'vector', 'bm25'"),
+        (lambda: read_system("ppr(damping=0.7"), "cannot be read as a system"),
+        (lambda: read_system("ppr(0.7)"), "it is not a call with named parameters"),
+        (lambda: read_system("ppr(**{'damping': 1})"), "it is not a call with named parameters"),
+        (lambda: read_system("ppr(damping=open('x'))"), "cannot be read as a system"),
+        (lambda: read_system("ppr(damping=0.7) or print(1)"), "cannot be read as a system"),
+        (lambda: read_system({"damping": 0.7}), "Unknown system None"),
+        (lambda: read_system(3), r"Expected a system, such as PPR\(\) or 'ppr\(damping=0\.7\)', got 3"),
+        (lambda: read_system("ppr(" + "(" * 100_000), "cannot be read as a system"),
+        (lambda: Retriever(linked_index(), PPR), "call it: PPR"),
+        (lambda: Retriever(linked_index(), PPR(), damping=0.7), r"'damping' is a parameter of the system: PPR\(damping=\.\.\.\)"),
+        (lambda: Retriever(linked_index(), PPR(), kk=3), "Retriever does not take 'kk'"),
+        (lambda: Retriever(linked_index(), 5), "Expected a system or an Operator"),
+    ],
+)
+def test_what_is_no_system_is_refused_with_what_was_meant(make, words):
+    with pytest.raises((InvalidArgumentError, UnexpectedArgumentError), match=words):
+        make()
+
+
+# -- your own ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_system_of_ones_own_is_known_by_its_name(registry):
+    kind = own()
+    assert registry["mine"] is kind and read_system("mine(depth=1)") == kind(depth=1) and "mine" in every_system()
+    assert len(Retriever(linked_index(), "mine(depth=1)", backfill=False).retrieve("loom")) == 1
+    # As when the cell of a notebook runs again.
+    assert own() is registry["mine"] is not kind
+    with pytest.raises(InvalidArgumentError, match="The name 'ppr' is that of the system PPR; choose another name"):
+        own("ppr")
+    assert registry["ppr"] is PPR
+
+
+def test_a_system_that_needs_a_parameter_is_not_among_those_by_default(registry):
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Needs(System):
+        name = "needs"
+        depth: int
+
+        def compose(self, index):
+            return BM25Search(self.depth)
+
+    assert "needs" not in every_system() and read_system("needs(depth=2)") == Needs(depth=2)
+    assert repr(Needs(depth=2)) == "Needs(depth=2)"
+
+
+def test_a_system_without_the_decorator_is_refused(registry):
+    class Bare(System):
+        name = "bare"
+
+        def compose(self, index):
+            return BM25Search()
+
+    with pytest.raises(InvalidArgumentError, match="Bare is not a dataclass; write @dataclass"):
+        Bare()
+
+
+def test_the_command_line_imports_a_system_of_ones_own(tmp_path, monkeypatch, capsys, registry):
+    (tmp_path / "my_systems.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from graph_retrievers import System\n"
+        "from graph_retrievers.operators import BM25Search\n"
+        "@dataclass(frozen=True, kw_only=True, repr=False)\n"
+        "class Words(System):\n"
+        "    name = 'words'\n"
+        "    depth: int = 5\n"
+        "    def compose(self, index):\n"
+        "        return BM25Search(self.depth)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    GraphIndex.from_texts(["a loom", "a card"]).save("index")
+    assert main(["search", "index", "Which card?", "--retriever", "my_systems:words(depth=1)", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["retriever"] == "my_systems:words(depth=1)" and found["hits"][0]["text"] == "a card"
+    for wrong, words in (("no_such:words", "No module named 'no_such'"), ("my_systems:word", "Unknown system 'word'"), (":x", "")):
+        assert main(["search", "index", "Which card?", "--retriever", wrong]) == 2
+        assert words in capsys.readouterr().err
