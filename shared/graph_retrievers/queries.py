@@ -16,6 +16,7 @@ from torch import Tensor
 from graph_retrievers.arguments import check_query, positive
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.index import GraphIndex
@@ -26,7 +27,7 @@ from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
 
-__all__ = ["DEFAULT_K", "LatentCache", "Queries"]
+__all__ = ["DEFAULT_K", "LatentCache", "Queries", "both", "compared_vectors", "filter_masks"]
 
 DEFAULT_K = 10
 """Number of nodes that a retriever returns, unless its class has another default."""
@@ -175,19 +176,11 @@ class Queries:
             check_query(text, position)
             if not text.strip():
                 raise InvalidArgumentError(f"Query {position} is {shown(text)}; operators search for a non-empty string.")
-        if vectors is not None and not callable(vectors):
-            checked = check_vectors(vectors, len(texts), index.dense.dimension, "query vectors")
-            # Copied, as filters are: an operator that writes into them does not write into what the caller has.
-            vectors = index.dense.prepared(checked).to(index.device).clone()
-
-        def mask(condition: Filter | None) -> Tensor | None:
-            if isinstance(condition, Tensor) and index is not whole:
-                return filter_mask(whole.graph, condition)[index.rows]
-            return None if condition is None else filter_mask(index.graph, condition).clone()
-
-        allowed, seeds = mask(filter), mask(seed_filter)
-        masks = (allowed, allowed if seeds is None else seeds, mask(traversal_filter), seeds)
-        return cls(index, texts, positive("k", k), *masks, dict(inputs or {}), vectors, filtered=allowed)
+        filters = {"filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
+        if index is not whole:
+            filters = {n: filter_mask(whole.graph, f)[index.rows] if isinstance(f, Tensor) else f for n, f in filters.items()}
+        vectors, masks = compared_vectors(index, vectors, len(texts)), filter_masks(index.graph, **filters)
+        return cls(index, texts, positive("k", k), inputs=dict(inputs or {}), given=vectors, **masks)
 
     def __post_init__(self) -> None:
         """Prevent operators from adding inputs."""
@@ -469,6 +462,30 @@ class Queries:
                 f"The relevance model {self.index.relevance.name!r} gave {float(scores[wrong])} for node {node!r} and the "
                 f"query {shown(text)}; expected finite numbers."
             )
+
+
+def filter_masks(
+    graph: CorpusGraph, filter: Filter | None = None, seed_filter: Filter | None = None, traversal_filter: Filter | None = None
+) -> dict[str, Tensor | None]:
+    """Return the masks of filters by the names of the attributes of :class:`Queries`: Tensor, shape [N], bool, or None for all.
+
+    Masks are copied: an operator that writes into one does not write into what the caller has.
+    """
+    masks = (None if given is None else filter_mask(graph, given).clone() for given in (filter, seed_filter, traversal_filter))
+    allowed, seeds, walk = masks
+    starts = allowed if seeds is None else seeds
+    return {"allowed": allowed, "seeds_allowed": starts, "walk_allowed": walk, "named_allowed": seeds, "filtered": allowed}
+
+
+def compared_vectors(index: GraphIndex, vectors: Any, count: int) -> Any:
+    """Return vectors of `count` queries, copied, as an index compares them; None and a function that computes them as they are.
+
+    Raises DimensionMismatchError or InvalidVectorError for others than finite vectors of the width of the index.
+    """
+    if vectors is None or callable(vectors):
+        return vectors
+    checked = check_vectors(vectors, count, index.dense.dimension, "query vectors")
+    return index.dense.prepared(checked).to(index.device).clone()
 
 
 def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from graph_retrievers.core.trace import Asked, surround
@@ -15,9 +15,9 @@ from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
 __all__ = ["answered", "instrument", "retrieving", "uninstrument"]
 
-_TRACER: Any = None
+TRACER: Any = None
+"""The tracer of :func:`instrument`; None without instrumentation."""
 _CONTENT = False
-_OFF = nullcontext()
 
 
 def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
@@ -66,23 +66,21 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
 
     if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
         raise InvalidArgumentError(f"tracer_provider is {shown(tracer_provider)}; expected a TracerProvider of OpenTelemetry.")
-    global _TRACER, _CONTENT
-    _TRACER = trace.get_tracer("graph_retrievers", __version__, tracer_provider)
+    global TRACER, _CONTENT
+    TRACER = trace.get_tracer("graph_retrievers", __version__, tracer_provider)
     _CONTENT = content
     surround(_call)
 
 
 def uninstrument() -> None:
     """Stop emitting spans."""
-    global _TRACER
-    _TRACER = None
+    global TRACER
+    TRACER = None
     surround(None)
 
 
 def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextManager[Any]:
-    """Return the span of a call of a retriever, to be ended with :func:`answered`; it yields None without instrumentation."""
-    if _TRACER is None:
-        return _OFF
+    """Return the span of a call of a retriever, to be ended with :func:`answered`."""
     attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.top_k": k, "graph_retrievers.questions": len(queries)}
     if _CONTENT and len(queries) == 1:
         attributes["gen_ai.retrieval.query.text"] = queries[0]
@@ -91,7 +89,7 @@ def retrieving(name: str, queries: Sequence[str], k: int) -> AbstractContextMana
 
 def answered(span: Any, results: Sequence[Any]) -> None:
     """Record the results of a call in its span."""
-    if span is None or not span.is_recording():
+    if not span.is_recording():
         return
     trace = results[0].trace if results else ()
     span.set_attribute("graph_retrievers.hits", sum(map(len, results)))
@@ -120,7 +118,7 @@ def _span(name: str, attributes: dict[str, Any]) -> Iterator[Any]:
     from opentelemetry.trace import Status, StatusCode
 
     # Error messages contain what was given, such as a question.
-    with _TRACER.start_as_current_span(
+    with TRACER.start_as_current_span(
         name, attributes=attributes, record_exception=_CONTENT, set_status_on_exception=False
     ) as span:
         try:

@@ -99,10 +99,6 @@ class Candidates:
             nodes, scores = _fitting("Candidates.seeds", _count(nodes), nodes=nodes, scores=scores)
         return cls(nodes, scores, nodes[:, None], np.zeros(len(nodes), np.int64), (name,))
 
-    def columns(self) -> tuple[list[int], list[float], list[int]]:
-        """Return nodes, scores and origins as lists."""
-        return self.nodes.tolist(), self.scores.tolist(), self.origins.tolist()
-
     def steps(self) -> np.ndarray:
         """Return the relation of each step of the trails, -1 for all if there are none: int64, shape [K, L - 1]."""
         return np.full_like(self.trails[:, 1:], -1) if self.relations is None else self.relations
@@ -157,6 +153,8 @@ class Candidates:
 
     def after(self, before: Candidates) -> Candidates:
         """Return these candidates with the chains and facts of an earlier operator, if they have none themselves."""
+        if before.chains is None and before.facts is None:
+            return self
         chains = before.chains if self.chains is None else self.chains
         return replace(self, chains=chains, facts=before.facts if self.facts is None else self.facts)
 

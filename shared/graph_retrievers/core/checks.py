@@ -33,17 +33,19 @@ def _are_strings(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
 
 
-# What fields of requests have to be, by name or else by annotation: a letter of a name would be a name, too.
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "k": (_is_count, "the number of nodes, 0 or more"),
-    "most": (_is_count, "the number of edges, 0 or more"),
-    "among": (lambda value: value in AMONG, f"one of {', '.join(map(repr, AMONG))}"),
-    "alpha": (_is_share, "a number from 0 to 1"),
-    "str": (lambda value: isinstance(value, str), "a string"),
-    "str | None": (lambda value: value is None or isinstance(value, str), "a string, or None"),
-    "bool": (lambda value: isinstance(value, bool | np.bool_), "True or False"),
-    "tuple[str, ...]": (_are_strings, "a tuple of strings, such as ('film',)"),
-    "Callable[..., Any]": (callable, "a function"),
+_TEXT, _NONE = frozenset((str,)), frozenset[type]()
+# What fields of requests have to be, by name or else by annotation (a letter of a name would be a name, too): types whose values
+# all fit, a test of the others, and what is expected.
+_FIELDS: dict[str, tuple[frozenset[type], Callable[[Any], bool], str]] = {
+    "k": (_NONE, _is_count, "the number of nodes, 0 or more"),
+    "most": (_NONE, _is_count, "the number of edges, 0 or more"),
+    "among": (_NONE, AMONG.__contains__, f"one of {', '.join(map(repr, AMONG))}"),
+    "alpha": (_NONE, _is_share, "a number from 0 to 1"),
+    "str": (_TEXT, lambda value: isinstance(value, str), "a string"),
+    "str | None": (_TEXT | {type(None)}, lambda value: isinstance(value, str), "a string, or None"),
+    "bool": (frozenset((bool,)), lambda value: isinstance(value, np.bool_), "True or False"),
+    "tuple[str, ...]": (_NONE, _are_strings, "a tuple of strings, such as ('film',)"),
+    "Callable[..., Any]": (_NONE, callable, "a function"),
 }
 
 
@@ -73,7 +75,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
             # A new kind of request may have other fields, and rows of another graph.
             continue
         _check_fields(request, owner)
-        nodes = getattr(request, "nodes", None)
+        nodes = vars(request).get("nodes")
         if nodes is not None:
             # A signal, or a function of pairs, may be one of edges.
             end = _ANY if isinstance(request, Scores | TermScores | Pairs) else most
@@ -91,7 +93,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
 
 
 @cache
-def _fields(kind: type[Request]) -> list[tuple[str, Callable[[Any], bool], str]]:
+def _fields(kind: type[Request]) -> list[tuple[str, frozenset[type], Callable[[Any], bool], str]]:
     """Return the fields of a kind of requests that are checked, and how."""
     if not is_dataclass(kind):
         return []
@@ -101,9 +103,9 @@ def _fields(kind: type[Request]) -> list[tuple[str, Callable[[Any], bool], str]]
 
 def _check_fields(request: Request, owner: str) -> None:
     """Raise InvalidArgumentError unless the fields of a request are what they have to be."""
-    for name, fits, expected in _fields(type(request)):  # type: ignore[arg-type]
+    for name, types, fits, expected in _fields(type(request)):  # type: ignore[arg-type]
         value = getattr(request, name)
-        if not fits(value):
+        if type(value) not in types and not fits(value):
             told = f"{owner} asked for {type(request).__name__} {name if name == 'among' else f'with {name}'} {shown(value)}"
             raise InvalidArgumentError(f"{told}; expected {expected}.")
 

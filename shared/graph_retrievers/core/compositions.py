@@ -80,7 +80,7 @@ class Composite(Operator):
 
     def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
         """Return what :meth:`search` returns; its operators already prune."""
-        return (yield from self.search(question, found))
+        return self.search(question, found)
 
     def __repr__(self) -> str:
         """Return the composition, one operator per line, with its own parameters at the end."""

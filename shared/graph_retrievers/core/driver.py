@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+from graph_retrievers.core import trace as traces
 from graph_retrievers.core.candidates import MisfitError
 from graph_retrievers.core.checks import check_answers, check_requests
-from graph_retrievers.core.limits import limit_over
-from graph_retrievers.core.recording import record
+from graph_retrievers.core.limits import LIMITS, limit_over
+from graph_retrievers.core.recording import RECORD, record
 from graph_retrievers.core.requests import Request
-from graph_retrievers.core.trace import Asked, Trace, asking
+from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = ["Named", "Search", "Together", "changed", "run"]
@@ -45,16 +46,18 @@ class Named(NamedTuple):
     algorithm: Search[Any]
 
 
-class _Task(NamedTuple):
-    place: int
-    algorithm: Search[Any]
-    # Takes the result of the algorithm, and returns what continues then.
-    finish: Callable[[Any], _Ready]
-    name: str
+class _Task:
+    """An algorithm that runs for the question at a place; its requests have a name in the trace.
 
+    An `owner` waits for its result: for that alone, or for those of all that it runs side by side, of which this has a number.
+    """
 
-_Ready = list[tuple[_Task, Any]]
-"""Algorithms that can continue, the next one last, each with the answer for which it waits."""
+    def __init__(self, algorithm: Search[Any], place: int, name: str, owner: _Task | None = None, number: int = 0) -> None:
+        self.algorithm, self.place, self.name, self.owner, self.number = algorithm, place, name, owner, number
+        # Results of what it runs side by side, and how many of them are missing.
+        self.results: list[Any] | None = None
+        self.missing = 0
+
 
 _Waiting = tuple[_Task, Sequence[Request], bool]
 """An algorithm, its requests, and whether that is only one request."""
@@ -100,87 +103,99 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     [4, 20]
     """
     results: list[Any] = [None] * len(algorithms)
-    waiting: list[_Waiting] = []
     size = getattr(backend, "size", None)
-
-    def done(place: int, value: Any) -> _Ready:
-        results[place] = value
-        return []
-
-    def go_on(ready: _Ready) -> None:
-        # A loop, as an algorithm may run any number of others that ask for nothing.
-        while ready:
-            task, answer = ready.pop()
-            try:
-                asked = task.algorithm.send(answer)
-            except StopIteration as stop:
-                ready += task.finish(stop.value)
-                continue
-            except MisfitError as error:
-                raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
-            if isinstance(asked, Together):
-                _check_algorithms(asked.algorithms, "side by side", task.name)
-                ready += reversed(_side_by_side(task, asked.algorithms))
-            elif isinstance(asked, Named):
+    # What can continue, the next one last, each with the answer for which it waits.
+    ready: list[tuple[_Task, Any]] = [(_Task(each, place, name), None) for place, each in enumerate(algorithms)][::-1]
+    waiting, costly = list[_Waiting](), list[_Waiting]()
+    # A loop, as an algorithm may run any number of others that ask for nothing.
+    while ready or waiting or costly:
+        if not ready:
+            if LIMITS.get() and (limit := limit_over()) is not None:
+                raise limit.error(Trace(trace or ()))
+            now, waiting = waiting, []
+            if not now:
+                now, costly = sorted(costly, key=lambda one: one[0].place), []
+            ready = _answered(backend, now, trace, size)
+        task, answer = ready.pop()
+        try:
+            asked = task.algorithm.send(answer)
+        except StopIteration as stop:
+            owner = task.owner
+            if owner is None:
+                results[task.place] = stop.value
+            elif owner.results is None:
+                ready.append((owner, stop.value))
+            else:
+                owner.results[task.number] = stop.value
+                owner.missing -= 1
+                if not owner.missing:
+                    ready.append((owner, owner.results))
+        except MisfitError as error:
+            raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
+        else:
+            if isinstance(asked, Named):
                 _check_algorithms([asked.algorithm], f"by the name {asked.name!r}", task.name)
-                ready.append((_Task(task.place, asked.algorithm, partial(_resumed, task), asked.name), None))
+                task.results = None
+                ready.append((_Task(asked.algorithm, task.place, asked.name, task), None))
+            elif isinstance(asked, Together):
+                _check_algorithms(asked.algorithms, "side by side", task.name)
+                task.missing = len(asked.algorithms)
+                task.results = [None] * task.missing
+                beside = [(_Task(each, task.place, task.name, task, n), None) for n, each in enumerate(asked.algorithms)]
+                ready += reversed(beside) if beside else [(task, [])]
             else:
                 alone = isinstance(asked, Request)
-                waiting.append((task, check_requests((asked,) if alone else asked, size, task.name), alone))
-
-    for place, algorithm in enumerate(algorithms):
-        go_on([(_Task(place, algorithm, partial(done, place), name), None)])
-    prepare = getattr(backend, "prepare", None)
-    while waiting:
-        if (limit := limit_over()) is not None:
-            raise limit.error(Trace(trace or ()))
-        step = trace[-1].step + 1 if trace else 1
-        now, waiting = _next(waiting)
-        start = perf_counter()
-        if prepare is not None:
-            prepare([(task.place, request) for task, asked, _ in now for request in asked])
-        answers: list[list[Any]] = [[None] * len(asked) for _, asked, _ in now]
-        calls: dict[Any, list[tuple[int, int]]] = {}
-        for number, (task, asked, _) in enumerate(now):
-            for slot, request in enumerate(asked):
-                try:
-                    calls.setdefault(request.key(), []).append((number, slot))
-                except TypeError as error:
-                    raise _unhashable(request, task.name, error) from error
-        for group in calls.values():
-            requests, told = [(now[number][0].place, now[number][1][slot]) for number, slot in group], len(trace or ())
-            with asking(requests[0][1].asked.__name__) as tell:
-                found = type(requests[0][1]).together(backend, requests)
-                check_answers(found, requests)
-                if trace is not None:
-                    if len(trace) > told:
-                        # A separate search has recorded its requests; the calls after it are a later step.
-                        step = trace[-1].step + 1
-                    else:
-                        seconds, names = perf_counter() - start, tuple(dict.fromkeys(now[number][0].name for number, _ in group))
-                        nodes, questions = sum(request.size for _, request in requests), len({place for place, _ in requests})
-                        trace.append(Asked(step, requests[0][1].asked, names, questions, nodes, seconds))
-                        if tell is not None:
-                            tell(trace[-1])
-                        record(trace[-1], [request for _, request in requests], found, size)
-                    start = perf_counter()
-            for (number, slot), answer in zip(group, found, strict=True):
-                answers[number][slot] = answer
-        for number, (task, _, alone) in enumerate(now):
-            go_on([(task, answers[number][0] if alone else tuple(answers[number]))])
+                requests = check_requests((asked,) if alone else asked, size, task.name)
+                dear = any(request.costly for request in requests)
+                (costly if dear else waiting).append((task, requests, alone))
     return results
 
 
-def _next(waiting: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting]]:
-    """Return the algorithms that are answered in this step, and those that wait on."""
-    others, costly = list[_Waiting](), list[_Waiting]()
-    for one in waiting:
-        (costly if any(request.costly for request in one[1]) else others).append(one)
-    return (others, costly) if others else (sorted(costly, key=lambda one: one[0].place), [])
+def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | None, size: int | None) -> list[tuple[_Task, Any]]:
+    """Return the algorithms of a step with the answers to their requests, the first one last; calls are added to the trace."""
+    start, step = perf_counter(), trace[-1].step + 1 if trace else 1
+    if (prepare := getattr(backend, "prepare", None)) is not None:
+        prepare([(task.place, request) for task, asked, _ in waiting for request in asked])
+    answers: list[list[Any]] = []
+    # For each request of a call: who asks, and where the answer belongs.
+    calls: dict[Any, list[tuple[_Task, Request, list[Any], int]]] = {}
+    for task, asked, _ in waiting:
+        answers.append([None] * len(asked))
+        for slot, request in enumerate(asked):
+            try:
+                calls.setdefault(request.key(), []).append((task, request, answers[-1], slot))
+            except TypeError as error:
+                raise _unhashable(request, task.name, error) from error
+    for call in calls.values():
+        requests, told = [(task.place, request) for task, request, *_ in call], len(trace or ())
+        first, around = requests[0][1], traces.SURROUNDING
+        with nullcontext() if around is None else around(first.asked.__name__) as tell:
+            found = type(first).together(backend, requests)
+            check_answers(found, requests)
+            if trace is not None and len(trace) > told:
+                # A separate search has recorded its requests; the calls after it are a later step.
+                step = trace[-1].step + 1
+            elif trace is not None:
+                trace.append(_told(step, call, perf_counter() - start))
+                if tell is not None:
+                    tell(trace[-1])
+                if (kept := RECORD.get()) is not None:
+                    record(kept, trace[-1], [request for _, request in requests], found, size)
+            start = perf_counter()
+        for (*_, own, slot), answer in zip(call, found, strict=True):
+            own[slot] = answer
+    asked_by = zip(waiting, answers, strict=True)
+    return [(task, own[0] if alone else tuple(own)) for (task, _, alone), own in asked_by][::-1]
 
 
-def _resumed(task: _Task, value: Any) -> _Ready:
-    return [(task, value)]
+def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seconds: float) -> Asked:
+    """Return a call as the trace has it."""
+    names, places, nodes = dict[str, None](), set[int](), 0
+    for task, request, *_ in call:
+        names[task.name] = None
+        places.add(task.place)
+        nodes += request.size
+    return Asked(step, call[0][1].asked, tuple(names), len(places), nodes, seconds)
 
 
 def _check_algorithms(algorithms: Any, how: str, owner: str) -> None:
@@ -199,22 +214,6 @@ def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgume
     told = f"{owner or 'A search'} asked for {type(request).__name__} with {held}"
     why = f"requests that agree in them are answered together ({error})"
     return InvalidArgumentError(f"{told}; expected hashable values, such as strings and tuples, as {why}.")
-
-
-def _side_by_side(task: _Task, algorithms: Sequence[Search[Any]]) -> _Ready:
-    """Return what continues after a task that runs some algorithms: the task itself when all of them are done."""
-    if not algorithms:
-        return [(task, [])]
-    values, left = [None] * len(algorithms), set(range(len(algorithms)))
-
-    def finished(number: int, value: Any) -> _Ready:
-        values[number] = value
-        left.discard(number)
-        return [] if left else [(task, values)]
-
-    return [
-        (_Task(task.place, algorithm, partial(finished, number), task.name), None) for number, algorithm in enumerate(algorithms)
-    ]
 
 
 def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Search[T]:

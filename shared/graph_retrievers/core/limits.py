@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from graph_retrievers.errors import TimeLimitError
 
 __all__ = [
+    "LIMITS",
     "AllOver",
     "Limit",
     "TimeLimit",
@@ -108,22 +109,23 @@ class AllOver:
         return next(limit for limit in self.calls[0] if limit.over()).error(trace)
 
 
-_LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits of the present search", default=())
+LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits of the present search", default=())
+"""The limits that apply here; most searches have none."""
 
 
 def present_limits() -> tuple[Limit, ...]:
     """Return the limits that apply here."""
-    return _LIMITS.get()
+    return LIMITS.get()
 
 
 def limit_over() -> Limit | None:
     """Return a limit that is over, or None if the search may continue."""
-    return next((limit for limit in _LIMITS.get() if limit.over()), None)
+    return next((limit for limit in LIMITS.get() if limit.over()), None)
 
 
 def seconds_left() -> float | None:
     """Return the seconds until the first time limit is over, at least 0; None without one."""
-    left = [max(limit.left, 0.0) for limit in _LIMITS.get() if isinstance(limit, TimeLimit)]
+    left = [max(limit.left, 0.0) for limit in LIMITS.get() if isinstance(limit, TimeLimit)]
     return min(left, default=None)
 
 
@@ -135,11 +137,11 @@ def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
     ...     len(present_limits())
     1
     """
-    token = _LIMITS.set(limits if alone else (*_LIMITS.get(), *limits))
+    token = LIMITS.set(limits if alone else (*LIMITS.get(), *limits))
     try:
         yield
     finally:
-        _LIMITS.reset(token)
+        LIMITS.reset(token)
 
 
 async def within_limits(answer: Awaitable[T]) -> T:
@@ -155,7 +157,7 @@ async def within_limits(answer: Awaitable[T]) -> T:
     except TimeoutError:
         if not timer.expired():
             raise
-        first = min((limit for limit in _LIMITS.get() if isinstance(limit, TimeLimit)), key=lambda limit: limit.left)
+        first = min((limit for limit in LIMITS.get() if isinstance(limit, TimeLimit)), key=lambda limit: limit.left)
         raise first.error(()) from None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graph_retrievers.core.requests import Instead, Request
 
-__all__ = ["Found", "record", "recorded", "recording"]
+__all__ = ["RECORD", "Found", "record", "recorded", "recording"]
 
 
 class Found(NamedTuple):
@@ -39,7 +39,8 @@ class Found(NamedTuple):
     requests: Sequence[Request] = ()
 
 
-_RECORD: ContextVar[list[Found] | None] = ContextVar("record of the present search", default=None)
+RECORD: ContextVar[list[Found] | None] = ContextVar("record of the present search", default=None)
+"""Where the searches of this thread add what they find; None unless they are recorded."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -57,23 +58,20 @@ def recorded() -> Iterator[list[Found]]:
     ('Nearest', [1])
     """
     found: list[Found] = []
-    token = _RECORD.set(found)
+    token = RECORD.set(found)
     try:
         yield found
     finally:
-        _RECORD.reset(token)
+        RECORD.reset(token)
 
 
 def recording() -> bool:
     """Return whether the searches of this thread are recorded."""
-    return _RECORD.get() is not None
+    return RECORD.get() is not None
 
 
-def record(asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None) -> None:
-    """Keep the results of a call among `size` nodes, if the search is recorded."""
-    found = _RECORD.get()
-    if found is None:
-        return
+def record(found: list[Found], asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None = None) -> None:
+    """Add the results of a call to a record; of nodes beyond a `size`, none."""
     told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
     columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
     # A column is that of all requests of the call, or of none.

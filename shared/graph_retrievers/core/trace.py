@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from graph_retrievers.core.requests import Request
 
-__all__ = ["Asked", "Trace", "asking", "surround"]
+__all__ = ["Asked", "Trace", "surround"]
 
 
 class Asked(NamedTuple):
@@ -66,8 +66,9 @@ class Trace(list[Asked]):
 
 
 _Surrounding = Callable[[str], AbstractContextManager[Callable[[Asked], None] | None]]
-_SURROUNDING: _Surrounding | None = None
-_NOTHING = nullcontext()
+
+SURROUNDING: _Surrounding | None = None
+"""What :func:`surround` was given."""
 
 
 def surround(calls: _Surrounding | None) -> None:
@@ -79,10 +80,5 @@ def surround(calls: _Surrounding | None) -> None:
         Given the name of the requests of a call, it returns the context manager. This yields a function that takes the call as
         the trace has it, or None.
     """
-    global _SURROUNDING
-    _SURROUNDING = calls
-
-
-def asking(request: str) -> AbstractContextManager[Callable[[Asked], None] | None]:
-    """Return what surrounds a call with requests of this name; it yields None if nothing does."""
-    return _NOTHING if _SURROUNDING is None else _SURROUNDING(request)
+    global SURROUNDING
+    SURROUNDING = calls

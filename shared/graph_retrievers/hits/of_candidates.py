@@ -87,7 +87,7 @@ def to_hits(
                 reason=reason,
                 similarity=alike.get((b, node)),
             )
-            for place, (node, score, origin) in enumerate(zip(*each.columns(), strict=True))
+            for place, (node, score, origin) in enumerate(zip(each.nodes.tolist(), each.scores.tolist(), each.origins.tolist(), strict=True))
         ]
         near = partial(_largest, alike, b)
         hits += _chain_hits(each.chains, chains[b], near) + _fact_hits(each.facts, paths, near)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+from graph_retrievers import tracing
 from graph_retrievers.arguments import check_query, meant, not_a_class, positive, typed
 from graph_retrievers.concurrency import ending_in
 from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
@@ -15,7 +16,6 @@ from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentErro
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors, embed_queries, takes_lists
-from graph_retrievers.tracing import answered, retrieving
 
 __all__ = [
     "EMPTY_QUESTION",
@@ -107,6 +107,9 @@ class Call:
 
     def parts(self, size: int) -> Iterator[Call]:
         """Yield calls of `size` queries each, the last with the remaining queries."""
+        if len(self.queries) <= size:
+            yield self
+            return
         for start in range(0, len(self.queries), size):
             part = slice(start, start + size)
             yield replace(
@@ -300,23 +303,26 @@ class BaseRetriever(ABC):
         """Return whether every search reads the vectors of its queries, and the model that embeds them unless they are given."""
         return False, None
 
-    @contextmanager
-    def _time_limited(self) -> Iterator[None]:
-        """Limit the searches inside to the retriever's time limit, from now on, and the pauses before a model is asked again."""
-        if self.time_limit is None:
-            yield
-            return
-        with limited(TimeLimit(self.time_limit, self.name)), ending_in(self.time_limit):
-            yield
+    def _time_limited(self) -> AbstractContextManager[None]:
+        """Return what limits the searches inside to the retriever's time limit, from now on."""
+        return nullcontext() if self.time_limit is None else _ending_in(self.time_limit, self.name)
 
     def _told(self, call: Call) -> list[Hits]:
-        """Return what :meth:`search` returns, and record it in OpenTelemetry."""
-        with retrieving(self.name, call.queries, call.k) as span:
-            asked, empty = _apart(call)
-            found = self.search(call.taken(asked) if empty else call) if asked or not empty else []
-            results = _joined(asked, found, empty, self._unasked(call) if empty else None)
-            answered(span, results)
+        """Return the hits of each query of a call, and record them in OpenTelemetry."""
+        if tracing.TRACER is None:
+            return self._results(call)
+        with tracing.retrieving(self.name, call.queries, call.k) as span:
+            results = self._results(call)
+            tracing.answered(span, results)
             return results
+
+    def _results(self, call: Call) -> list[Hits]:
+        """Return what :meth:`search` returns, and for empty queries what passes their filter."""
+        if "" not in map(str.strip, call.queries):
+            return self.search(call)
+        asked, empty = _apart(call)
+        found = self.search(call.taken(asked)) if asked else []
+        return _in_order([(asked, found), (empty, [self._unasked(call)] * len(empty))])
 
     def _unasked(self, call: Call) -> Hits:
         """Return the hits of the empty queries of a call."""
@@ -327,20 +333,27 @@ class BaseRetriever(ABC):
         return self._call([query], k, vectors, **{n: value if n in _FILTERS else [value] for n, value in arguments.items()})
 
     def _call(self, queries: Sequence[str], k: int | None, vectors: Any = None, **arguments: Any) -> Call:
-        filters = {name: arguments.pop(name) for name in _FILTERS if arguments.get(name) is not None}
-        inputs = {name: values for name, values in arguments.items() if name not in _FILTERS}
         if isinstance(queries, str) or not isinstance(queries, Sequence):
             raise InvalidArgumentError(f"retrieve_batch takes a list of queries, got {shown(queries)}; call retrieve for one.")
-        for position, text in enumerate(queries):
-            check_query(text, position)
-        self._check_inputs(inputs, filters)
+        for place, text in enumerate(queries):
+            if not isinstance(text, str):
+                check_query(text, place)
+        filters, inputs = dict[str, Any](), dict[str, Any]()
+        for name, given in arguments.items():
+            if name not in _FILTERS:
+                inputs[name] = given
+            elif given is not None:
+                filters[name] = given
+        if inputs:
+            self._check_inputs(inputs, filters)
         for name, values in inputs.items():
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise InvalidArgumentError(f"{name} is {shown(values)}; expected a list with one value for each query.")
             if len(values) != len(queries):
                 raise InvalidArgumentError(f"{name} has {len(values)} entries for {len(queries)} queries.")
-        not_a_class("vectors", vectors)
-        if vectors is not None and not callable(vectors):
+        if callable(vectors):
+            not_a_class("vectors", vectors)
+        elif vectors is not None:
             vectors = check_vectors(vectors, len(queries), name="query vectors")
         return Call(list(queries), self.k if k is None else positive("k", k), vectors, filters, inputs)
 
@@ -362,12 +375,19 @@ class AsyncRetriever(BaseRetriever):
         """Return what :meth:`search` returns, without blocking the event loop."""
 
     async def _atold(self, call: Call) -> list[Hits]:
-        with retrieving(self.name, call.queries, call.k) as span:
-            asked, empty = _apart(call)
-            found = await self.asearch(call.taken(asked) if empty else call) if asked or not empty else []
-            results = _joined(asked, found, empty, await in_thread(self._unasked, call) if empty else None)
-            answered(span, results)
+        if tracing.TRACER is None:
+            return await self._aresults(call)
+        with tracing.retrieving(self.name, call.queries, call.k) as span:
+            results = await self._aresults(call)
+            tracing.answered(span, results)
             return results
+
+    async def _aresults(self, call: Call) -> list[Hits]:
+        if "" not in map(str.strip, call.queries):
+            return await self.asearch(call)
+        asked, empty = _apart(call)
+        found = await self.asearch(call.taken(asked)) if asked else []
+        return _in_order([(asked, found), (empty, [await in_thread(self._unasked, call)] * len(empty))])
 
     async def aretrieve(self, query: str, k: int | None = None, **arguments: Any) -> Hits:
         """Return what :meth:`retrieve` returns for the same arguments, without blocking the event loop."""
@@ -377,6 +397,13 @@ class AsyncRetriever(BaseRetriever):
         """Return what :meth:`retrieve_batch` returns for the same arguments, without blocking the event loop."""
         parts = _by_scope(self._call(queries, k, **arguments))
         return _in_order([(places, await self._atold(call)) for places, call in parts])
+
+
+@contextmanager
+def _ending_in(seconds: float, name: str) -> Iterator[None]:
+    """Limit the searches inside, and the pauses before a model is asked again."""
+    with limited(TimeLimit(seconds, name)), ending_in(seconds):
+        yield
 
 
 def _are_texts(queries: Any) -> bool:
@@ -415,11 +442,6 @@ def _apart(call: Call) -> tuple[list[int], list[int]]:
     """Return the places of the queries of a call that have words, and of those that are empty."""
     asked = [place for place, text in enumerate(call.queries) if text.strip()]
     return asked, [place for place, text in enumerate(call.queries) if not text.strip()]
-
-
-def _joined(asked: list[int], found: list[Hits], empty: list[int], unasked: Hits | None) -> list[Hits]:
-    """Return the hits of all queries in order: those found, and for empty queries those that were listed."""
-    return found if unasked is None else _in_order([(asked, found), (empty, [unasked] * len(empty))])
 
 
 def _alike(scope: Filter, other: Filter) -> bool:

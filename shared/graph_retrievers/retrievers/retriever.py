@@ -15,19 +15,18 @@ from graph_retrievers.arguments import check_keywords, keywords_of, positive, se
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Search, run
-from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.recording import recording
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
-from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE, tell_no_edges
+from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
-from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import DEFAULT_K, Queries
+from graph_retrievers.queries import DEFAULT_K, Queries, compared_vectors, filter_masks
+from graph_retrievers.retrievers.composed import Composed
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
@@ -46,12 +45,8 @@ __all__ = ["EMPTY_SCOPE", "Retriever", "tell_unused_relevance", "with_options"]
 
 _logger = logging.getLogger(__name__)
 
-_FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
-
 EMPTY_SCOPE = "no node is in the scope"
 """Note on a query whose scope has no node."""
-
-_NO_EDGES_IN_SCOPE = "the scope has no edges, so walks along edges find little more than search does"
 
 
 class Retriever(BaseRetriever):
@@ -147,9 +142,6 @@ class Retriever(BaseRetriever):
         self._composition: Any = system if self.system is None else self.system.compose
         self._chosen_types: tuple[str, ...] | None = None
         self._take(index)
-        if not isinstance(self.operator, Operator):
-            hint = f"; call it: {system.__name__}()" if isinstance(system, type) else ""
-            raise InvalidArgumentError(f"Expected a system or an Operator, such as a Pipeline, got {shown(self.operator)}{hint}.")
         if chosen and isinstance(self.system, BM25):
             self.operator.reason = without_vectors(index)
         if k is None:
@@ -172,12 +164,12 @@ class Retriever(BaseRetriever):
         if index.prepared:
             for part in self.operator.parts():
                 part.prepare(index)
-        if self._lacks_edges:
+        if self._composed.lacks_edges:
             tell_no_edges(index.graph)
         elif self.system is not None and type(index.graph) is CorpusGraph and self.system.finds_less(index):
             # Once for a graph, however often a retriever is made.
             index.graph.cache.get(("finds less", self.system.name), self._tell_search_finds_more)
-        if self._falls_back:
+        if self._composed.falls_back:
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
                 "index.",
@@ -261,11 +253,6 @@ class Retriever(BaseRetriever):
         return f"{self.name}(\n  {composition},\n  k={self.k}, backfill={self.backfill}{types},\n)"
 
     @property
-    def _falls_back(self) -> bool:
-        """Whether vectors replace a relevance model that the composition needs; that of a scope may ask for none."""
-        return _asks_relevance(self.operator) and isinstance(self.index.relevance, BiEncoder)
-
-    @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of other per-query arguments that the operators read."""
         return self.operator.reads
@@ -276,11 +263,7 @@ class Retriever(BaseRetriever):
 
         It also says if the retriever needs edges and the index has none.
         """
-        return "; ".join(filter(None, (next(self.operator.reasons(), ""), NO_EDGES if self._lacks_edges else "")))
-
-    @property
-    def _lacks_edges(self) -> bool:
-        return self.operator.walks and not self.operator.follows_names and not self.index.graph.has_edges
+        return self._composed.reason
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return the parts of the system that this retriever lacks, such as "a plan"; it then uses a fallback with other results.
@@ -297,8 +280,8 @@ class Retriever(BaseRetriever):
         >>> retriever.lacks(), retriever.lacks(given=["plan"])
         (('a plan (pass plan=, planner= or checkpoint=)',), ())
         """
-        model = ("a relevance model (pass relevance=)",) if self._falls_back else ()
-        return (*model, *(untrained.need for untrained in self._untrained), *self.operator.lacks(given))
+        model = ("a relevance model (pass relevance=)",) if self._composed.falls_back else ()
+        return (*model, *(untrained.need for untrained in self._composed.untrained), *self.operator.lacks(given))
 
     def over(self, index: GraphIndex) -> Self:
         """Return this retriever on another index with the same signals, such as that of a scope."""
@@ -309,9 +292,12 @@ class Retriever(BaseRetriever):
     def _take(self, index: GraphIndex) -> None:
         """Compose the operators on an index."""
         made = self._composition
-        self.index = index
-        self.operator: Operator = made(index) if callable(made) and not isinstance(made, (Operator, type)) else made
-        self._untrained = () if self.system is None else self.system.untrained(index)
+        operator = made(index) if callable(made) and not isinstance(made, (Operator, type)) else made
+        if not isinstance(operator, Operator):
+            hint = f"; call it: {made.__name__}()" if isinstance(made, type) else ""
+            raise InvalidArgumentError(f"Expected a system or an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
+        self.index, self.operator = index, operator
+        self._composed = Composed(index, operator, self.system)
         self.types = self._returned()
 
     @property
@@ -347,31 +333,19 @@ class Retriever(BaseRetriever):
     def _hits(self, questions: Sequence[Question], answers: Iterable[Search[Candidates]]) -> list[Hits]:
         if not questions:
             return []
-        queries = questions[0].queries
+        queries, index = questions[0].queries, self.index
         found = run(questions[0].backend, list(answers), queries.trace)
-        searchable = self.index.has_bm25 or (self.index.has_dense and queries.has_vectors)
-        plain = PlainSearch(queries).rank if searchable and _reads_graph(self.operator) else None
+        plain = None
+        if self._composed.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
+            plain = PlainSearch(queries).rank
         alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
-        return to_hits(found, self.index.graph, shown, plain, self.reason, alike, trace, notes)
+        return to_hits(found, index.graph, shown, plain, self.reason, alike, trace, notes)
 
     def found(self, question: Question) -> Search[Candidates]:
         """Return everything that the operators find for a question, with filters applied."""
-        if self.per_source is None:
-            return (yield from self._found(question, question))
-        reach = min(DEEPER * question.k, question.size)
-        while True:
-            asked = question.asking(reach)
-            found = yield from self._found(question, asked)
-            question.touched = asked.touched
-            if reach >= question.size or len(found) < reach or self._deep_is_dear:
-                return found
-            # Documents may have any number of nodes alike.
-            kept = yield from per_source(question, found, self.per_source, self.source_field)
-            if len(kept) >= question.k:
-                return found
-            reach = min(DEEPER * reach, question.size)
+        return self._found(question, question) if self.per_source is None else self._found_deeper(question, self.per_source)
 
     def _found(self, question: Question, asked: Question) -> Search[Candidates]:
         found = yield from self.operator.stepped(asked, Candidates.none())
@@ -379,10 +353,20 @@ class Retriever(BaseRetriever):
         kept = question.returned(found.nodes)
         return found if np.count_nonzero(kept) == len(found) else found.taken(np.flatnonzero(kept))
 
-    @property
-    def _deep_is_dear(self) -> bool:
-        """Whether a second, deeper search asks a model again."""
-        return any(part.asks_relevance or getattr(part, "language_model", None) is not None for part in self.operator.parts())
+    def _found_deeper(self, question: Question, most: int) -> Search[Candidates]:
+        """Return what is found where documents have at most so many hits: a search for more nodes, if necessary for all."""
+        reach = min(DEEPER * question.k, question.size)
+        while True:
+            asked = question.asking(reach)
+            found = yield from self._found(question, asked)
+            question.touched = asked.touched
+            if reach >= question.size or len(found) < reach or self._composed.deep_is_dear:
+                return found
+            # Documents may have any number of nodes alike.
+            kept = yield from per_source(question, found, most, self.source_field)
+            if len(kept) >= question.k:
+                return found
+            reach = min(DEEPER * reach, question.size)
 
     def _searched(self, question: Question) -> Search[Candidates]:
         return (yield from self.answer(question, (yield from self.found(question))))
@@ -395,12 +379,7 @@ class Retriever(BaseRetriever):
         found = found.top(wanted)
         # An operator that appends may score nodes higher than those above them.
         found = replace(found, scores=falling(found.scores))
-        question.notes += [] if len(found) else [NOTHING_FOUND]
-        question.notes += [_FALLS_BACK] if self._falls_back else []
-        question.notes += [untrained.note for untrained in self._untrained]
-        if self._lacks_edges:
-            # The rows of a scope are those of a larger index, which may have edges.
-            question.notes.append(NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE)
+        question.notes += self._composed.notes if len(found) else (NOTHING_FOUND, *self._composed.notes)
         if self.types is not None and found.chains is not None:
             found = replace(found, chains=found.chains.taken(question.typed(found.chains.last(), self.types)))
         if self.types is not None and found.facts is not None:
@@ -415,9 +394,11 @@ class Retriever(BaseRetriever):
 
     def _narrowed(self, queries: Queries) -> Queries:
         graph, types = self.index.graph, self.types
-        if (blank := blank_nodes(graph)) is not None:
-            queries = queries.without(blank)
+        if self._composed.blank is not None:
+            queries = queries.without(self._composed.blank)
         if types is None:
+            if not self._composed.names:
+                return queries
             names = self._left_out(queries.filtered)
             if not names:
                 return queries
@@ -426,7 +407,7 @@ class Retriever(BaseRetriever):
 
     def _left_out(self, filtered: Tensor | None) -> tuple[str, ...]:
         """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
-        names = name_types(self.index.graph)
+        names = self._composed.names
         if not names or (self.types is not None and set(names) & set(self.types)):
             return ()
         if filtered is not None and bool((filtered & type_mask(self.index.graph, names)).any()):
@@ -456,29 +437,29 @@ class Retriever(BaseRetriever):
         return dense and self.operator.compares_vectors(self.index), self.index.embedding
 
     def _answered(self, call: Call) -> list[Hits]:
-        call = self._without_names(call)
-        try:
-            scoped, call = self._within(call)
-        except EmptyGraphError:
-            return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
-        if scoped is not self:
-            return scoped._answered(call)
-        filters = call.filters
+        if self._composed.skips_names:
+            call = self._without_names(call)
+        if "scope" in call.filters:
+            try:
+                scoped, call = self._within(call)
+            except EmptyGraphError:
+                return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
+            scoped._check_inputs(call.inputs, call.filters)
+            if scoped is not self:
+                return scoped._answered(call)
         # Filters are evaluated once for all batches.
-        self._check_inputs(call.inputs, filters)
-        masks = {name: filter_mask(self.index.graph, condition) for name, condition in filters.items()}
+        masks = filter_masks(self.index.graph, **call.filters) if call.filters else {}
         results: list[Hits] = []
         for part in call.parts(self.batch_size):
-            queries = Queries.of(self.index, part.queries, k=part.k, vectors=part.vectors, inputs=part.inputs, **masks)
+            vectors = compared_vectors(self.index, part.vectors, len(part.queries))
+            queries = Queries(self.index, tuple(part.queries), part.k, inputs=part.inputs, given=vectors, **masks)
             questions = self.questions(queries)
-            results.extend(self._hits(questions, map(self._searched, questions)))
+            results += self._hits(questions, map(self._searched, questions))
         return results
 
     def _without_names(self, call: Call) -> Call:
-        """Return the call in the scope of the nodes that are not mere names, for a system that follows names in texts itself."""
-        if self.system is None or "scope" in call.filters or not name_types(self.index.graph):
-            return call
-        if not self.system.skips_names(self.index):
+        """Return the call in the scope of the nodes that are not mere names, unless these may be hits."""
+        if "scope" in call.filters:
             return call
         condition = call.filters.get("filter")
         mask = None if condition is None else filter_mask(self.index.graph, condition)
@@ -537,7 +518,7 @@ def tell_unused_relevance(retriever: Any) -> None:
     """Warn once if the index of a retriever has a relevance model that the retriever's operators do not use."""
     if not isinstance(retriever, Retriever) or retriever._told_unused or isinstance(retriever.index.relevance, BiEncoder):
         return
-    if not _asks_relevance(retriever.operator):
+    if not retriever._composed.asks_relevance:
         retriever._told_unused = True
         _logger.warning(
             "%s does not use the relevance model %s. The systems 're2', 'gar', 'fastinsight' and 'path-reranking' do; pass "
@@ -555,14 +536,3 @@ def _refuse(system: Any, unknown: Mapping[str, Any]) -> None:
             kind = type(system).__name__
             raise UnexpectedArgumentError(f"{shown(keyword)} is a parameter of the system: {kind}({keyword}=...).")
     check_keywords("Retriever", unknown, sorted(own))
-
-
-def _asks_relevance(operator: Operator) -> bool:
-    """Return whether an operator asks the relevance model of the index."""
-    return any(part.asks_relevance for part in operator.parts())
-
-
-def _reads_graph(operator: Operator) -> bool:
-    # A search by a model may take its candidates from neighbours.
-    plain = (OperatorKind.VECTOR_SEARCH, OperatorKind.MODEL_SEARCH)
-    return any(part.walks or part.kind not in plain for part in operator.parts())
