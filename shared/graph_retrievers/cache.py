@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sized
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
@@ -12,21 +11,6 @@ __all__ = ["Cache", "Same", "SizedCache"]
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
 _ABSENT = object()
-
-
-class _Turns:
-    """Turns of the threads that make the value of a key: the first makes it, the others wait; if it fails, the next one tries."""
-
-    def __init__(self) -> None:
-        self._locks: dict[Hashable, RLock] = {}
-
-    @contextmanager
-    def of(self, key: Hashable) -> Iterator[None]:
-        """Wait for the turn of this thread; what is made inside may ask for the same key again."""
-        with self._locks.setdefault(key, RLock()):
-            yield
-            # Kept after an error, for those who wait.
-            self._locks.pop(key, None)
 
 
 class Cache:
@@ -48,7 +32,9 @@ class Cache:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self._values: dict[Hashable, Any] = {}
-        self._turns = _Turns()
+        # The turn of the threads that make the value of a key: the first makes it, the others wait; if it fails, the next one
+        # tries. What is made may ask for the same key again.
+        self._turns: dict[Hashable, RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value of `key`, from `make` if there is none yet. Of several threads one calls it, and the others wait.
@@ -59,12 +45,14 @@ class Cache:
         found = self._values.get(key, _ABSENT)
         if found is not _ABSENT:
             return found  # type: ignore[no-any-return]
-        with self._turns.of(key):
+        with self._turns.setdefault(key, RLock()):
             found = self._values.get(key, _ABSENT)
             value: T = self._values.setdefault(key, make()) if found is _ABSENT else found
             if self.limit is not None:
                 for oldest in list(self._values)[: -self.limit]:
                     self._values.pop(oldest, None)
+            # Kept after an error, for those who wait.
+            self._turns.pop(key, None)
             return value
 
     def __contains__(self, key: Hashable) -> bool:
@@ -115,7 +103,8 @@ class SizedCache:
     def __init__(self, limit: int, size: int) -> None:
         self.limit, self.size = limit, size
         self._values: dict[Hashable, Any] = {}
-        self._lock, self._turns = Lock(), _Turns()
+        self._lock = Lock()
+        self._turns: dict[Hashable, RLock] = {}
 
     def __len__(self) -> int:
         """Return the number of values held."""
@@ -126,9 +115,11 @@ class SizedCache:
         found = self._values.get(key)
         if found is not None:
             return self._used(key, found)
-        with self._turns.of(key):
+        with self._turns.setdefault(key, RLock()):
             found = self._values.get(key)
-            return self._used(key, make() if found is None else found)
+            value = self._used(key, make() if found is None else found)
+            self._turns.pop(key, None)
+            return value
 
     def _used(self, key: Hashable, made: S) -> S:
         """Return the value of a key, `made` if another thread dropped it, as the one used last."""

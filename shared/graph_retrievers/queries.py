@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -99,8 +99,8 @@ class Queries:
         Other inputs of operators (``Operator.reads``).
     given : Tensor, callable or None
         Query vectors from the caller.
-    cache, latents : Cache, LatentCache
-        Computed searches and scores, and latents of (query, node) pairs. Copies share them.
+    cache : Cache
+        Computed searches, scores and latents. Copies share it.
     trace : list of Asked
         Requests to the backend (:class:`graph_retrievers.core.trace.Trace`). Copies share it.
 
@@ -121,7 +121,6 @@ class Queries:
     inputs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     given: Any = None
     cache: Cache = field(default_factory=Cache)
-    latents: LatentCache = field(default_factory=LatentCache)
     filtered: Tensor | None = None
     trace: list[Any] = field(default_factory=list)
 
@@ -219,7 +218,7 @@ class Queries:
     def afresh(self) -> Queries:
         """Return these queries without their computed results, except their vectors."""
         given = self.vectors if "vectors" in self.cache else self.given
-        return replace(self, given=given, cache=Cache(), latents=LatentCache())
+        return replace(self, given=given, cache=Cache())
 
     def rewritten(self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None) -> Queries:
         """Replace the questions by `texts`, each with the inputs of the query at its place, and the same filters.
@@ -228,7 +227,7 @@ class Queries:
         """
         inputs = {name: [values[place] for place in places] for name, values in self.inputs.items()}
         given = vectors if vectors is not None else None if isinstance(self.given, Tensor) else self.given
-        return replace(self, texts=tuple(texts), inputs=inputs, given=given, cache=Cache(), latents=LatentCache())
+        return replace(self, texts=tuple(texts), inputs=inputs, given=given, cache=Cache())
 
     def input(self, name: str) -> list[Any]:
         """Return the values of an input, one for each query; None for each if it is not given."""
@@ -239,12 +238,17 @@ class Queries:
         """Query vectors: Tensor, shape [B, d], on the index's device."""
         if isinstance(self.given, Tensor):
             return self.given
-        return self.cache.get("vectors", lambda: self.embed(self.texts))
+        return self.cache.get("vectors", partial(self.embed, self.texts))
 
     @property
     def lengths(self) -> Tensor:
         """Lengths of the queries' vectors: Tensor, shape [B], float32."""
-        return self.cache.get("lengths", lambda: torch.linalg.vector_norm(self.vectors, dim=1))
+        return self.cache.get("lengths", partial(torch.linalg.vector_norm, self.vectors, dim=1))
+
+    @property
+    def latents(self) -> LatentCache:
+        """Latents of (query, node) pairs."""
+        return self.cache.get("latents", LatentCache)
 
     @property
     def has_vectors(self) -> bool:
@@ -287,24 +291,24 @@ class Queries:
         `mask`, shape [N], bool, has the rows that may be found. Raises InvalidArgumentError if the signal does not cover what is
         searched, "nodes" or "edges".
         """
-        if self.index.signal(signal).covers != covers:
+        searched = self.index.signal(signal)
+        if searched.covers != covers:
             other = "edges; FactSearch searches those" if covers == "nodes" else "nodes; VectorSearch searches those"
             raise InvalidArgumentError(f"The signal {signal!r} covers {other}.")
         made: dict[Any, Any] = self.cache.get("searches", dict)
-        key = (signal, Same(mask))
+        key = (signal, None if mask is None else Same(mask))
         if key not in made or made[key][0] < k:
-            made[key] = k, self._found(signal, k, mask)
+            made[key] = k, self._found(signal, searched, k, mask)
         scores, rows = made[key][1]
         return scores[:, :k], rows[:, :k]
 
-    def _found(self, signal: str, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        searched = self.index.signal(signal)
+    def _found(self, signal: str, searched: Signal, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         # One question alone, or a small corpus: the products of the search serve single scores too.
         alone = len(self) == 1 or len(searched) < _LARGE
         if type(searched) is DenseIndex and alone and searched.exact(mask):
             return searched.best_of(self._products(signal, searched), self.vectors, k, mask)
         scores, rows = searched.search(self.view(signal), k, mask)
-        scores = self._cleared(signal, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
+        scores = self._cleared(searched, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))
         if type(searched) not in _SOUND:
             ranked_lists(rows, scores, len(searched), f"Signal {signal!r}")
             real = rows >= 0
@@ -326,19 +330,19 @@ class Queries:
     def _table(self, name: str, searched: Signal) -> Tensor:
         if isinstance(searched, DenseIndex):
             return searched.cleared(self._products(name, searched), self.vectors)
-        return self._cleared(name, searched.table(self.view(name)), torch.arange(len(self), device=self.index.device).unsqueeze(1))
+        batch = torch.arange(len(self), device=self.index.device).unsqueeze(1)
+        return self._cleared(searched, searched.table(self.view(name)), batch)
 
     def _products(self, name: str, searched: DenseIndex) -> Tensor:
-        return self.cache.get(("products", name), lambda: searched.products(self.vectors))
+        return self.cache.get(("products", name), partial(searched.products, self.vectors))
 
     def table_at_hand(self, signal: str = "dense") -> Tensor | None:
         """Return :meth:`table` if a search has computed it, or if it costs little; else None."""
         made = any((kind, signal) in self.cache for kind in ("table", "products"))
         return self.table(signal) if made or len(self.index.signal(signal)) < _LARGE else None
 
-    def _cleared(self, name: str, scores: Tensor, batch: Tensor) -> Tensor:
+    def _cleared(self, signal: Signal, scores: Tensor, batch: Tensor) -> Tensor:
         """Return scores of a signal, and of vectors in a store exact zeros where they are rounding, as those in memory have."""
-        signal = self.index.signal(name)
         if not isinstance(signal, VectorSignal) or isinstance(signal, DenseIndex) or not len(signal):
             return scores
         lengths = torch.linalg.vector_norm(self.vectors, dim=1) * signal.norms.max().to(self.index.device)
@@ -357,8 +361,9 @@ class Queries:
 
     def pair_scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:
         """Return what :meth:`scores` returns, pair by pair: for few pairs, the same to the last digit in any batch."""
-        found = self.index.signal(signal).scores(self.view(signal), batch.flatten(), rows.flatten())
-        return self._cleared(signal, found, batch.flatten()).view(batch.shape)
+        searched = self.index.signal(signal)
+        found = searched.scores(self.view(signal), batch.flatten(), rows.flatten())
+        return self._cleared(searched, found, batch.flatten()).view(batch.shape)
 
     def cosines(self, batch: Tensor, nodes: Tensor) -> Tensor:
         """Return cosines of query and node vectors of any length, float64; 0 if either vector is missing (a row of zeros).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 __all__ = ["Named", "Search", "Together", "changed", "run"]
 
 T = TypeVar("T")
+_COSTLY = attrgetter("costly")
 
 Search = Generator[Any, Any, T]
 """An algorithm for one question, which returns T. It yields a :class:`~graph_retrievers.core.requests.Request` and receives the
@@ -134,11 +136,12 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             raise InvalidArgumentError(f"{task.name or 'A search'}: {error}") from error
         else:
             if isinstance(asked, Named):
-                _check_algorithms([asked.algorithm], f"by the name {asked.name!r}", task.name)
+                if not isinstance(asked.algorithm, Generator):
+                    raise _no_algorithm(asked.algorithm, f"by the name {asked.name!r}", "a generator", task.name)
                 task.results = None
                 ready.append((_Task(asked.algorithm, task.place, asked.name, task), None))
             elif isinstance(asked, Together):
-                _check_algorithms(asked.algorithms, "side by side", task.name)
+                _check_algorithms(asked.algorithms, task.name)
                 task.missing = len(asked.algorithms)
                 task.results = [None] * task.missing
                 beside = [(_Task(each, task.place, task.name, task, n), None) for n, each in enumerate(asked.algorithms)]
@@ -146,8 +149,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
             else:
                 alone = isinstance(asked, Request)
                 requests = check_requests((asked,) if alone else asked, size, task.name)
-                dear = any(request.costly for request in requests)
-                (costly if dear else waiting).append((task, requests, alone))
+                (costly if any(map(_COSTLY, requests)) else waiting).append((task, requests, alone))
     return results
 
 
@@ -198,14 +200,18 @@ def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seco
     return Asked(step, call[0][1].asked, tuple(names), len(places), nodes, seconds)
 
 
-def _check_algorithms(algorithms: Any, how: str, owner: str) -> None:
-    """Raise InvalidArgumentError unless all that an algorithm runs are algorithms, too."""
-    each = algorithms if isinstance(algorithms, list | tuple) else [algorithms]
-    wrong = [algorithm for algorithm in each if not isinstance(algorithm, Generator)]
-    if wrong or each is not algorithms:
-        told = f"{owner or 'A search'} runs {shown(wrong[0] if each is algorithms else algorithms)} {how}"
-        expected = "expected a generator" if how.startswith("by") else "expected a list of generators"
-        raise InvalidArgumentError(f"{told}; {expected}, such as `operator.stepped(question, found)` gives.")
+def _check_algorithms(algorithms: Any, owner: str) -> None:
+    """Raise InvalidArgumentError unless what an algorithm runs side by side is a list of algorithms."""
+    if not isinstance(algorithms, list | tuple):
+        raise _no_algorithm(algorithms, "side by side", "a list of generators", owner)
+    for algorithm in algorithms:
+        if not isinstance(algorithm, Generator):
+            raise _no_algorithm(algorithm, "side by side", "a list of generators", owner)
+
+
+def _no_algorithm(given: Any, how: str, expected: str, owner: str) -> InvalidArgumentError:
+    told = f"{owner or 'A search'} runs {shown(given)} {how}; expected {expected}"
+    return InvalidArgumentError(f"{told}, such as `operator.stepped(question, found)` gives.")
 
 
 def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgumentError:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from math import isnan
-from typing import Any
 
 import numpy as np
 import torch
@@ -74,28 +73,34 @@ def to_hits(
     paths, alike, results = _Paths(graph, shown), alike or {}, []
     walked, chains = iter(_node_paths(paths, found)), _chain_paths(paths, found)
     for b, each in enumerate(found):
-        context, ranks = each.beside.get("context"), each.beside.get("ranks")
-        hits = [
-            _node_hit(
-                paths.stored(node),
-                score,
-                each.operators[origin],
-                next(walked),
-                context=_ALONE if context is None else paths.context(node, context[place].tolist()),
-                ranks={} if ranks is None else {n: int(r) or None for n, r in zip(each.lists, ranks[place], strict=True)},
-                plain=None if plain is None else partial(plain, b, graph.ids[node]),
-                reason=reason,
-                similarity=alike.get((b, node)),
+        context, ranks, hits = each.beside.get("context"), each.beside.get("ranks"), list[Hit]()
+        rows, origins = each.nodes.tolist(), each.origins.tolist()
+        for place, (row, score, origin) in enumerate(zip(rows, each.scores.tolist(), origins, strict=True)):
+            node = graph.node(row).shown()
+            hits.append(
+                Hit(
+                    node.id,
+                    node.text,
+                    score,
+                    each.operators[origin],
+                    next(walked),
+                    node.title,
+                    node.type,
+                    node.metadata,
+                    context=_ALONE if context is None else paths.context(row, context[place].tolist()),
+                    origin=node.origin,
+                    ranks={} if ranks is None else {n: int(r) or None for n, r in zip(each.lists, ranks[place], strict=True)},
+                    plain=None if plain is None else partial(plain, b, node.id),
+                    reason=reason,
+                    similarity=alike.get((b, row)),
+                )
             )
-            for place, (node, score, origin) in enumerate(zip(each.nodes.tolist(), each.scores.tolist(), each.origins.tolist(), strict=True))
-        ]
         near = partial(_largest, alike, b)
-        hits += _chain_hits(each.chains, chains[b], near) + _fact_hits(each.facts, paths, near)
-        # The path of a seed is the hit itself.
-        longer = [hit.path for hit in hits if len(hit.path.nodes) > 1]
-        mentioned = {node: told for path in longer for node in path.nodes if (told := paths.node(node)) is not None}
-        edges = paths.edges(triple for path in longer for triple in path.triples())
-        results.append(Hits(hits, notes[b] if notes else (), mentioned, edges, trace))
+        if each.chains is not None:
+            hits += _chain_hits(each.chains, chains[b], near)
+        if each.facts is not None:
+            hits += _fact_hits(each.facts, paths, near)
+        results.append(Hits(hits, notes[b] if notes else (), *paths.told(hits), trace))
     return results
 
 
@@ -104,22 +109,17 @@ class _Paths:
 
     def __init__(self, graph: CorpusGraph, shown: np.ndarray | None) -> None:
         self.graph, self.shown = graph, shown
+        # The nodes of longer paths, and the rows of their steps.
         self._rows: dict[_Triple, int] = {}
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[str, Node] = {}
         self._seeds: dict[int, NodePath] = {}
 
     def may_show(self, row: int) -> bool:
         return self.shown is None or bool(self.shown[row])
 
-    def stored(self, row: int) -> Node:
-        """Return the node at a row, made once."""
-        if row not in self._nodes:
-            self._nodes[row] = self.graph.node(row)
-        return self._nodes[row]
-
     def title(self, row: int) -> str:
         """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
-        return path_title(self.graph, row) if self.may_show(row) else ""
+        return path_title(self.graph, row) if self.shown is None or self.shown[row] else ""
 
     def seed(self, row: int) -> NodePath:
         """Return the path of one node, made once."""
@@ -127,22 +127,30 @@ class _Paths:
             self._seeds[row] = NodePath((self.graph.ids[row],), titles=(self.title(row),))
         return self._seeds[row]
 
-    def edges(self, steps: Iterable[_Triple]) -> dict[_Triple, Edge]:
-        """Return the edges of the graph that steps of these paths follow, where both ends may be shown."""
-        keys = [key for key in dict.fromkeys(steps) if key in self._rows]
-        if not keys:
-            return {}
-        return dict(zip(keys, self.graph.edges([self._rows[key] for key in keys]), strict=True))
+    def told(self, hits: Sequence[Hit]) -> tuple[dict[str, Node], dict[_Triple, Edge]]:
+        """Return the nodes on the paths of hits that may be shown, by id, and the edges there, by their ends and relation."""
+        # The path of a seed is the hit itself.
+        longer = [hit.path for hit in hits if len(hit.path.nodes) > 1]
+        if not longer:
+            return {}, {}
+        nodes = {node: told for path in longer for node in path.nodes if (told := self._node(node)) is not None}
+        keys = [key for key in dict.fromkeys(step for path in longer for step in path.triples()) if key in self._rows]
+        return nodes, dict(zip(keys, self.graph.edges([self._rows[key] for key in keys]), strict=True)) if keys else {}
+
+    def _node(self, node: str) -> Node | None:
+        """Return a node, made once; None if it may not be shown."""
+        row = self.graph.row(node)
+        if not self.may_show(row):
+            return None
+        if node not in self._nodes:
+            self._nodes[node] = self.graph.node(row)
+        return self._nodes[node]
 
     def context(self, row: int, neighbors: Sequence[int]) -> Subgraph:
         """Return the nodes of some rows that may be shown, and the edges among them and the node of `row`."""
         kept = [near for near in neighbors if near >= 0 and self.may_show(near)]
         inside = self.graph.edges_within([row, *kept]) if kept else []
         return Subgraph(tuple(map(self.graph.node, kept)), tuple(self.graph.edges(inside)))
-
-    def node(self, node: str) -> Node | None:
-        row = self.graph.row(node)
-        return self.stored(row) if self.may_show(row) else None
 
     def of(
         self, trails: Sequence[Sequence[int]], owners: Sequence[str], what: str, relations: Sequence[Sequence[int]] | None = None
@@ -192,14 +200,11 @@ class _Paths:
         return found
 
 
-def _scored(path: NodePath, score: float | None) -> NodePath:
-    return path if score is None else replace(path, score=score)
-
-
 def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
     """Return the path to every candidate, those of all questions in one look-up."""
-    trails, relations, scores = list[list[int]](), list[list[int]](), list[float | None]()
+    trails, relations, owners, scores = list[list[int]](), list[list[int]](), list[str](), list[float | None]()
     for each in found:
+        owners += map(each.operators.__getitem__, each.origins.tolist())
         own = each.beside.get("trail_scores")
         scores += [None] * len(each) if own is None else [None if isnan(score) else score for score in own.tolist()]
         if each.trails.shape[1] == 1:
@@ -211,14 +216,8 @@ def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
             rows = [node for node in trail if node >= 0]
             trails.append(rows)
             relations.append(walked[len(trail) - len(rows) :])
-    owners = [each.operators[origin] for each in found for origin in each.origins.tolist()]
-    return list(map(_scored, paths.of(trails, owners, "trail", relations), scores))
-
-
-def _node_hit(stored: Node, score: float, operator: str, path: NodePath, **found: Any) -> Hit:
-    node = stored.shown()
-    origin = copied(node.origin)
-    return Hit(node.id, node.text, score, operator, path, node.title, node.type, copied(node.metadata), origin=origin, **found)
+    made = paths.of(trails, owners, "trail", relations)
+    return [path if score is None else replace(path, score=score) for path, score in zip(made, scores, strict=True)]
 
 
 def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:
@@ -228,28 +227,32 @@ def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | N
 _Chain = tuple[list[int], float, NodePath]
 
 
-def _chain_paths(paths: _Paths, found: Sequence[Candidates]) -> list[list[_Chain]]:
+def _chain_paths(paths: _Paths, found: Sequence[Candidates]) -> dict[int, list[_Chain]]:
     """Return the chains of each question that may be shown: rows, score and path, those of all questions in one look-up."""
-    kept: list[list[tuple[list[int], float]]] = []
-    for each in found:
-        table = [] if each.chains is None else zip(each.chains.nodes.tolist(), each.chains.scores.tolist(), strict=True)
-        told = (([row for row in rows if row >= 0], score) for rows, score in table)
-        kept.append([(rows, score) for rows, score in told if all(map(paths.may_show, rows))])
-    owners = [each.chains.operator for each, part in zip(found, kept, strict=True) if each.chains is not None for _ in part]
-    walked = iter(paths.of([rows for part in kept for rows, _ in part], owners, "chain"))
-    return [[(rows, score, next(walked)) for rows, score in part] for part in kept]
+    kept: dict[int, list[tuple[list[int], float]]] = {}
+    owners = list[str]()
+    for b, each in enumerate(found):
+        if each.chains is not None:
+            table = zip(each.chains.nodes.tolist(), each.chains.scores.tolist(), strict=True)
+            told = (([row for row in rows if row >= 0], score) for rows, score in table)
+            kept[b] = [(rows, score) for rows, score in told if all(map(paths.may_show, rows))]
+            owners += [each.chains.operator] * len(kept[b])
+    if not kept:
+        return {}
+    walked = iter(paths.of([rows for part in kept.values() for rows, _ in part], owners, "chain"))
+    return {b: [(rows, score, next(walked)) for rows, score in part] for b, part in kept.items()}
 
 
-def _chain_hits(chains: Chains | None, told: list[_Chain], alike: _Largest) -> list[Hit]:
-    if chains is None:
-        return []
-    shown = [(_scored(path, score if chains.rising else None), score, alike(rows)) for rows, score, path in told]
-    return [Hit(" | ".join(p.nodes), p.text, s, chains.operator, p, kind="chain", similarity=near) for p, s, near in shown]
+def _chain_hits(chains: Chains, told: list[_Chain], alike: _Largest) -> list[Hit]:
+    hits = []
+    for rows, score, path in told:
+        scored = replace(path, score=score) if chains.rising else path
+        ids = " | ".join(path.nodes)
+        hits.append(Hit(ids, path.text, score, chains.operator, scored, kind="chain", similarity=alike(rows)))
+    return hits
 
 
-def _fact_hits(facts: Facts | None, paths: _Paths, alike: _Largest) -> list[Hit]:
-    if facts is None:
-        return []
+def _fact_hits(facts: Facts, paths: _Paths, alike: _Largest) -> list[Hit]:
     graph, hits = paths.graph, []
     for edge, row, score in zip(graph.edges(facts.rows.tolist()), facts.rows.tolist(), facts.scores.tolist(), strict=True):
         ends = (edge.source, edge.target)

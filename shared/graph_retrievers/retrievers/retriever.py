@@ -341,7 +341,7 @@ class Retriever(BaseRetriever):
         alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
-        return to_hits(found, index.graph, shown, plain, self.reason, alike, trace, notes)
+        return to_hits(found, index.graph, shown, plain, self._composed.reason, alike, trace, notes)
 
     def found(self, question: Question) -> Search[Candidates]:
         """Return everything that the operators find for a question, with filters applied."""

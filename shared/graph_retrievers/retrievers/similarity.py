@@ -43,7 +43,7 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
         return {}
     if not isinstance(queries.given, Tensor) and not operator.compares_vectors(index):
         return {}
-    named = [_named(*pair) for pair in zip(questions, found, strict=True)]
+    named = list(map(_named, questions, found))
     batch, rows = np.repeat(np.arange(len(named)), list(map(len, named))), np.concatenate(named)
     if not len(rows):
         return {}
@@ -53,9 +53,9 @@ def similarities(questions: Sequence[Question], operator: Operator, found: Seque
     # One answer of the device to wait for.
     products, lengths = torch.stack([queries.pair_scores(owner, node).double(), lengths]).cpu().numpy()
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = np.clip(products / lengths, -1.0, 1.0)
-    told = zip(batch.tolist(), rows.tolist(), cosines.tolist(), (lengths > 0).tolist(), strict=True)
-    return {(query, row): cosine if real else None for query, row, cosine, real in told}
+        cosines = np.clip(products / lengths, -1.0, 1.0).astype(object)
+    cosines[lengths == 0] = None
+    return dict(zip(zip(batch.tolist(), rows.tolist(), strict=True), cosines.tolist(), strict=True))
 
 
 def _named(question: Question, found: Candidates) -> np.ndarray:

@@ -189,11 +189,7 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
     """
     distinct, known = _distinct(texts), _answers(model)
     new = [text for text in distinct if text not in known]
-    requests, embed = requests_for(model), _of_lists(model)
-    if embed is None:
-        requests = requests._replace(batch_size=1, max_concurrency=requests.questions or most_calls())
-    elif not hosted(model):
-        requests = requests._replace(batch_size=max(len(new), 1), max_concurrency=1)
+    embed = _of_lists(model)
 
     def ask(part: list[str]) -> Tensor:
         if embed is not None:
@@ -201,8 +197,17 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
         with _refused(known, part[0]):
             return _row(model, part[0], _asked(model, "embed_query", part[0]), width, name)
 
-    for places, vectors in send(ask, new, requests, _told(model)):
-        known.update(zip((new[place] for place in places), vectors, strict=True))
+    if len(new) == 1:
+        # Alone it is a request, however many texts the model takes in one.
+        (known[new[0]],) = Retries(_repetitions(model), _told(model))(partial(ask, new))
+    elif new:
+        requests = requests_for(model)
+        if embed is None:
+            requests = requests._replace(batch_size=1, max_concurrency=requests.questions or most_calls())
+        elif not hosted(model):
+            requests = requests._replace(batch_size=len(new), max_concurrency=1)
+        for places, vectors in send(ask, new, requests, _told(model)):
+            known.update(zip((new[place] for place in places), vectors, strict=True))
     return _table([known[text] for text in distinct], distinct, texts, width, name)
 
 
@@ -347,12 +352,14 @@ def _table(found: list[Any], distinct: list[str], texts: Sequence[str], width: i
     for vector in found:
         if isinstance(vector, Exception):
             raise vector
-        # All as wide as the first.
-        check_vectors(vector.unsqueeze(0), 1, found[0].shape[0] if width is None else width, name)
+        if len(vector) != (wide := len(found[0]) if width is None else width):
+            check_vectors(vector.unsqueeze(0), 1, wide, name)
     if not found:
         return torch.empty((0, width or 0))
-    row_of = {text: row for row, text in enumerate(distinct)}
-    return torch.stack([found[row_of[text]] for text in texts])
+    if len(distinct) < len(texts):
+        row_of = {text: row for row, text in enumerate(distinct)}
+        found = [found[row_of[text]] for text in texts]
+    return torch.stack(found)
 
 
 def _counted(model: Any, vectors: Any, count: int, width: int | None = None, name: str = "vectors") -> Tensor:
@@ -437,6 +444,12 @@ def requests_for(model: Any) -> Requests:
     """
     model = model.model if isinstance(model, CachedEmbedding) else model
     return model.requests if isinstance(model, HostedEmbedding) else requests_of(_bare(model), hosted(model))
+
+
+def _repetitions(model: Any) -> int:
+    """Return how often a request that fails is sent again."""
+    model = model.model if isinstance(model, CachedEmbedding) else model
+    return model.requests.max_retries if isinstance(model, HostedEmbedding) else Requests().max_retries
 
 
 def _bare(model: Any) -> Any:

@@ -26,6 +26,8 @@ _T = TypeVar("_T")
 _FIRST, _LONGEST, _TOTAL = 1.0, 60.0, 600.0
 # Seconds between two warnings.
 _QUIET = 60.0
+# Not the generator of the program, and none that forked processes share.
+_CHANCE = random.SystemRandom()
 
 # Names of exceptions without a status, or of one of their classes, in the clients of many services.
 _NAMES = {
@@ -157,8 +159,6 @@ class Retries:
     def __init__(self, most: int, what: str) -> None:
         self._most, self._what = most, what
         self._stopped, self._lock, self._told, self.count = Event(), Lock(), float("-inf"), 0
-        # Not the global generator, which belongs to the program.
-        self._random = random.Random()
 
     def stop(self) -> None:
         """End all pauses: a call that waits is made once more, and no other call is repeated."""
@@ -166,10 +166,21 @@ class Retries:
 
     def __call__(self, call: Callable[[], _T]) -> _T:
         """Return what `call` returns."""
+        began = time.monotonic()
+        try:
+            return call()
+        except Exception as error:
+            failed = [error]
         from tenacity import Retrying
 
+        def again() -> _T:
+            if failed:
+                # The first attempt, which most calls need alone.
+                raise failed.pop()
+            return call()
+
         try:
-            return Retrying(sleep=self._rest, **self._rules())(call)
+            return Retrying(sleep=self._rest, **self._rules(time.monotonic() - began))(again)
         except Exception as error:
             _note(error)
             raise
@@ -184,11 +195,11 @@ class Retries:
             _note(error)
             raise
 
-    def _rules(self) -> dict[str, Any]:
+    def _rules(self, spent: float = 0.0) -> dict[str, Any]:
         from tenacity import retry_if_exception, stop_after_attempt, stop_before_delay, stop_when_event_set
 
         # Nobody reads an answer that comes after the caller's time limit.
-        longest = stop_before_delay(min(_TOTAL, max(seconds_to_end(), 0.0)))
+        longest = stop_before_delay(max(min(_TOTAL - spent, seconds_to_end()), 0.0))
         return {
             "retry": retry_if_exception(is_transient),
             "wait": self._pause,
@@ -199,7 +210,7 @@ class Retries:
 
     def _pause(self, state: Any) -> float:
         own = min(_FIRST * 2 ** (state.attempt_number - 1), _LONGEST)
-        return max(own, retry_after(state.outcome.exception())) + own * self._random.uniform(0, 0.5)
+        return max(own, retry_after(state.outcome.exception())) + own * _CHANCE.uniform(0, 0.5)
 
     def _rest(self, seconds: float) -> None:
         self._stopped.wait(seconds)
