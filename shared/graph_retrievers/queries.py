@@ -471,7 +471,7 @@ class Queries:
 
 def filter_masks(
     graph: CorpusGraph, filter: Filter | None = None, seed_filter: Filter | None = None, traversal_filter: Filter | None = None
-) -> dict[str, Tensor | None]:
+) -> dict[str, Any]:
     """Return the masks of filters by the names of the attributes of :class:`Queries`: Tensor, shape [N], bool, or None for all.
 
     Masks are copied: an operator that writes into one does not write into what the caller has.
