@@ -375,6 +375,25 @@ class Queries:
         # For a missing vector the dot product is 0 too.
         return self.scores(batch, nodes).double() / lengths.double().clamp(min=1e-30)
 
+    def similarities(self, rows: Sequence[np.ndarray]) -> dict[tuple[int, int], float | None]:
+        """Return the cosine of each query with some node rows, B arrays of shape [n], by the numbers of query and row.
+
+        It is None if one of the two has no vector. They are computed pair by pair, so that a batch returns what its queries return
+        one by one.
+        """
+        batch, nodes = np.repeat(np.arange(len(rows)), list(map(len, rows))), np.concatenate(rows)
+        if not len(nodes):
+            return {}
+        device = self.index.device
+        owner, node = torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
+        lengths = self.lengths.double()[owner] * self.index.dense.norms.to(device)[node]
+        # One answer of the device to wait for.
+        products, lengths = torch.stack([self.pair_scores(owner, node).double(), lengths]).cpu().numpy()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosines = np.clip(products / lengths, -1.0, 1.0).astype(object)
+        cosines[lengths == 0] = None
+        return dict(zip(zip(batch.tolist(), nodes.tolist(), strict=True), cosines.tolist(), strict=True))
+
     def pair_latents(self, batch: np.ndarray, rows: np.ndarray, texts: Sequence[str] | None = None) -> Tensor:
         """Return latents of pairs, `batch` and `rows` of shape [n]: Tensor, shape [n, d], float32; each pair is encoded once.
 

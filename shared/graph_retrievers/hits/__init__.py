@@ -3,7 +3,7 @@
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits.hit import Hit, plain_context, plain_provenance, plain_subgraph
 from graph_retrievers.hits.hits import Hits
-from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, to_hits
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, named_rows, to_hits
 
 __all__ = [
     "NOTHING_FOUND",
@@ -11,6 +11,7 @@ __all__ = [
     "Hits",
     "NodePath",
     "Similarities",
+    "named_rows",
     "plain_context",
     "plain_provenance",
     "plain_subgraph",

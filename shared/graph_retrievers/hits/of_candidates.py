@@ -24,7 +24,7 @@ from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits.hit import Hit
 from graph_retrievers.hits.hits import Hits
 
-__all__ = ["NOTHING_FOUND", "Similarities", "to_hits"]
+__all__ = ["NOTHING_FOUND", "Similarities", "named_rows", "to_hits"]
 
 _Triple = tuple[str, str, str]
 Similarities = Mapping[tuple[int, int], float | None]
@@ -102,6 +102,24 @@ def to_hits(
             hits += _fact_hits(each.facts, paths, near)
         results.append(Hits(hits, notes[b] if notes else (), *paths.told(hits), trace))
     return results
+
+
+def named_rows(found: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return the rows of the nodes, of those on chains and of the ends of facts, each once: int64, shape [n].
+
+    `ends` maps the rows of M edges to those of their two nodes, shape [M, 2].
+
+    >>> named_rows(Candidates.seeds(np.array([4, 2]), np.zeros(2), "Mine"), lambda edges: edges)
+    array([4, 2])
+    """
+    if found.chains is None and found.facts is None:
+        return found.nodes
+    rows = [found.nodes]
+    if found.chains is not None:
+        rows.append(found.chains.nodes[found.chains.nodes >= 0])
+    if found.facts is not None:
+        rows.append(ends(found.facts.rows).ravel())
+    return np.unique(np.concatenate(rows))
 
 
 class _Paths:

@@ -54,6 +54,11 @@ class Composed:
         return self.operator.walks and not self.operator.follows_names and not self.index.graph.has_edges
 
     @cached_property
+    def compares_vectors(self) -> bool:
+        """Whether every search compares the vector of its question with those of nodes or edges."""
+        return self.operator.compares_vectors(self.index)
+
+    @cached_property
     def reads_graph(self) -> bool:
         """Whether it finds what a search without the graph does not."""
         # A search by a model may take its candidates from neighbours.

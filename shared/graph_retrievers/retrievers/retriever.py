@@ -23,7 +23,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Unexp
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
-from graph_retrievers.hits import NOTHING_FOUND, Hits, to_hits
+from graph_retrievers.hits import NOTHING_FOUND, Hits, Similarities, named_rows, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K, Queries, compared_vectors, filter_masks
 from graph_retrievers.retrievers.composed import Composed
@@ -31,7 +31,6 @@ from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
-from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.search.per_source import DEEPER, per_source
@@ -338,10 +337,35 @@ class Retriever(BaseRetriever):
         plain = None
         if self._composed.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
             plain = PlainSearch(queries).rank
-        alike, trace = similarities(questions, self.operator, found), Trace(queries.trace)
+        alike, trace = self.similarities(questions, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(found, index.graph, shown, plain, self._composed.reason, alike, trace, notes)
+
+    def similarities(self, questions: Sequence[Question], found: Sequence[Candidates]) -> Similarities:
+        """Return the cosine of each of B questions with each node that its hits name, by the numbers of question and row.
+
+        `found` has the nodes, chains and facts that become hits. A cosine is None if one of the two has no vector. The mapping is
+        empty if the index has no vectors of nodes, or the vectors of questions are not available, or the operators read only words
+        and edges and no vectors are given, because a question is not embedded only for this. That does not depend on the other
+        questions of a batch.
+
+        Examples
+        --------
+        >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [3, 4]], edges=[])
+        >>> retriever = Retriever(index, "vector")
+        >>> questions = retriever.questions(Queries.of(index, ["Which loom?"], vectors=[[2, 0]]))
+        >>> retriever.similarities(questions, retriever.rank(questions))
+        {(0, 1): 0.6, (0, 0): 1.0}
+        """
+        if not questions:
+            return {}
+        queries = questions[0].queries
+        if not isinstance(queries.index.signals.get("dense"), VectorSignal) or not queries.has_vectors:
+            return {}
+        if not self._composed.compares_vectors and not isinstance(queries.given, Tensor):
+            return {}
+        return queries.similarities([named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)])
 
     def found(self, question: Question) -> Search[Candidates]:
         """Return everything that the operators find for a question, with filters applied."""
@@ -434,7 +458,7 @@ class Retriever(BaseRetriever):
 
     def _question_model(self) -> tuple[bool, Any]:
         dense = isinstance(self.index.signals.get("dense"), VectorSignal)
-        return dense and self.operator.compares_vectors(self.index), self.index.embedding
+        return dense and self._composed.compares_vectors, self.index.embedding
 
     def _answered(self, call: Call) -> list[Hits]:
         if self._composed.skips_names:

@@ -22,7 +22,6 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
-from graph_retrievers.retrievers.similarity import similarities
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, Stores
 from graph_retrievers.stores.remote.index import RemoteIndex
@@ -202,7 +201,7 @@ def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:
     questions = backend.questions()
     trace, name = backend.queries.trace, retriever.operator.name
     found = run(backend, [_answer(retriever, question) for question in questions], trace, name)
-    alike = similarities(questions, retriever.operator, found)
+    alike = retriever.similarities(questions, found)
     graph, parts = backend.part(found)
     rows = np.array([backend.pages.rows[node] for node in graph.ids], np.int64)
     passing = backend.filtered(rows, "filter") if "filter" in backend.filters else None
