@@ -432,7 +432,7 @@ class Retriever(BaseRetriever):
     def _left_out(self, filtered: Tensor | None) -> tuple[str, ...]:
         """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
         names = self._composed.names
-        if not names or (self.types is not None and set(names) & set(self.types)):
+        if self.types is not None and set(names) & set(self.types):
             return ()
         if filtered is not None and bool((filtered & type_mask(self.index.graph, names)).any()):
             return ()
@@ -468,9 +468,11 @@ class Retriever(BaseRetriever):
                 scoped, call = self._within(call)
             except EmptyGraphError:
                 return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
-            scoped._check_inputs(call.inputs, call.filters)
             if scoped is not self:
                 return scoped._answered(call)
+        if call.inputs:
+            # Those of a composition may depend on the index.
+            self._check_inputs(call.inputs, call.filters)
         # Filters are evaluated once for all batches.
         masks = filter_masks(self.index.graph, **call.filters) if call.filters else {}
         results: list[Hits] = []

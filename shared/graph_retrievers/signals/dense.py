@@ -196,8 +196,10 @@ class DenseIndex(VectorSignal):
     def scores(self, queries: Tensor, batch: Tensor, rows: Tensor) -> Tensor:
         """Return dot products of single pairs: Tensor, shape [n]; see :meth:`Signal.scores`."""
         size = max(1, _GATHERED // max(self.dimension, 1))
-        parts = zip(batch.split(size), rows.split(size), strict=True)
-        products = torch.cat([queries.index_select(0, b).mul_(self.taken(row)).sum(-1) for b, row in parts])
+        if len(rows) > size:
+            parts = zip(batch.split(size), rows.split(size), strict=True)
+            return torch.cat([self.scores(queries, b, row) for b, row in parts])
+        products = queries.index_select(0, batch).mul_(self.taken(rows)).sum(-1)
         return zeroed(products, self._slack(queries)[batch, 0])
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
