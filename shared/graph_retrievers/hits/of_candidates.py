@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import isnan
 
 import numpy as np
@@ -220,22 +220,25 @@ class _Paths:
 
 def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
     """Return the path to every candidate, those of all questions in one look-up."""
-    trails, relations, owners, scores = list[list[int]](), list[list[int]](), list[str](), list[float | None]()
+    trails, relations, owners = list[list[int]](), list[list[int]](), list[str]()
     for each in found:
-        owners += map(each.operators.__getitem__, each.origins.tolist())
+        if each.trails.shape[1] > 1:
+            owners += map(each.operators.__getitem__, each.origins.tolist())
+            for trail, steps in zip(each.trails.tolist(), each.steps().tolist(), strict=True):
+                rows = [node for node in trail if node >= 0]
+                trails.append(rows)
+                relations.append(steps[len(trail) - len(rows) :])
+    walked, made = iter(paths.of(trails, owners, "trail", relations) if trails else ()), list[NodePath]()
+    for each in found:
+        # The trails of a search are its nodes.
+        part = islice(walked, len(each)) if each.trails.shape[1] > 1 else map(paths.seed, each.nodes.tolist())
         own = each.beside.get("trail_scores")
-        scores += [None] * len(each) if own is None else [None if isnan(score) else score for score in own.tolist()]
-        if each.trails.shape[1] == 1:
-            # Of a search, often all.
-            trails += each.trails.tolist()
-            relations += [[]] * len(each)
-            continue
-        for trail, walked in zip(each.trails.tolist(), each.steps().tolist(), strict=True):
-            rows = [node for node in trail if node >= 0]
-            trails.append(rows)
-            relations.append(walked[len(trail) - len(rows) :])
-    made = paths.of(trails, owners, "trail", relations)
-    return [path if score is None else replace(path, score=score) for path, score in zip(made, scores, strict=True)]
+        made += part if own is None else map(_scored, part, own.tolist())
+    return made
+
+
+def _scored(path: NodePath, score: float) -> NodePath:
+    return path if isnan(score) else replace(path, score=score)
 
 
 def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:
@@ -264,7 +267,7 @@ def _chain_paths(paths: _Paths, found: Sequence[Candidates]) -> dict[int, list[_
 def _chain_hits(chains: Chains, told: list[_Chain], alike: _Largest) -> list[Hit]:
     hits = []
     for rows, score, path in told:
-        scored = replace(path, score=score) if chains.rising else path
+        scored = _scored(path, score) if chains.rising else path
         ids = " | ".join(path.nodes)
         hits.append(Hit(ids, path.text, score, chains.operator, scored, kind="chain", similarity=alike(rows)))
     return hits

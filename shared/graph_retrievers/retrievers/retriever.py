@@ -421,9 +421,7 @@ class Retriever(BaseRetriever):
         if self._composed.blank is not None:
             queries = queries.without(self._composed.blank)
         if types is None:
-            if not self._composed.names:
-                return queries
-            names = self._left_out(queries.filtered)
+            names = self._composed.names and self._left_out(queries.filtered)
             if not names:
                 return queries
             types = tuple(kind for kind in graph.type_names if kind not in names)
