@@ -26,7 +26,7 @@ from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import NOTHING_FOUND, Hits, Similarities, named_rows, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import DEFAULT_K, Queries, compared_vectors, filter_masks
-from graph_retrievers.retrievers.composed import Composed
+from graph_retrievers.retrievers.composition import Composition
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
@@ -138,7 +138,7 @@ class Retriever(BaseRetriever):
         if system is None:
             system = default_system(index)
         self.system: System | None = read_system(system) if isinstance(system, System | str | Mapping) else None
-        self._composition: Any = system if self.system is None else self.system.compose
+        self._compose: Any = system if self.system is None else self.system.compose
         self._chosen_types: tuple[str, ...] | None = None
         self._take(index)
         if chosen and isinstance(self.system, BM25):
@@ -163,12 +163,12 @@ class Retriever(BaseRetriever):
         if index.prepared:
             for part in self.operator.parts():
                 part.prepare(index)
-        if self._composed.lacks_edges:
+        if self._composition.lacks_edges:
             tell_no_edges(index.graph)
         elif self.system is not None and type(index.graph) is CorpusGraph and self.system.finds_less(index):
             # Once for a graph, however often a retriever is made.
             index.graph.cache.get(("finds less", self.system.name), self._tell_search_finds_more)
-        if self._composed.falls_back:
+        if self._composition.falls_back:
             _logger.warning(
                 "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
                 "index.",
@@ -262,7 +262,7 @@ class Retriever(BaseRetriever):
 
         It also says if the retriever needs edges and the index has none.
         """
-        return self._composed.reason
+        return self._composition.reason
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return the parts of the system that this retriever lacks, such as "a plan"; it then uses a fallback with other results.
@@ -279,8 +279,8 @@ class Retriever(BaseRetriever):
         >>> retriever.lacks(), retriever.lacks(given=["plan"])
         (('a plan (pass plan=, planner= or checkpoint=)',), ())
         """
-        model = ("a relevance model (pass relevance=)",) if self._composed.falls_back else ()
-        return (*model, *(untrained.need for untrained in self._composed.untrained), *self.operator.lacks(given))
+        model = ("a relevance model (pass relevance=)",) if self._composition.falls_back else ()
+        return (*model, *(untrained.need for untrained in self._composition.untrained), *self.operator.lacks(given))
 
     def over(self, index: GraphIndex) -> Self:
         """Return this retriever on another index with the same signals, such as that of a scope."""
@@ -290,13 +290,13 @@ class Retriever(BaseRetriever):
 
     def _take(self, index: GraphIndex) -> None:
         """Compose the operators on an index."""
-        made = self._composition
+        made = self._compose
         operator = made(index) if callable(made) and not isinstance(made, (Operator, type)) else made
         if not isinstance(operator, Operator):
             hint = f"; call it: {made.__name__}()" if isinstance(made, type) else ""
             raise InvalidArgumentError(f"Expected a system or an Operator, such as a Pipeline, got {shown(operator)}{hint}.")
         self.index, self.operator = index, operator
-        self._composed = Composed(index, operator, self.system)
+        self._composition = Composition(index, operator, self.system)
         self.types = self._returned()
 
     @property
@@ -335,12 +335,12 @@ class Retriever(BaseRetriever):
         queries, index = questions[0].queries, self.index
         found = run(questions[0].backend, list(answers), queries.trace)
         plain = None
-        if self._composed.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
+        if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
             plain = PlainSearch(queries).rank
         alike, trace = self.similarities(questions, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
-        return to_hits(found, index.graph, shown, plain, self._composed.reason, alike, trace, notes)
+        return to_hits(found, index.graph, shown, plain, self._composition.reason, alike, trace, notes)
 
     def similarities(self, questions: Sequence[Question], found: Sequence[Candidates]) -> Similarities:
         """Return the cosine of each of B questions with each node that its hits name, by the numbers of question and row.
@@ -363,7 +363,7 @@ class Retriever(BaseRetriever):
         queries = questions[0].queries
         if not isinstance(queries.index.signals.get("dense"), VectorSignal) or not queries.has_vectors:
             return {}
-        if not self._composed.compares_vectors and not isinstance(queries.given, Tensor):
+        if not self._composition.compares_vectors and not isinstance(queries.given, Tensor):
             return {}
         return queries.similarities([named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)])
 
@@ -384,7 +384,7 @@ class Retriever(BaseRetriever):
             asked = question.asking(reach)
             found = yield from self._found(question, asked)
             question.touched = asked.touched
-            if reach >= question.size or len(found) < reach or self._composed.deep_is_dear:
+            if reach >= question.size or len(found) < reach or self._composition.asks_model:
                 return found
             # Documents may have any number of nodes alike.
             kept = yield from per_source(question, found, most, self.source_field)
@@ -403,7 +403,7 @@ class Retriever(BaseRetriever):
         found = found.top(wanted)
         # An operator that appends may score nodes higher than those above them.
         found = replace(found, scores=falling(found.scores))
-        question.notes += self._composed.notes if len(found) else (NOTHING_FOUND, *self._composed.notes)
+        question.notes += self._composition.notes if len(found) else (NOTHING_FOUND, *self._composition.notes)
         if self.types is not None and found.chains is not None:
             found = replace(found, chains=found.chains.taken(question.typed(found.chains.last(), self.types)))
         if self.types is not None and found.facts is not None:
@@ -418,10 +418,10 @@ class Retriever(BaseRetriever):
 
     def _narrowed(self, queries: Queries) -> Queries:
         graph, types = self.index.graph, self.types
-        if self._composed.blank is not None:
-            queries = queries.without(self._composed.blank)
+        if self._composition.blank is not None:
+            queries = queries.without(self._composition.blank)
         if types is None:
-            names = self._composed.names and self._left_out(queries.filtered)
+            names = self._composition.names and self._left_out(queries.filtered)
             if not names:
                 return queries
             types = tuple(kind for kind in graph.type_names if kind not in names)
@@ -429,7 +429,7 @@ class Retriever(BaseRetriever):
 
     def _left_out(self, filtered: Tensor | None) -> tuple[str, ...]:
         """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
-        names = self._composed.names
+        names = self._composition.names
         if self.types is not None and set(names) & set(self.types):
             return ()
         if filtered is not None and bool((filtered & type_mask(self.index.graph, names)).any()):
@@ -456,10 +456,10 @@ class Retriever(BaseRetriever):
 
     def _question_model(self) -> tuple[bool, Any]:
         dense = isinstance(self.index.signals.get("dense"), VectorSignal)
-        return dense and self._composed.compares_vectors, self.index.embedding
+        return dense and self._composition.compares_vectors, self.index.embedding
 
     def _answered(self, call: Call) -> list[Hits]:
-        if self._composed.skips_names:
+        if self._composition.skips_names:
             call = self._without_names(call)
         if "scope" in call.filters:
             try:
@@ -542,7 +542,7 @@ def tell_unused_relevance(retriever: Any) -> None:
     """Warn once if the index of a retriever has a relevance model that the retriever's operators do not use."""
     if not isinstance(retriever, Retriever) or retriever._told_unused or isinstance(retriever.index.relevance, BiEncoder):
         return
-    if not retriever._composed.asks_relevance:
+    if not retriever._composition.asks_relevance:
         retriever._told_unused = True
         _logger.warning(
             "%s does not use the relevance model %s. The systems 're2', 'gar', 'fastinsight' and 'path-reranking' do; pass "

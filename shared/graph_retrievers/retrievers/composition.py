@@ -15,21 +15,21 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.systems.system import System
 
-__all__ = ["Composed"]
+__all__ = ["Composition"]
 
 _FALLS_BACK = "no relevance model: reranked by the similarity of the vectors"
 
 _NO_EDGES_IN_SCOPE = "the scope has no edges, so walks along edges find little more than search does"
 
 
-class Composed:
+class Composition:
     """The operators of a system, or your own, on an index. What follows from them is read once, when it is first needed.
 
     Examples
     --------
     >>> from graph_retrievers import PPR
     >>> index = GraphIndex.from_texts(["a loom", "a card"])
-    >>> made = Composed(index, PPR().compose(index))
+    >>> made = Composition(index, PPR().compose(index))
     >>> made.reads_graph, made.reason
     (True, 'there are no edges')
     """
@@ -66,8 +66,8 @@ class Composed:
         return any(part.walks or part.kind not in plain for part in self.operator.parts())
 
     @cached_property
-    def deep_is_dear(self) -> bool:
-        """Whether a second, deeper search asks a model again."""
+    def asks_model(self) -> bool:
+        """Whether it asks a model, so that a second, deeper search is costly."""
         return self.asks_relevance or any(getattr(part, "language_model", None) is not None for part in self.operator.parts())
 
     @cached_property
