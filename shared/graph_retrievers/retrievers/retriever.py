@@ -218,6 +218,7 @@ class Retriever(BaseRetriever):
                 shown(source_field),
                 self.per_source,
             )
+        self._filling = Backfill(self.per_source, source_field)
         self.backfill, self._chosen_types = backfill, None if types is None else strings("types", types)
         self.types = self._returned()
         self.name = name or self._title
@@ -411,7 +412,7 @@ class Retriever(BaseRetriever):
             kept = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
             found = replace(found, facts=found.facts.taken(kept))
         if self.backfill and len(found) < wanted:
-            found = yield from Backfill(self.per_source, self.source_field).stepped(question, found)
+            found = yield from self._filling.stepped(question, found)
         if self.per_source is not None and len(found) < wanted:
             question.notes.append(f"{len(found)} of {wanted} hits: at most {self.per_source} of one document")
         return found.trimmed()
