@@ -87,27 +87,27 @@ class Hits(Sequence[Hit]):
 
     def __getitem__(self, place: int | slice) -> Hit | Hits:
         """Return a hit, or the hits of a slice with the same notes."""
-        return self._of(self.hits[place]) if isinstance(place, slice) else self.hits[place]
+        return self._of(self._hits[place]) if isinstance(place, slice) else self._hits[place]
 
     def __len__(self) -> int:
         """Return the number of hits."""
-        return len(self.hits)
+        return len(self._hits)
 
     def __iter__(self) -> Iterator[Hit]:
         """Yield the hits, best first."""
-        return iter(self.hits)
+        return iter(self._hits)
 
     def __eq__(self, other: object) -> bool:
         """Return whether another sequence contains the same hits; the notes of another Hits must be equal too."""
         if isinstance(other, Hits):
-            return self.hits == other.hits and self.notes == other.notes
-        return isinstance(other, (list, tuple)) and self.hits == tuple(other)
+            return self._hits == other._hits and self._notes == other._notes
+        return isinstance(other, (list, tuple)) and self._hits == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Return the hits, one per line, and the notes."""
-        lines = "".join(f"\n  {hit!r}," for hit in self.hits)
+        lines = "".join(f"\n  {hit!r}," for hit in self._hits)
         notes = f", notes={list(self.notes)}" if self.notes else ""
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
 
@@ -117,17 +117,17 @@ class Hits(Sequence[Hit]):
     @property
     def nodes(self) -> Hits:
         """The hits that are nodes."""
-        return self._of(hit for hit in self.hits if hit.kind == "node")
+        return self._of(hit for hit in self._hits if hit.kind == "node")
 
     @property
     def chains(self) -> Hits:
         """The hits that are chains."""
-        return self._of(hit for hit in self.hits if hit.kind == "chain")
+        return self._of(hit for hit in self._hits if hit.kind == "chain")
 
     @property
     def facts(self) -> Hits:
         """The hits that are facts."""
-        return self._of(hit for hit in self.hits if hit.kind == "fact")
+        return self._of(hit for hit in self._hits if hit.kind == "fact")
 
     def to_context(
         self,
@@ -198,16 +198,16 @@ class Hits(Sequence[Hit]):
         Steps without an edge, such as those by a name that two texts share, are its ``names``.
         """
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
-        for node in (node for hit in self.hits for node in hit.path.nodes):
+        for node in (node for hit in self._hits for node in hit.path.nodes):
             nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
-        for near in (near for hit in self.hits for near in hit.context.nodes):
+        for near in (near for hit in self._hits for near in hit.context.nodes):
             nodes.setdefault(near.id, near)
-        facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
-        steps = {_triple(edge): edge for hit in self.hits for edge in (*hit.path.edges(), *hit.context.edges)}
+        facts = {_triple(hit.edge): hit.edge for hit in self._hits if hit.edge is not None}
+        steps = {_triple(edge): edge for hit in self._hits for edge in (*hit.path.edges(), *hit.context.edges)}
         # A step of a path has no weight, text or metadata; the edge of the graph has.
         edges = (facts | steps | self._edges_of(steps) | facts).values()
         names: dict[Any, SharedName] = {}
-        for step in (step for hit in self.hits for step in hit.path.names()):
+        for step in (step for hit in self._hits for step in hit.path.names()):
             # A name has no direction: there and back is one.
             names.setdefault((frozenset((step.near, step.far)), step.name), step)
         return Subgraph(tuple(nodes.values()), tuple(edges), tuple(names.values()))
