@@ -5,11 +5,12 @@ import math
 import pickle
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from graph_retrievers import BM25, GAR, PPR, FastInsight, Fused, GraphIndex, Hybrid, HyDE, Re2, Retriever, Vector
+from graph_retrievers import BM25, GAR, GRAG, PPR, FastInsight, Fused, GraphIndex, Hybrid, HyDE, Re2, Retriever, Vector
 from graph_retrievers.cli import main
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
@@ -30,7 +31,7 @@ def own(named="mine"):
     class Mine(System):
         name = named
         depth: int = 3
-        words: tuple[str, ...] = field(default=())
+        words: tuple[str, ...] = field(default_factory=tuple)
 
         def compose(self, index):
             return BM25Search(self.depth)
@@ -77,6 +78,11 @@ def test_the_text_of_a_system_is_read_as_a_system_of_the_same_text(system, text)
     assert repr(Retriever(index, text).operator) == repr(Retriever(index, system).operator)
 
 
+def test_a_number_of_any_length_and_a_path_are_told():
+    assert repr(PPR(seeds=10**5000)) == "PPR(seeds=<int>)" and str(PPR(seeds=10**20)) == f"ppr(seeds={10**20})"
+    assert str(GRAG(checkpoint=Path("folder"))) == "g-rag(checkpoint='folder')"
+
+
 def test_a_text_may_have_spaces_and_a_mapping_is_not_changed():
     assert read_system(" ppr( damping = .7,\n seeds=2 ) ") == PPR(damping=0.7, seeds=2)
     given = {"system": "ppr", "damping": 0.7}
@@ -114,6 +120,18 @@ def test_objects_are_not_shown_and_give_no_text_that_is_read_as_another_system()
         (lambda: read_system("ppr(**{'damping': 1})"), "it is not a call with named parameters"),
         (lambda: read_system("ppr(damping=open('x'))"), "cannot be read as a system"),
         (lambda: read_system("ppr(damping=0.7) or print(1)"), "cannot be read as a system"),
+        (lambda: read_system("ppr(damping=0.7)(seeds=3)"), "it is not a call with named parameters"),
+        (lambda: read_system("ppr().replace(seeds=3)"), "it is not a call with named parameters"),
+        (lambda: read_system("ppr(seeds=3, damping=0.7, seeds=4)"), "seeds is given twice"),
+        (lambda: read_system("ppr(seeds={[]: 1})"), r"\(the value of seeds is not plain\)"),
+        (lambda: read_system("ppr(seeds=__import__('os').getpid())"), r"\(the value of seeds is not plain\)"),
+        (lambda: read_system("ppr(seeds=" + "-" * 100_000 + "1)"), r"\(it is nested too deeply\)"),
+        (lambda: read_system("ppr(cls=1)"), "PPR does not take 'cls'"),
+        (lambda: read_system("fused(self=1)"), "Fused does not take 'self'"),
+        (lambda: read_system("fused()"), r"'fused' needs systems; pass it, such as 'fused\(systems=\.\.\.\)'"),
+        (lambda: read_system({"system": "ppr", 3: 4}), "The mapping of a system has the key 3; expected names of parameters"),
+        (lambda: read_system("WalkFusion()"), "Unknown system 'WalkFusion'; .* Did you mean 'walk-fusion'?"),
+        (lambda: read_system("my_module:beam"), "One of your own is known once its module is imported; .* MODULE:NAME"),
         (lambda: read_system({"damping": 0.7}), "Unknown system None"),
         (lambda: read_system(3), r"Expected a system, such as PPR\(\) or 'ppr\(damping=0\.7\)', got 3"),
         (lambda: read_system("ppr(" + "(" * 100_000), "cannot be read as a system"),
@@ -133,7 +151,9 @@ def test_what_is_no_system_is_refused_with_what_was_meant(make, words):
 
 def test_a_system_of_ones_own_is_known_by_its_name(registry):
     kind = own()
-    assert registry["mine"] is kind and read_system("mine(depth=1)") == kind(depth=1) and "mine" in every_system()
+    assert registry["mine"] is kind and read_system("mine(depth=1)") == kind(depth=1) and every_system()["mine"] == kind()
+    worded = kind(words=("a",))
+    assert (repr(kind()), repr(worded), str(worded)) == ("Mine()", "Mine(words=('a',))", "mine(words=['a'])")
     assert len(Retriever(linked_index(), "mine(depth=1)", backfill=False).retrieve("loom")) == 1
     # As when the cell of a notebook runs again.
     assert own() is registry["mine"] is not kind
@@ -153,6 +173,8 @@ def test_a_system_that_needs_a_parameter_is_not_among_those_by_default(registry)
 
     assert "needs" not in every_system() and read_system("needs(depth=2)") == Needs(depth=2)
     assert repr(Needs(depth=2)) == "Needs(depth=2)"
+    with pytest.raises(InvalidArgumentError, match=r"'needs' needs depth; pass it, such as 'needs\(depth=\.\.\.\)'"):
+        read_system("needs")
 
 
 def test_a_system_without_the_decorator_is_refused(registry):

@@ -68,6 +68,7 @@ class Fused(System):
 
     def __init__(
         self,
+        /,
         *systems: System | str | Operator,
         weights: Sequence[float] | None = None,
         constant: int = 5,
@@ -89,7 +90,7 @@ class Fused(System):
 
     if not TYPE_CHECKING:
 
-        def __new__(cls, *systems: Any, **settings: Any) -> Self:
+        def __new__(cls, /, *systems: Any, **settings: Any) -> Self:
             """Return the value, whose fields the constructor checks."""
             return object.__new__(cls)
 

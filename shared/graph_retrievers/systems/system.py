@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
-from graph_retrievers.arguments import check_keywords, choice, typed
+from graph_retrievers.arguments import check_keywords, meant, typed
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
@@ -20,6 +20,9 @@ from graph_retrievers.queries import DEFAULT_K
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["SYSTEMS", "System", "SystemLike", "every_system", "read_system"]
+
+# More than any number has that Python shows.
+_DIGITS = 10_000
 
 SYSTEMS: dict[str, type[System]] = {}
 """Every system by its short name, in the order in which they were defined."""
@@ -73,7 +76,7 @@ class System(ABC):
     # Not for type checkers, which know the fields from the dataclass.
     if not TYPE_CHECKING:
 
-        def __new__(cls, *given: Any, **settings: Any) -> Self:
+        def __new__(cls, /, *given: Any, **settings: Any) -> Self:
             """Refuse what is not a field or of another type, and say what was meant."""
             if "__dataclass_fields__" not in cls.__dict__:
                 raise InvalidArgumentError(
@@ -112,7 +115,8 @@ class System(ABC):
         """Yield the parameters that differ from the defaults, with their values."""
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.default is MISSING or _differs(value, each.default):
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            if default is MISSING or _differs(value, default):
                 yield each.name, value
 
     def __repr__(self) -> str:
@@ -157,16 +161,16 @@ def _shown(value: Any) -> str:
         return f"[{shown_parts}]" if isinstance(value, list) else f"({shown_parts}{',' * (len(value) == 1)})"
     if isinstance(value, System | str | bool | Path | None):
         return repr(value)
-    # Those of numpy too.
-    if isinstance(value, Integral):
-        return repr(int(value))
-    return repr(float(value)) if isinstance(value, Real) else "..."
+    if isinstance(value, Real):
+        # Those of numpy too; a number of thousands of digits has no repr.
+        return shown(int(value) if isinstance(value, Integral) else float(value), _DIGITS)
+    return "..."
 
 
 def _differs(value: Any, default: Any) -> bool:
     try:
         return value is not default and bool(value != default)
-    except (TypeError, ValueError):
+    except Exception:
         # An array, or a model that does not compare.
         return True
 
@@ -196,7 +200,7 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
     Raises
     ------
     InvalidArgumentError
-        If the name is unknown or the text is not such a call.
+        If the name is unknown, the text is not such a call, a parameter is given twice, or one that the system needs is missing.
     UnexpectedArgumentError
         If the system does not take a parameter.
 
@@ -216,7 +220,21 @@ def read_system(given: str | Mapping[str, Any] | System) -> System:
         name, settings = _call(given)
     else:
         raise InvalidArgumentError(f"Expected a system, such as PPR() or 'ppr(damping=0.7)', got {shown(given)}.")
-    return SYSTEMS[choice("system", name, SYSTEMS)](**settings)
+    if not isinstance(name, str) or name not in SYSTEMS:
+        hint = meant(name.lower(), SYSTEMS) if isinstance(name, str) else ""
+        raise InvalidArgumentError(
+            f"Unknown system {shown(name)}; choose from {', '.join(map(repr, SYSTEMS))}.{hint} One of your own is known once its "
+            "module is imported; commands import it for MODULE:NAME."
+        )
+    kind = SYSTEMS[name]
+    strange = [key for key in settings if not isinstance(key, str)]
+    if strange:
+        raise InvalidArgumentError(f"The mapping of a system has the key {shown(strange[0])}; expected names of parameters.")
+    check_keywords(kind.__name__, settings, sorted(each.name for each in fields(kind)))
+    missing = [each.name for each in fields(kind) if _is_needed(each) and each.name not in settings]
+    if missing:
+        raise InvalidArgumentError(f"{kind.name!r} needs {missing[0]}; pass it, such as '{kind.name}({missing[0]}=...)'.")
+    return kind(**settings)
 
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:
@@ -227,13 +245,31 @@ def _call(text: str) -> tuple[str, dict[str, Any]]:
     try:
         # Short names have hyphens, which no name in Python has.
         call = ast.parse(f"system({rest}", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or not all(word.arg for word in call.keywords):
+        # The function is a name: system(...)(...) calls what a call returns.
+        named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args
+        if not isinstance(call, ast.Call) or not named or not all(word.arg for word in call.keywords):
             raise ValueError("it is not a call with named parameters")
-        return name, {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        settings = dict[str, Any]()
+        for word in call.keywords:
+            if word.arg in settings:
+                raise ValueError(f"{word.arg} is given twice")
+            settings[str(word.arg)] = _plain(word)
+        return name, settings
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        deep = isinstance(error, RecursionError | MemoryError)
+        why = "it is nested too deeply" if deep else error.msg if isinstance(error, SyntaxError) else str(error)
         raise InvalidArgumentError(
-            f"{shown(text)} cannot be read as a system ({error}); expected a name with plain values, such as 'ppr(damping=0.7)'."
+            f"{shown(text)} cannot be read as a system ({why}); expected a name with plain values, such as 'ppr(damping=0.7)'."
         ) from error
+
+
+def _plain(word: ast.keyword) -> Any:
+    """Return the value of a parameter; nothing in it is evaluated but literals."""
+    try:
+        return ast.literal_eval(word.value)
+    except (ValueError, TypeError) as error:
+        # Its message has the address of an object.
+        raise ValueError(f"the value of {word.arg} is not plain") from error
 
 
 SystemLike: TypeAlias = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator]
