@@ -7,9 +7,11 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import Parameter, signature
+from numbers import Number
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -215,8 +217,16 @@ def side_by_side(operators: Sequence[Operator], question: Question, found: Candi
 
 
 def _shown(value: Any) -> str:
-    """Return a parameter as a repr shows it: objects without a short repr by their class."""
+    """Return a parameter as a repr shows it: functions by their names, objects by their class, as a model may hold a key."""
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
-    text = shown(value, 121)
+    text = shown(value, 121) if _is_plain(value) else "<"
     return f"<{type(value).__name__}>" if text.startswith("<") or len(text) > 120 else text
+
+
+def _is_plain(value: Any, levels: int = 5) -> bool:
+    if isinstance(value, Mapping):
+        value = [*value.items()]
+    if isinstance(value, list | tuple):
+        return levels > 0 and all(_is_plain(part, levels - 1) for part in value)
+    return value is None or isinstance(value, str | Number | Path | Operator)
