@@ -131,8 +131,15 @@ def fraction(name: str, value: float) -> float:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether `value` is a real number, numpy's included."""
-    return isinstance(value, Real)
+    """Return whether `value` is a real number that a float can be, numpy's included."""
+    if not isinstance(value, Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        # An integer of hundreds of digits.
+        return False
+    return True
 
 
 def listed(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:

@@ -74,3 +74,9 @@ def test_fractions_and_large_integers_are_numbers():
     found = [Retriever(linked_index(), PPR(passage_weight=half, damping=half)).retrieve("loom") for half in (0.5, Fraction(1, 2))]
     assert [hit.score for hit in found[0]] == [hit.score for hit in found[1]]
     assert Retriever(linked_index(), PPR(passage_weight=10**25)).retrieve("loom")
+
+
+@pytest.mark.parametrize(("name", "option"), [("fastinsight", "beta"), ("spreading", "threshold"), ("mmr", "min_mmr_score")])
+def test_integers_that_no_float_holds_are_refused(name, option):
+    with pytest.raises(InvalidArgumentError, match=f"{option} must be"):
+        on(linked_index(), name, **{option: 10**400})

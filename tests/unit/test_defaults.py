@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from graph_retrievers import BM25, GRAG, Fused, Hybrid, HyDE, Retriever, Vector
+from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
@@ -109,6 +110,19 @@ def test_each_fused_system_is_asked_for_depth_nodes():
     made = Retriever(manual(), Fused(PPR(), Hybrid(), weights=(1, 2), depth=7, constant=60))
     assert not has(made, "weights=(1, 2), depth=7, constant=60")
     assert len(made.retrieve("Which tables?", 30)) == 30, "backfill is the retriever's"
+    asked = []
+
+    class Asked(Operator):
+        kind = OperatorKind.VECTOR_SEARCH
+
+        def search(self, question, found):
+            asked.append(question.k)
+            return found
+
+    made = Retriever(manual(), Fused(Asked(), "bm25", depth=7))
+    for k in (3, 30):
+        made.retrieve("Which tables?", k)
+    assert asked == [7, 30], "depth nodes, or k if that is more"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +162,8 @@ def test_fused_systems_are_values():
         (lambda: Fused(PPR(), Hybrid(), weight=(1, 2)), "weight.*Did you mean 'weights'"),
         (lambda: Retriever(index(), Fused(PPR(), Hybrid(), weights=(1,))), "weight"),
         (lambda: Retriever(index(), Fused(PPR(), Hybrid(), weights=(1, -1))), "weight"),
-        (lambda: read_system("fused"), "Fused needs two systems or more"),
+        (lambda: Fused(PPR(), Hybrid(), systems=["ppr", "bm25"]), "Fused got systems in two ways"),
+        (lambda: read_system("fused"), r"'fused' needs systems; pass it, such as 'fused\(systems=\.\.\.\)'"),
     ],
 )
 def test_what_cannot_be_fused_is_refused(make, told):

@@ -17,6 +17,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Edge
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.meaning import MeaningGraph
+from graph_retrievers.systems.baselines import BM25, Vector
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork
 from graph_retrievers.systems.grag.retriever import GRAG, fit_grag
 from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
@@ -50,8 +51,8 @@ PUBLISHED = {
     "Eager": _TRAVERSAL,
     "MMR": {**_TRAVERSAL, "lambda_mult": 0.5, "min_mmr_score": -math.inf},
     "Scored": {**_TRAVERSAL, "per_iteration_limit": None},
-    "HyDE": {"search": "vector", "documents": 8},
-    "IRCoT": {"search": "bm25", "passages": 4, "budget": 15, "steps": 8, "backfill": False},
+    "HyDE": {"search": Vector(), "documents": 8},
+    "IRCoT": {"search": BM25(), "passages": 4, "budget": 15, "steps": 8, "backfill": False},
     "LightRAG": {
         **{"mode": "mix", "top_k": 40, "chunk_top_k": 20, "related_chunks": 5, "chunk_pick": "vector", "threshold": 0.2},
         **{"entity_tokens": 6000, "relation_tokens": 8000, "facts": True, "backfill": False},

@@ -9,6 +9,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Search
+from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
@@ -114,6 +115,10 @@ class Hybrid(System):
 
     fusion: str = "rrf"
     weights: Sequence[float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the weights; a list equals a tuple, as it comes from a file of JSON."""
+        object.__setattr__(self, "weights", list_weights(self.weights, 2))
 
     def compose(self, index: GraphIndex) -> Operator:
         """Return both searches fused."""

@@ -76,7 +76,9 @@ class Fused(System):
         **named: Any,
     ) -> None:
         # Under its name, as dataclasses.replace and the text of the system give it.
-        given = named.pop("systems", ()) if not systems else systems
+        given = systems or named.pop("systems", ())
+        if "systems" in named:
+            raise InvalidArgumentError(f"Fused got systems in two ways; pass them all at once, got {shown(systems)} and systems=.")
         check_keywords("Fused", named, ["systems", "weights", "constant", "depth"])
         if not isinstance(given, list | tuple) or len(given) < 2:
             raise InvalidArgumentError(f"Fused needs two systems or more, such as Fused(PPR(), Hybrid()), got {shown(given)}.")

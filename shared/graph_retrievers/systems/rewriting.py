@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,9 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
-from graph_retrievers.systems.first_stage import composed, untrained_first
-from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
+from graph_retrievers.systems.first_stage import as_first, composed, untrained_first
+from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "InterleavedReasoning", "QueryDecomposition"]
@@ -355,17 +355,12 @@ class _Rewritten(System):
     language_model: Any = None
 
     def __post_init__(self) -> None:
-        """Read the system inside, so that an unknown one is refused here."""
-        _ = self._inner
-
-    # A system that is read from a text keeps its checkpoint for all indexes.
-    @cached_property
-    def _inner(self) -> System | Operator:
-        return self.search if isinstance(self.search, Operator) else read_system(self.search)
+        """Read the system inside: an unknown one is refused here, and a text equals its system."""
+        object.__setattr__(self, "search", as_first(self.search))
 
     def compose(self, index: GraphIndex) -> Operator:
         """Return the operator of the search, with the language model in front."""
-        return self._rewriter(composed(index, self._inner))
+        return self._rewriter(composed(index, self.search))
 
     @abstractmethod
     def _rewriter(self, operator: Operator) -> Operator:
@@ -373,11 +368,11 @@ class _Rewritten(System):
 
     def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
         """Return the node types that the system inside returns."""
-        return None if isinstance(self._inner, Operator) else self._inner.returned_types(index)
+        return self.search.returned_types(index) if isinstance(self.search, System) else None
 
     def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
         """Return the parts of the system inside that are not trained."""
-        return untrained_first(index, self._inner)
+        return untrained_first(index, self.search)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -388,7 +383,7 @@ class HyDE(_Rewritten):
 
     Parameters
     ----------
-    search : System, str or Operator, default "vector"
+    search : System, str or Operator, default Vector()
         The search: a system, its text such as ``"ppr(damping=0.7)"``, or an operator.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the result is that of the search, with a note.
@@ -409,7 +404,7 @@ class HyDE(_Rewritten):
 
     name = "hyde"
 
-    search: System | str | Operator = "vector"
+    search: System | str | Operator = Vector()
     documents: int = 8
 
     def _rewriter(self, operator: Operator) -> Operator:
@@ -422,7 +417,7 @@ class Decomposition(_Rewritten):
 
     Parameters
     ----------
-    search : System, str or Operator, default "hybrid"
+    search : System, str or Operator, default Hybrid()
     language_model : object, optional
         As for :class:`HyDE`.
     questions, constant : int, default 4 and 60
@@ -441,7 +436,7 @@ class Decomposition(_Rewritten):
 
     name = "decomposition"
 
-    search: System | str | Operator = "hybrid"
+    search: System | str | Operator = Hybrid()
     questions: int = 4
     constant: int = 60
 
@@ -455,7 +450,7 @@ class IRCoT(_Rewritten):
 
     Parameters
     ----------
-    search : System, str or Operator, default "bm25"
+    search : System, str or Operator, default BM25()
     language_model : object, optional
         As for :class:`HyDE`.
     passages, budget, steps : int, default 4, 15 and 8
@@ -474,7 +469,7 @@ class IRCoT(_Rewritten):
 
     name = "ircot"
 
-    search: System | str | Operator = "bm25"
+    search: System | str | Operator = BM25()
     passages: int = 4
     budget: int = 15
     steps: int = 8

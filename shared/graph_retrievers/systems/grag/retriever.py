@@ -123,7 +123,9 @@ class GRAG(System):
     parser: Any = None
 
     def __post_init__(self) -> None:
-        """Check that there is one network at most."""
+        """Check that there is one network at most, and read the first search, so that a text equals its system."""
+        if self.first is not None:
+            object.__setattr__(self, "first", as_first(self.first))
         if self.checkpoint is not None and self._given is not None:
             raise InvalidArgumentError("Pass either checkpoint= or network=.")
 

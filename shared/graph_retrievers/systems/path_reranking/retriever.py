@@ -97,6 +97,11 @@ class PathReranking(System):
     weight: float | None = None
     depth: int | None = None
 
+    def __post_init__(self) -> None:
+        """Read the first search: an unknown one is refused here, and a text equals its system."""
+        if self.first is not None:
+            object.__setattr__(self, "first", as_first(self.first))
+
     def compose(self, index: GraphIndex) -> Operator:
         """Return the first search and the reranker."""
         settings = self._settings

@@ -158,7 +158,8 @@ class WalkFusion(System):
         if self.weights is not None:
             if self.form == "links":
                 raise InvalidArgumentError("WalkFusion has one list here, so weights= cannot be given; form='names' has three.")
-            list_weights(self.weights, 2 if self.form == "pieces" else 3)
+            # A list equals a tuple, as it comes from a file of JSON.
+            object.__setattr__(self, "weights", list_weights(self.weights, 2 if self.form == "pieces" else 3))
 
     def form_on(self, index: GraphIndex) -> str:
         """Return the given form, or the one that fits an index."""
