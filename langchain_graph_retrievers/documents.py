@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +12,7 @@ from langchain_core.prompts import PromptTemplate
 
 from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.plain import copied
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
 
 __all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_relevance"]
@@ -158,9 +158,9 @@ def _hit(document: Document) -> Hit:
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `metadata` with the entries of `added`; a value that is replaced is kept as ``original_<name>``."""
-    copied = deepcopy(dict(metadata))
-    moved = {f"original_{name}": copied[name] for name in added if name in copied}
-    return copied | moved | dict(added)
+    own = copied(dict(metadata))
+    moved = {f"original_{name}": own[name] for name in added if name in own}
+    return own | moved | dict(added)
 
 
 def with_relevance(document: Document, score: float) -> Document:

@@ -355,12 +355,13 @@ def _shown(system: Any) -> Any:
     return _Hidden(f"{getattr(system, '__name__', type(system).__name__)}(...)")
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: Any, levels: int = 8) -> Hashable:
     """Return a part of the key of an engine retriever: equal for equal values, or for the same object if they have no hash."""
     if isinstance(value, System):
-        return type(value), *(_key(getattr(value, name)) for name in value.__dataclass_fields__)
+        return type(value), *(_key(getattr(value, name), levels) for name in value.__dataclass_fields__)
     if isinstance(value, (list, tuple, set)):
-        return tuple(map(_key, value))
+        # Lists inside lists without end are no value of a field; the engine says so.
+        return tuple(_key(part, levels - 1) for part in value) if levels else Same(value)
     try:
         hash(value)
     except TypeError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from graph_retrievers.construction.documents import node_title
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.labels import label
+from graph_retrievers.graph.plain import copied
 from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
 
 __all__ = [
@@ -75,15 +75,15 @@ def annotated(node: BaseNode, added: Mapping[str, Any]) -> BaseNode:
         name: list(dict.fromkeys([*getattr(node, name), *added]))
         for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
     }
-    return node.model_copy(update={"metadata": deepcopy(node.metadata) | dict(added), **hidden})
+    return node.model_copy(update={"metadata": copied(node.metadata) | dict(added), **hidden})
 
 
 def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
     """Return a copy of a node for which :func:`provenance` returns `said`; it has the hash of the node."""
     names = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
-    copied = {name: deepcopy(getattr(node, name)) for name in names}
+    own = {name: copied(getattr(node, name)) for name in names}
     # Not metadata: LlamaIndex distinguishes nodes by a hash of these, and one node found in two ways would count as two.
-    return node.model_copy(update={**copied, "provenance": dict(said)})
+    return node.model_copy(update={**own, "provenance": dict(said)})
 
 
 def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:

@@ -43,6 +43,7 @@ from langchain_graph_retrievers import (
     to_context,
 )
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
+from tests.hostile import nested
 from tests.integration.langchain_models import (
     LangChainHashEmbeddings,
     LangChainWordOverlap,
@@ -326,6 +327,11 @@ def test_what_is_not_a_retriever_is_refused(index):
     for wrong in (index, VectorSearch(), "fastinsight"):
         with pytest.raises(ValidationError, match="RetrieverProtocol"):
             GraphRetriever(retriever=wrong)
+
+
+def test_a_field_with_lists_inside_lists_is_refused_by_the_engine(index):
+    with pytest.raises(InvalidArgumentError, match="types must be a list of strings"):
+        GraphRetriever(index=index, types=nested(3000))
 
 
 def test_fields_reach_the_engine(index):

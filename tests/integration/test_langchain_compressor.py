@@ -1,6 +1,7 @@
 """GRanker as a LangChain document compressor: on an index, over documents it does not know, behind other retrievers."""
 
 import math
+import threading
 
 import networkx as nx
 import pytest
@@ -21,6 +22,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import GRankerCompressor, GraphRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes
+from tests.hostile import nested
 from tests.integration.langchain_models import LangChainHashEmbeddings, LangChainWordOverlap
 from tests.rankings import Ranking, ranked
 from tests.toy import TableModel, toy_index
@@ -243,3 +245,11 @@ def test_a_repeated_document_is_the_one_of_the_first_place():
         ("a loom card", 1, 2.0),
         ("a loom", 0, 1.0),
     ]
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), nested(3000)])
+def test_a_document_with_metadata_that_cannot_be_copied_is_refused(value):
+    # The texts are those of the index, which does not read the metadata.
+    compressor = GRankerCompressor(index=linked_index(), relevance=WordOverlap())
+    with pytest.raises(InvalidArgumentError, match="cannot be copied .*; leave it out of the metadata"):
+        compressor.compress_documents([Document("", id="ada", metadata={"m": value})], "loom")

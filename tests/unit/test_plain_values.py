@@ -4,6 +4,7 @@ import enum
 from collections import OrderedDict
 from datetime import date, datetime, time
 from pathlib import PurePosixPath
+from threading import Lock
 from types import MappingProxyType
 from uuid import UUID
 
@@ -12,7 +13,8 @@ import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.plain import plain
+from graph_retrievers.graph.plain import copied, plain
+from tests.hostile import nested
 
 
 class Colour(enum.Enum):
@@ -103,3 +105,13 @@ def test_how_deep_values_may_be(wrap):
     assert repr(plain(value, "metadata")).count("1") == 1
     with pytest.raises(InvalidArgumentError, match="nested more than 64 levels deep"):
         plain(wrap(value), "metadata")
+
+
+def test_what_cannot_be_copied_is_refused():
+    held = {"tags": [{"a"}, OrderedDict(b=[1])]}
+    made = copied(held)
+    made["tags"][1]["b"].append(2)
+    assert held == {"tags": [{"a"}, OrderedDict(b=[1])]} and made == {"tags": [{"a"}, OrderedDict(b=[1, 2])]}
+    for value in ({"lock": Lock()}, nested(3000), {"deep": (nested(3000),)}):
+        with pytest.raises(InvalidArgumentError, match="cannot be copied"):
+            copied(value)

@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, reason, shown
 
 __all__ = ["check_text", "copied", "plain"]
 
@@ -81,7 +81,16 @@ def copied(value: Any) -> Any:
     >>> copied(held)["tags"].append("card")
     >>> held
     {'tags': ['loom']}
+
+    Raises InvalidArgumentError for a value that cannot be copied, such as an open file, or is nested too deeply.
     """
+    try:
+        return _copied(value)
+    except Exception as error:
+        raise InvalidArgumentError(f"{shown(value)} cannot be copied ({reason(error)}); leave it out of the metadata.") from error
+
+
+def _copied(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -91,7 +100,7 @@ def copied(value: Any) -> Any:
     made = value.copy()
     for place, item in value.items() if kind is dict else enumerate(value):
         if type(item) not in _SCALARS:
-            made[place] = copied(item)
+            made[place] = _copied(item)
     return made
 
 
