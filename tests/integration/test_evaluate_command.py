@@ -2,6 +2,7 @@
 
 import json
 import re
+from urllib.parse import unquote
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -238,6 +239,35 @@ def test_a_language_model_is_given_to_those_that_ask_one(dataset, tmp_path, caps
     assert all(after[name] != before[name] for name in ("hyde", "decomposition", "ircot"))
 
 
+def test_a_language_model_is_given_to_systems_inside_others(dataset, tmp_path, capsys, monkeypatch):
+    (tmp_path / "model_of_theirs.py").write_text('def chat(prompt):\n    return \'{"questions": ["punched cards"]}\'\n')
+    monkeypatch.chdir(tmp_path)
+    inside = "fused(systems=['bm25', 'decomposition(search=\"bm25\")'])"
+    options = ["--retrievers", inside, "--no-embedding", "--timed-queries", "0"]
+    assert f"{inside} ran without a language model" in run(capsys, "evaluate", dataset, *options)[1]
+    status, printed, _ = run(capsys, "evaluate", dataset, *options, "--language-model", "model_of_theirs:chat")
+    assert status == 0 and "ran without" not in printed
+
+
+def test_the_text_of_a_system_may_have_commas_brackets_and_quotes(dataset, tmp_path, capsys):
+    names = ["bm25", "fused(systems=['bm25', 'spreading(steps=2, gate=\"uniform\")'], weights=(2, 1))", "spreading(gate='uniform')"]
+    options = ["--retrievers", " , ".join(names), "--no-embedding", "--timed-queries", "0", "--json", tmp_path / "out.json"]
+    status, *_ = run(capsys, "evaluate", dataset, *options, "--trec", tmp_path / "trec")
+    assert status == 0 and list(json.loads((tmp_path / "out.json").read_text())["results"]) == names
+    written = {unquote(path.stem): path for path in (tmp_path / "trec").glob("*.run")}
+    assert written.keys() == set(names) and all(len(read_run(path)) == 3 for path in written.values())
+    assert (tmp_path / "trec" / "bm25.run").is_file()
+
+
+def test_the_help_shows_a_line_of_the_queries(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--help"])
+    line = re.search(r'\{"id".*?\}', " ".join(capsys.readouterr().out.split()))[0]
+    (tmp_path / "queries.jsonl").write_text(line)
+    (query,) = read_queries(tmp_path / "queries.jsonl")
+    assert (query.text, query.gold) == ("Who wrote the program?", ("ada",))
+
+
 def test_what_is_named_and_lacks_something_runs_and_says_so(dataset, capsys):
     status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "bm25,mor(rerank=False)", "--timed-queries", "0")
     assert status == 0 and printed.count("mor(rerank=False) ") == 2
@@ -330,6 +360,9 @@ def test_edges_are_embedded_for_retrievers_that_read_them(dataset, monkeypatch, 
     embeds(monkeypatch, Model())
     run(capsys, "evaluate", dataset, "--retrievers", "ppr", "--timed-queries", "0", *options)
     assert "Ada Lovelace links Charles Babbage" not in asked
-    status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", "g-retriever,hipporag", "--timed-queries", "0", *options)
-    assert status == 0 and "Ada Lovelace links Charles Babbage" in asked
-    assert "signal" not in printed and "g-retriever" in printed
+    inside = "fused(systems=['bm25', 'hyde(search=\"g-retriever\")'])"
+    for names in ("bm25,g-retriever,hipporag", inside, "path-reranking(first='hipporag')"):
+        asked.clear()
+        status, printed, _ = run(capsys, "evaluate", dataset, "--retrievers", names, "--timed-queries", "0", *options, "--no-cache")
+        assert status == 0 and "Ada Lovelace links Charles Babbage" in asked
+        assert "no signal" not in printed and names.split(",")[-1] in printed

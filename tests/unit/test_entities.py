@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from graph_retrievers import GraphIndex, Node, Retriever
+from graph_retrievers import BM25, GRAG, PPR, Fused, GraphIndex, HyDE, Node, Retriever, WalkFusion
 from graph_retrievers.construction import EntityMentions, build_edges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.sentences import sentences
@@ -211,6 +211,16 @@ def test_the_default_finds_what_it_finds_without_entities(named_and_plain):
     hits = Retriever(named).retrieve(f"When was the director of {PICTURES[0]} born?", k=5)
     assert {"0", str(len(BORN))} <= {hit.id for hit in hits}
     assert "(entity)" not in hits.to_context()
+
+
+@pytest.mark.parametrize("system", [Fused(WalkFusion(), BM25()), HyDE(search=WalkFusion()), GRAG(first=WalkFusion())])
+def test_a_composition_finds_what_it_finds_without_entities_where_its_walks_follow_names_themselves(named_and_plain, system):
+    named, plain = named_and_plain
+    for title in PICTURES:
+        question = f"When was the director of {title} born?"
+        assert found(Retriever(named, system), question) == found(Retriever(plain, system), question)
+    # This walk needs them.
+    assert system.skips_names(named) and not Fused(WalkFusion(), PPR()).skips_names(named)
 
 
 @pytest.mark.parametrize("name", ["vector", "bm25", "hybrid", "ppr", "spreading", "fastinsight", "lightrag", "pathrag", None])

@@ -8,10 +8,12 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.imports import imported, named_system
@@ -25,6 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["add_commands", "run_evaluate", "run_make_queries"]
 
 _RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
+_QUERIES = (
+    'A line of queries.jsonl is {"id": "q1", "query": "Who wrote the program?", "gold": ["ada"]}: gold are the ids of the relevant '
+    'nodes. It may also have "split", "type", "answer", and "entities" (a list of names) and "plan" (a list of steps) for --use.'
+)
+# Strings, brackets and commas in a list of systems.
+_TOKENS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[(\[{)\]},]""")
+# What the name of a run file may have besides letters and digits; others are written as in a URL.
+_WRITTEN = "()[]=',"
 
 
 def add_commands(subparsers: Any) -> None:
@@ -37,6 +47,7 @@ def add_commands(subparsers: Any) -> None:
         help="compare retrievers on a dataset",
         description="Compare retrievers on a dataset: a folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]. "
         "Prints Recall@k (capped: the share of what fits into k places), nDCG@k, MRR, Hit@k and the mean time of a single query.",
+        epilog=_QUERIES,
     )
     parser.add_argument("dataset", metavar="DATASET_OR_INDEX", help="folder of the dataset, or of an index (then pass --queries)")
     _add_data_options(parser.add_argument_group("queries").add_argument)
@@ -107,7 +118,8 @@ def _add_measurement_options(add: Callable[..., Any]) -> None:
 
 def _add_output_options(add: Callable[..., Any]) -> None:
     add("--json", metavar="OUT", help="write results and the ids of every query's hits to this file")
-    add("--trec", metavar="DIR", help="write a TREC run file of each retriever, DIR/NAME.run, and DIR/qrels")
+    trec = "write a TREC run file of each retriever, DIR/NAME.run, and DIR/qrels; spaces and slashes of a NAME as in a URL"
+    add("--trec", metavar="DIR", help=trec)
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -174,7 +186,9 @@ def _write_results(args: argparse.Namespace, evaluation: Evaluation) -> None:
     if args.trec:
         for name, results in evaluation.returned.items():
             run = {query: list(zip(result.ids, result.scores, strict=True)) for query, result in results.items()}
-            write_run(Path(args.trec) / f"{name}.run", run, tag=name)
+            # Other tools expect a word as the name of a run, and a slash would lead into another folder.
+            word = quote(name, safe=_WRITTEN)
+            write_run(Path(args.trec) / f"{word}.run", run, tag=word)
         write_qrels(Path(args.trec) / "qrels", evaluation.gold)
 
 
@@ -215,12 +229,22 @@ def _systems(args: argparse.Namespace) -> tuple[dict[str, System], bool]:
     """Return the systems by the texts that were given, and whether all are requested."""
     from graph_retrievers.systems.system import every_system
 
-    # Not at the commas between the parameters of a system.
-    texts = [text.strip() for text in re.split(r",(?![^(]*\))", args.retrievers) if text.strip()]
+    texts = _system_texts(args.retrievers)
     if not texts and not args.runs:
         raise InvalidArgumentError("--retrievers names none; give at least one, such as --retrievers vector,fastinsight.")
     systems = {text: named_system(text) for text in texts if text != "all"}
     return (every_system() | systems, True) if "all" in texts else (systems, False)
+
+
+def _system_texts(listed: str) -> list[str]:
+    """Return the texts of systems between commas, but for commas within brackets and quotes, which are of one system."""
+    cuts, depth = [-1], 0
+    for token in _TOKENS.finditer(listed):
+        depth += (token[0] in "([{") - (token[0] in ")]}")
+        if token[0] == "," and depth == 0:
+            cuts.append(token.start())
+    parts = [listed[before + 1 : cut].strip() for before, cut in pairwise([*cuts, len(listed)])]
+    return [part for part in parts if part]
 
 
 def _completed(systems: dict[str, System], checkpoints: dict[str, str], language_model: Any) -> dict[str, System]:
@@ -228,10 +252,20 @@ def _completed(systems: dict[str, System], checkpoints: dict[str, str], language
     complete = dict(systems)
     for name, system in systems.items():
         given = {"checkpoint": checkpoints[name]} if name in checkpoints else {}
-        if language_model is not None and "language_model" in system.__dataclass_fields__:
-            given["language_model"] = language_model
-        complete[name] = replace(system, **given)
+        complete[name] = _asking(replace(system, **given), language_model)
     return complete
+
+
+def _asking(part: Any, language_model: Any) -> Any:
+    """Return a system with a language model where it takes one, and where the systems inside do; anything else as it is."""
+    from graph_retrievers.systems.system import System
+
+    if isinstance(part, tuple):
+        return tuple(_asking(each, language_model) for each in part)
+    if language_model is None or not isinstance(part, System):
+        return part
+    inside = {each.name: _asking(getattr(part, each.name), language_model) for each in fields(part)}
+    return replace(part, **inside | ({"language_model": language_model} if "language_model" in inside else {}))
 
 
 def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:

@@ -15,7 +15,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["as_first", "composed", "first_stage", "read_first", "untrained_first", "written"]
+__all__ = ["as_first", "composed", "edges_read", "first_stage", "names_skipped", "read_first", "untrained_first", "written"]
 
 # The checkpoints whose systems are being composed, each as the first search of the one before.
 _UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
@@ -72,6 +72,18 @@ def composed(index: GraphIndex, search: System | str | Operator) -> Operator:
     system = read_system(search)
     with _named(getattr(system, "checkpoint", None)):
         return system.compose(index)
+
+
+def edges_read(*searches: System | str | Operator) -> bool:
+    """Return whether one of some systems reads signals over edges; an operator tells nothing of them."""
+    return any(not isinstance(search, Operator) and read_system(search).reads_edge_signals for search in searches)
+
+
+def names_skipped(index: GraphIndex, *searches: System | str | Operator) -> bool:
+    """Return whether mere names are left out of the graph for searches side by side: if each that walks leaves them out alone."""
+    walks = [search for search in searches if composed(index, search).walks]
+    skips = (not isinstance(search, Operator) and read_system(search).skips_names(index) for search in walks)
+    return bool(walks) and all(skips)
 
 
 def untrained_first(index: GraphIndex, first: System | str | Operator) -> tuple[Untrained, ...]:

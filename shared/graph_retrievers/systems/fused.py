@@ -12,7 +12,7 @@ from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.systems.first_stage import as_first, first_stage, untrained_first
+from graph_retrievers.systems.first_stage import as_first, edges_read, first_stage, names_skipped, untrained_first
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
@@ -106,6 +106,15 @@ class Fused(System):
         given = [system.returned_types(index) for system in self.systems if isinstance(system, System)]
         kinds = [kind for types in given if types is not None for kind in types]
         return tuple(dict.fromkeys(kinds)) if any(types is not None for types in given) else None
+
+    @property
+    def reads_edge_signals(self) -> bool:  # type: ignore[override]
+        """Whether one of the systems reads signals over edges."""
+        return edges_read(*self.systems)
+
+    def skips_names(self, index: GraphIndex) -> bool:
+        """Return whether names in texts are left out of the graph: if each of the systems that walk leaves them out."""
+        return names_skipped(index, *self.systems)
 
     def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
         """Return the parts of the systems that are not trained."""

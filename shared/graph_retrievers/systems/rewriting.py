@@ -25,7 +25,7 @@ from graph_retrievers.search.memory import Memory
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
-from graph_retrievers.systems.first_stage import as_first, composed, untrained_first
+from graph_retrievers.systems.first_stage import as_first, composed, edges_read, names_skipped, untrained_first
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
@@ -369,6 +369,15 @@ class _Rewritten(System):
     def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
         """Return the node types that the system inside returns."""
         return self.search.returned_types(index) if isinstance(self.search, System) else None
+
+    @property
+    def reads_edge_signals(self) -> bool:  # type: ignore[override]
+        """Whether the system inside reads signals over edges."""
+        return edges_read(self.search)
+
+    def skips_names(self, index: GraphIndex) -> bool:
+        """Return whether the system inside leaves names in texts out of the graph."""
+        return names_skipped(index, self.search)
 
     def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
         """Return the parts of the system inside that are not trained."""

@@ -22,7 +22,15 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import as_first, first_stage, read_first, untrained_first, written
+from graph_retrievers.systems.first_stage import (
+    as_first,
+    edges_read,
+    first_stage,
+    names_skipped,
+    read_first,
+    untrained_first,
+    written,
+)
 from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.systems.grag.model import network_of_config
 from graph_retrievers.systems.grag.training import fit_document_graph
@@ -135,6 +143,15 @@ class GRAG(System):
             self._check_network(self.network)
         first, reranker = self._first, self._reranker(index.embedding_name, index.device)
         return Pipeline(first_stage(index, first, reranker.depth), reranker)
+
+    @property
+    def reads_edge_signals(self) -> bool:  # type: ignore[override]
+        """Whether the first search reads signals over edges."""
+        return edges_read(self._first)
+
+    def skips_names(self, index: GraphIndex) -> bool:
+        """Return whether the first search leaves names in texts out of the graph."""
+        return names_skipped(index, self._first)
 
     def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
         """Return the network, unless it is trained, and the parts of the first search that are not."""

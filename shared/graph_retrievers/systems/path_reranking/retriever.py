@@ -25,7 +25,15 @@ from graph_retrievers.index.folders import digest
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.systems.first_stage import as_first, first_stage, read_first, untrained_first, written
+from graph_retrievers.systems.first_stage import (
+    as_first,
+    edges_read,
+    first_stage,
+    names_skipped,
+    read_first,
+    untrained_first,
+    written,
+)
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.path_reranking.training import fit_path_rerank
 from graph_retrievers.systems.splits import labelled_queries
@@ -109,6 +117,15 @@ class PathReranking(System):
         weight = settings["weight"] if self.weight is None else self.weight
         reranker = PathRerank(weight, depth=settings["depth"] if self.depth is None else self.depth, model=model)
         return Pipeline(first_stage(index, first, reranker.depth), reranker)
+
+    @property
+    def reads_edge_signals(self) -> bool:  # type: ignore[override]
+        """Whether the first search reads signals over edges."""
+        return edges_read(self._first)
+
+    def skips_names(self, index: GraphIndex) -> bool:
+        """Return whether the first search leaves names in texts out of the graph."""
+        return names_skipped(index, self._first)
 
     def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
         """Return the parts of the first search that are not trained."""
