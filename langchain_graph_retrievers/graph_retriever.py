@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.runnables import ConfigurableFieldSpec, RunnableSerializable
+from langchain_core.runnables.configurable import RunnableConfigurableFields
+from langchain_core.runnables.utils import AnyConfigurableField
 from pydantic import Field, SkipValidation, field_serializer
 
 from graph_retrievers.arguments import keywords_of, positive
@@ -144,6 +147,11 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         if isinstance(index, GraphIndex):
             yield from {"nodes": len(index), "edges": index.graph.num_edges}.items()
         yield from ((name, _shown(value) if name == "system" else value) for name, value in super().__repr_args__())
+
+    def configurable_fields(self, **fields: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
+        """Return this retriever with fields that a call configures, as for every runnable; schemas show a system by its text."""
+        made: Any = super().configurable_fields(**fields)
+        return _Configured(default=made.default, fields=made.fields)
 
     @field_serializer("system")
     def _text_of_system(self, system: SystemLike | None) -> str | None:
@@ -340,6 +348,21 @@ class GraphRetriever(CheckedFields, BatchRetriever):
             params["ls_embedding_provider"] = type(source.embedding).__name__
             params["ls_embedding_model"] = source.embedding_name
         return params
+
+
+class _Configured(RunnableConfigurableFields):
+    """A retriever with configured fields, whose schema has the text of a system: a model inside may hold a key."""
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """The specifications of the fields."""
+        system = self.fields.get("system")
+        return [
+            spec._replace(default=str(_shown(spec.default)))
+            if system is not None and spec.id == system.id and spec.default is not None
+            else spec
+            for spec in super().config_specs
+        ]
 
 
 class _Hidden(str):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.systems import BM25, GAR, FastInsight, Hybrid, Re2, Vector
+from graph_retrievers.systems import BM25, GAR, PPR, FastInsight, Hybrid, HyDE, Re2, Vector
 from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import (
     FastInsightRetriever,
@@ -520,6 +521,26 @@ def test_a_subclass_that_changes_one_query_changes_its_batches_too(index):
 
 
 # -- configuration ------------------------------------------------------------------------------------------------
+
+
+def test_the_schema_of_configured_fields_shows_a_system_by_its_text(index):
+    @dataclass
+    class Model:
+        key: str
+
+        def __call__(self, prompt):
+            return "{}"
+
+    for system, text in (
+        (PPR(damping=0.7), "ppr(damping=0.7)"),
+        (HyDE(language_model=Model("secret")), "hyde(language_model=...)"),
+    ):
+        retriever = GraphRetriever(index=index, system=system)
+        configured = retriever.configurable_fields(k=ConfigurableField(id="k"), system=ConfigurableField(id="how"))
+        schema = configured.config_schema().model_json_schema()
+        assert schema["$defs"]["Configurable"]["properties"]["how"]["default"] == text and "secret" not in str(schema)
+        assert "secret" not in repr(configured) + retriever.model_dump_json()
+        assert len(configured.invoke(QUESTIONS[0], config={"configurable": {"how": "bm25", "k": 2}})) == 2
 
 
 def test_configured_k_and_other_fields(index):

@@ -96,6 +96,8 @@ def test_the_default_follows_types_texts_and_signals(kinds, words, signals, name
     nodes = [Node(str(place), "word " * words, type=kind) for place, kind in enumerate(kinds)]
     index = GraphIndex.from_nodes(nodes, **{"embedding": HashEmbedding(), **signals})
     assert str(default_system(index)) == str(Retriever(index).system) == name
+    # 30 of spreading activation are for those who name it.
+    assert Retriever(index).k == 10 and Retriever(index, name).k == (30 if name == KNOWLEDGE else 10)
 
 
 def _asks(name):
