@@ -608,6 +608,22 @@ def test_lists_do_not_make_configured_copies_build_anew(index, monkeypatch):
     assert len(built) == 1
 
 
+def test_equal_systems_around_a_model_without_a_hash_are_built_once(index, monkeypatch):
+    class Model:
+        __hash__ = None
+
+        def __call__(self, prompt):
+            return "{}"
+
+    built, model = [], Model()
+    monkeypatch.setattr(graph_retriever, "Retriever", lambda *given, **options: built.append(given) or Retriever(*given, **options))
+    configured = GraphRetriever(index=index).configurable_fields(system=ConfigurableField(id="system"))
+    for documents in (8, 8, 3, 8):
+        configured.invoke(QUESTIONS[0], {"configurable": {"system": HyDE(language_model=model, documents=documents)}})
+    # The default, and one for each number.
+    assert len(built) == 3
+
+
 def test_configuring_builds_nothing_anew():
     embedding = HashEmbedding()
     retriever = FastInsightRetriever(index=linked_index(embedding)).configurable_fields(k=ConfigurableField(id="k"))
