@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graph_retrievers import Retriever, SpreadingActivation
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.systems.spreading.chains import ChainSearch
@@ -114,6 +114,42 @@ def test_seeds_without_a_positive_score_are_dropped():
     seeds = Ranking.of(torch.tensor([[0, 1, 2]]), torch.tensor([[0.5, 0.0, -0.5]]), "Seeds")
     ranking = ranked(GatedPropagation(gate="uniform"), Queries.of(GraphIndex.from_graph(graph), ["?"]), seeds)
     assert ranking.nodes.tolist() == [[0]] and ranking.touched.tolist() == [1]
+
+
+def test_only_what_exceeds_the_threshold_gives_and_is_added():
+    graph = CorpusGraph(["a", "b", "c", "d", "e"], [""] * 5, edges=[("a", "d"), ("b", "d"), ("c", "e")])
+    queries, seeds = Queries.of(GraphIndex.from_graph(graph), ["?"]), torch.tensor([[1.0, 0.25, 0.25]])
+    seeds = Ranking.of(torch.tensor([[2, 0, 1]]), seeds, "Seeds")
+    # Equation 1: a and b are at the threshold and give nothing, although d would get 0.5; e gets 1.
+    ranking = ranked(GatedPropagation(steps=1, decay=1, threshold=0.25, gate="uniform"), queries, seeds)
+    assert ranking.nodes.tolist() == [[2, 4, 0, 1]] and ranking.scores.tolist() == [[1, 1, 0.25, 0.25]]
+
+    # Equation 2: what e gets is at the threshold, and is not added.
+    def quarter(queries, query, nodes):
+        return torch.full(nodes.shape, 0.25)
+
+    ranking = ranked(GatedPropagation(steps=1, decay=1, threshold=0.25, gate=quarter), queries, seeds)
+    assert ranking.nodes.tolist() == [[2, 0, 1]]
+
+
+def test_options_of_the_system_reach_its_operators():
+    nodes = [Node("p", "Ada wrote.", type="passage"), Node("a", "", "Ada"), Node("e", "", "Engine")]
+    index = GraphIndex.from_nodes(nodes, [("p", "a"), ("a", "e")])
+
+    def parts(**options):
+        return Retriever(index, SpreadingActivation(gate="uniform", **options)).operator.operators
+
+    for chains, as_trails in (("hits", False), ("path", True)):
+        *_, search = parts(chains=chains, semantics="rows")
+        assert (search.name, search.semantics, search.as_trails) == ("ChainSearch", "rows", as_trails)
+    named = ["EntityLinking", "GatedPropagation"]
+    assert [part.name for part in parts(passages=True)] == [*named, "PassageGathering"]
+    assert [part.name for part in parts(passages=True, chains="hits")] == [*named, "ChainSearch", "PassageGathering"]
+    # Chains lead through entities, so none is the path of a passage.
+    assert [part.name for part in parts(passages=True, chains="path")] == [*named, "PassageGathering"]
+    linking, propagation, gathering = parts(passages=True)
+    assert linking.exclude_types == propagation.exclude_types == gathering.types == ("passage",) and gathering.gate == "uniform"
+    assert [part.name for part in parts(passages=False)] == named and parts(passages=False)[0].exclude_types == ("passage",)
 
 
 def chains_of(queries, ranking, **options):

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 
-from graph_retrievers import HyDE, SpreadingActivation
+from graph_retrievers import BM25, HyDE, SpreadingActivation
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.harness import evaluate
@@ -18,7 +18,7 @@ from graph_retrievers.evaluation.metrics import capped_recall, ndcg, reciprocal_
 from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.tables import results_table, source_rows
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.operators import EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
+from graph_retrievers.operators import BM25Search, EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals import retries
 from graph_retrievers.signals.vector_cache import cached_vectors
@@ -111,6 +111,13 @@ def test_strange_retrievers_are_refused():
         evaluate(index, QUERIES, {"x": lambda text: [Document(page_content="no id")]})
     evaluation = evaluate(index, QUERIES, {"x": lambda text: ["nowhere", "ada"]}, timed_queries=0)
     assert "5 of 10 ids" in evaluation.notes[0] and evaluation.results()["x"]["mrr"] == pytest.approx(0.5 / 5)
+    for wrong, told in (
+        (BM25(), r"must be a list of systems or a mapping from names to retrievers, got BM25\(\)"),
+        ([7], "7 has no name; pass a mapping"),
+        ({"x": {"q1": 7}}, "x is {'q1': 7}; expected a run, which has .node id, score. pairs by query id, or a system"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=told):
+            evaluate(index, QUERIES, wrong)
     for wrong in ({}, [], "vector", ["vector", "vector"], ["no such name"]):
         with pytest.raises(InvalidArgumentError):
             evaluate(index, QUERIES, wrong)
@@ -252,6 +259,15 @@ def test_a_system_finds_what_its_retriever_finds():
     assert found.notes == [] and found.returned["system"] == found.returned["planned"]
     name = "mor(rerank=False)"
     assert found.returned["planned"] != evaluate(index, queries, [name], timed_queries=0).returned[name]
+
+
+def test_a_system_is_a_value_a_text_a_mapping_or_an_operator():
+    forms = {"value": BM25(), "text": "bm25", "mapping": {"system": "bm25"}, "operator": BM25Search()}
+    found = evaluate(linked_index(), QUERIES, forms, timed_queries=0).returned
+    assert all(found[name] == found["value"] for name in forms)
+    listed = evaluate(linked_index(), QUERIES, [BM25(), {"system": "spreading", "gate": "uniform"}, BM25Search()], timed_queries=0)
+    assert list(listed.returned) == ["bm25", "spreading(gate='uniform')", "BM25Search"]
+    assert listed.returned["BM25Search"] == found["value"]
 
 
 def test_a_retriever_of_passages_narrows_no_other_ones_results():

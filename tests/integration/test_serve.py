@@ -242,6 +242,10 @@ def test_only_retrievers_that_run_are_offered_and_others_say_what_they_need():
     # The default is chosen first on the page, wherever it stands in the list.
     with TestClient(search_app(runs), base_url="http://127.0.0.1") as client:
         assert client.get("/api/index").json()["best"] == "walk-fusion" != next(iter(runs))
+    # A default with parameters is offered too.
+    runs, _ = offered(linked_index(bm25=False))
+    with TestClient(search_app(runs), base_url="http://127.0.0.1") as client:
+        assert client.get("/api/index").json()["best"] == "fused(systems=['spreading', 'vector'])"
 
 
 def test_the_page_gets_hits_texts_neighbours_and_subgraphs(client):

@@ -7,14 +7,15 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from graph_retrievers import __version__
 from graph_retrievers.arguments import choice, positive, seed_number
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Query
-from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError
+from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.evaluation.costs import measure
 from graph_retrievers.evaluation.foreign import Scored, as_search
 from graph_retrievers.evaluation.metrics import Gold
@@ -24,12 +25,15 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.system import System
+from graph_retrievers.systems.system import System, read_system
 
 __all__ = ["ANNOTATIONS", "evaluate"]
 
 ANNOTATIONS = ("entities", "plan")
 """Annotations of queries that some retrievers read."""
+
+Listed: TypeAlias = str | System | Mapping[str, Any] | Operator | Retriever
+"""What has a name, and needs no other in a list of retrievers."""
 
 # Retrievers may score thousands of nodes; analyses need only the first of them.
 _FOUND_LIMIT = 1000
@@ -38,7 +42,7 @@ _FOUND_LIMIT = 1000
 def evaluate(
     index: GraphIndex,
     queries: Sequence[Query],
-    retrievers: Mapping[str, Any] | Sequence[str | System | Retriever],
+    retrievers: Mapping[str, Any] | Sequence[Listed],
     *,
     k: int = 10,
     qrels: Mapping[str, Mapping[str, float]] | None = None,
@@ -62,8 +66,9 @@ def evaluate(
     queries : sequence of Query
         Questions with their relevant nodes; questions without any are left out, with a note.
     retrievers : mapping of str to object, or sequence of System, str and Retriever
-        By name. A value may be a system or its text, such as ``"ppr(damping=0.7)"``, a :class:`Retriever`, a LangChain or
-        LlamaIndex retriever, a callable (see :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by query id (see
+        By name. A value may be a system, its text such as ``"ppr(damping=0.7)"`` or its mapping, an operator, a
+        :class:`Retriever`, a LangChain or LlamaIndex retriever, a callable (see
+        :func:`~graph_retrievers.evaluation.foreign.as_search`), or a run by query id (see
         :func:`~graph_retrievers.evaluation.run_files.read_run`).
     k : int, default 10
         Number of hits to retrieve and to measure at. If another library's retriever returns more, the first k count.
@@ -264,16 +269,18 @@ def _checked(
 
 def _built(
     index: GraphIndex,
-    retrievers: Mapping[str, Any] | Sequence[str | System | Retriever],
+    retrievers: Mapping[str, Any] | Sequence[Listed],
     k: int,
     given: set[str],
     skip: bool,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the retrievers by name, and notes on those that lack something or are left out."""
-    if isinstance(retrievers, str):
-        raise InvalidArgumentError("retrievers must be a list of names or a mapping from names to retrievers, not a string.")
     if not isinstance(retrievers, Mapping):
-        by_name = {str(r) if isinstance(r, str | System) else r.name: r for r in retrievers}
+        if isinstance(retrievers, str) or not isinstance(retrievers, Sequence):
+            raise InvalidArgumentError(
+                f"retrievers must be a list of systems or a mapping from names to retrievers, got {shown(retrievers)}."
+            )
+        by_name = {_name(value): value for value in retrievers}
         if len(by_name) != len(retrievers):
             raise InvalidArgumentError("Two retrievers have the same name; pass a mapping from other names.")
         retrievers = by_name
@@ -281,9 +288,9 @@ def _built(
         raise InvalidArgumentError("There are no retrievers to evaluate; name at least one.")
 
     def build(name: str, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in value.items()}
-        if isinstance(value, str | System):
+        if isinstance(value, Mapping) and not isinstance(value.get("system"), str):
+            return _checked_run(name, value)
+        if isinstance(value, str | System | Mapping | Operator):
             return Retriever(index, value, k=k, name=name)
         return value if isinstance(value, Retriever) else as_search(value)
 
@@ -303,6 +310,25 @@ def _built(
         if not (lacks and skip):
             built[name] = made
     return built, notes
+
+
+def _name(value: Any) -> str:
+    """Return the name of a retriever in a list."""
+    if isinstance(value, str | System | Mapping):
+        return value if isinstance(value, str) else str(read_system(value))
+    name = getattr(value, "name", None)
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"{shown(value)} has no name; pass a mapping from names to retrievers.")
+    return name
+
+
+def _checked_run(name: str, run: Mapping[str, Any]) -> dict[str, list[tuple[str, float]]]:
+    try:
+        return {query: [(str(node), float(score)) for node, score in pairs] for query, pairs in run.items()}
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{name} is {shown(run)}; expected a run, which has (node id, score) pairs by query id, or a system."
+        ) from error
 
 
 def _description(retriever: Any) -> str:

@@ -79,10 +79,10 @@ def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, R
     logger.setLevel(logging.ERROR)
     try:
         systems = every_system()
-        if not index.has_dense:
-            # The only walk that such an index has.
-            walk = SpreadingActivation(gate="uniform")
-            systems |= {str(walk): walk}
+        # The only walk that an index without vectors has.
+        walks = [] if index.has_dense else [SpreadingActivation(gate="uniform")]
+        # The default may be one with parameters.
+        systems |= {str(system): system for system in (*walks, default_system(index))}
         for name, system in systems.items():
             try:
                 made = Retriever(index, system, time_limit=time_limit, name=name)
@@ -153,7 +153,7 @@ class _Page:
         first = next(iter(self.retrievers.values()))
         self.tools = GraphTools(first, max_characters=_MOST_CHARACTERS, max_items=_MOST_NEIGHBORS)
         self.graph = first.index.graph
-        best = default_system(first.index).name
+        best = str(default_system(first.index))
         self.best = best if best in self.retrievers else next(iter(self.retrievers))
         self._room, self._waiting = asyncio.Semaphore(_AT_A_TIME), 0
 
