@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, ReciprocalRankFusion, VectorSearch
@@ -16,7 +16,8 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.cypher.questions import question_notes, read_questions
 from graph_retrievers.systems.spreading import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
-from tests.helpers import linked_index
+from graph_retrievers.systems.traits import names_identify
+from tests.helpers import HashEmbedding, linked_index
 from tests.rankings import ranked
 
 VECTORS = {
@@ -397,3 +398,13 @@ def test_scores_of_the_index_pass_the_filter():
     index = GraphIndex.from_graph(graph, vectors=[[1.0], [0.0]], embedding=lambda texts: [[1.0] for _ in texts], bm25=False)
     queries = Queries.of(index, ["?"], seed_filter={"$id": {"$in": ["a", "b"]}}, inputs={"entities": [["u"]]})
     assert ranked(EntityLinking(fallback_score="index"), queries).nodes.tolist() == [[0]]
+
+
+def test_titles_that_are_common_words_are_names_only_where_there_are_no_vectors():
+    titles = ("Index", "Table", "Page")
+    nodes = [Node(str(n), "the page on the index of the table", titles[n % 3]) for n in range(36)]
+    bare, dense = (GraphIndex.from_nodes(nodes, embedding=embedding) for embedding in (None, HashEmbedding()))
+    assert not names_identify(bare) and not names_identify(dense)
+    assert ranked(EntityLinking(), Queries.of(bare, ["What is a Table?"])).nodes.tolist() == [[*range(1, 36, 3)]]
+    found = ranked(EntityLinking(), Queries.of(dense, ["What is a Table?"]))
+    assert found.nodes.shape == (1, 5) and set(found.operators) == {"EntityLinking", "VectorSearch"}
