@@ -28,7 +28,7 @@ from graph_retrievers.systems.pathrag import PathRAG
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.strategies import MMR, Eager, Scored
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
-from tests.helpers import HashEmbedding, linked_index
+from tests.helpers import HashEmbedding, Written, linked_index
 from tests.retrievers import on
 from tests.unit.test_walk_fusion import entities, index, manual
 
@@ -276,9 +276,11 @@ def test_it_is_not_said_where_hybrid_search_cannot_be_compared(caplog):
     bare = GraphIndex.from_texts([LONG + "loom", LONG + "card"], edges=[("0", "1")])
     Retriever(bare, SpreadingActivation(gate="uniform"))
     Retriever(bare, PPR(first=BM25Search(5)))
-    wordless = GraphIndex.from_texts([LONG + "loom", LONG + "card"], edges=[("0", "1")], vectors=torch.eye(2), bm25=False)
-    Retriever(wordless, PPR())
-    assert told(caplog) == []
+    # The last has a signal over words that nothing is known of.
+    for words, times in ((True, 1), (False, 0), (Written(2, lambda text, row: 1.0), 0)):
+        made = GraphIndex.from_texts([LONG + "loom", LONG + "card"], edges=[("0", "1")], vectors=torch.eye(2), bm25=words)
+        Retriever(made, PPR())
+        assert len(told(caplog)) == times
 
 
 def scored(hits):

@@ -18,6 +18,7 @@ from graph_retrievers.signals.entities import (
     entity_key,
 )
 from graph_retrievers.systems import default_system
+from graph_retrievers.systems.traits import names_lead
 from tests.helpers import HashEmbedding
 
 
@@ -211,6 +212,17 @@ def test_the_default_finds_what_it_finds_without_entities(named_and_plain):
     hits = Retriever(named).retrieve(f"When was the director of {PICTURES[0]} born?", k=5)
     assert {"0", str(len(BORN))} <= {hit.id for hit in hits}
     assert "(entity)" not in hits.to_context()
+
+
+def test_whether_search_finds_more_does_not_depend_on_entities():
+    # Passages that link to each other; only the entities, and no title, are in the texts of others.
+    texts = [f"{text} {'word ' * 20}" for text in (*BORN, *FILMS)]
+    documents = [Node(str(n), text, f"Zq{n}") for n, text in enumerate(texts)]
+    names, edges = EntityMentions(), [(str(n), str(n + len(BORN)), "links") for n in range(len(BORN))]
+    named = GraphIndex.from_documents(names.nodes(documents), edges=[names, *edges], embedding=HashEmbedding())
+    plain = GraphIndex.from_documents(documents, edges=edges, embedding=HashEmbedding())
+    assert names_lead(named) and not names_lead(plain), "the entities are names"
+    assert PPR().finds_less(named) and PPR().finds_less(plain)
 
 
 @pytest.mark.parametrize("system", [Fused(WalkFusion(), BM25()), HyDE(search=WalkFusion()), GRAG(first=WalkFusion())])
