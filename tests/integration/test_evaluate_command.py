@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from urllib.parse import unquote
 
 import pytest
@@ -178,6 +179,17 @@ def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
     assert json.loads(out.read_text())["results"]["other"]["mrr"] == 0.5
 
 
+def test_a_dataset_without_splits_is_evaluated_as_a_whole_only_where_that_is_said(dataset, tmp_path, capsys):
+    folder = tmp_path / "whole"
+    shutil.copytree(dataset, folder)
+    (folder / "queries.jsonl").write_text('{"id": "m1", "query": "Who wrote a program?", "gold": ["ada"]}\n')
+    options = ["--retrievers", "bm25", "--no-embedding", "--timed-queries", "0"]
+    status, _, error = run(capsys, "evaluate", folder, *options)
+    assert status == 2 and "is of split 'test'; there are: no splits. Pass one of them, or --split all" in error
+    status, printed, _ = run(capsys, "evaluate", folder, *options, "--split", "all")
+    assert status == 0 and "whole, split all: 1 queries" in printed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -188,6 +200,10 @@ def test_queries_runs_and_judgements_from_elsewhere(dataset, tmp_path, capsys):
         (["--retrievers", ","], "names none"),
         (["--checkpoint", "mor"], "expected NAME=VALUE"),
         (["--checkpoint", "mor=x", "--retrievers", "vector"], "one of vector"),
+        (
+            ["--checkpoint", "mor=x", "--checkpoint", "mor=y", "--retrievers", "mor"],
+            "'mor=y': expected NAME=VALUE, each NAME",
+        ),
         (["--use", "answer", "--retrievers", "bm25"], "Unknown annotation 'answer'"),
         (["--qrels", "missing"], "missing cannot be read"),
         (["-k", "0", "--retrievers", "bm25"], "at least 1"),

@@ -304,6 +304,18 @@ def test_wrong_values_are_refused_at_construction(index, make, wrong, error):
     assert isinstance(raised.value, ValueError)
 
 
+def test_a_parameter_of_the_system_among_the_fields_is_told_where_it_goes(index):
+    for make, name, system in (
+        (lambda: GraphRetriever(index=index, system="ppr", damping=0.5), "damping", "PPR"),
+        (lambda: FastInsightRetriever(index=index, budget=3), "budget", "FastInsight"),
+        (lambda: FastInsightRetriever.from_texts(["a loom"], budget=3), "budget", "FastInsight"),
+    ):
+        with pytest.raises(
+            InvalidArgumentError, match=f"{name}', which is a parameter of the system: pass system={system}.{name}="
+        ):
+            make()
+
+
 def test_either_an_index_or_a_retriever_is_given(index):
     engine = Retriever(index, BM25())
     for given, words in (
