@@ -1,4 +1,10 @@
-"""GraphRetriever with the system of a paper, under the name by which people look for it."""
+"""GraphRetriever with the system of a paper, under the name by which people look for it.
+
+>>> from graph_retrievers import GraphIndex
+>>> index = GraphIndex.from_texts(["A loom.", "A card."], vectors=[[1, 0], [0, 1]])
+>>> FastInsightRetriever(index=index, system=FastInsight(budget=1), k=1).invoke("Which?", vector=[0, 1])[0].page_content
+'A card.'
+"""
 
 from __future__ import annotations
 
@@ -17,33 +23,19 @@ __all__ = [
 
 
 class FastInsightRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with FastInsight; ``system=FastInsight(budget=50)`` changes its parameters.
-
-    >>> from graph_retrievers import GraphIndex
-    >>> index = GraphIndex.from_texts(["A loom.", "A card."], vectors=[[1, 0], [0, 1]])
-    >>> FastInsightRetriever(index=index, system=FastInsight(budget=1), k=1).invoke("Which?", vector=[0, 1])[0].page_content
-    'A card.'
-    """
+    """:class:`GraphRetriever` with FastInsight; ``system=FastInsight(budget=50)`` changes its parameters."""
 
     system: SystemLike | None = FastInsight()
 
 
 class GRAGRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with G-RAG; :class:`~langchain_graph_retrievers.GRAGCompressor` reranks results of another retriever.
-
-    >>> GRAGRetriever.from_texts(["A loom.", "A card."], lambda texts: [[1.0, 0.0]] * len(texts), k=1).invoke("A card?")[0].id
-    '1'
-    """
+    """:class:`GraphRetriever` with G-RAG; :class:`~langchain_graph_retrievers.GRAGCompressor` reranks results of another retriever."""
 
     system: SystemLike | None = GRAG()
 
 
 class LeSeGRRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with LeSeGR; with ``provenance=True``, the metadata ``context`` are the neighbours of a document.
-
-    >>> LeSeGRRetriever.from_texts(["A loom.", "A card."], lambda texts: [[1.0, 0.0]] * len(texts), k=1).invoke("A card?")[0].id
-    '1'
-    """
+    """:class:`GraphRetriever` with LeSeGR; with ``provenance=True``, the metadata ``context`` are the neighbours of a document."""
 
     system: SystemLike | None = LeSeGR()
 
@@ -52,31 +44,18 @@ class MoRRetriever(GraphRetriever):
     """:class:`GraphRetriever` with MoR; ``invoke(question, plan=[...])`` passes the question's plan, if it is known.
 
     With ``provenance=True``, the metadata ``path`` is the trajectory, and ``notes`` say why a plan could not be followed.
-
-    >>> MoRRetriever.from_texts(["A loom.", "A card."], lambda texts: [[1.0, 0.0]] * len(texts), k=1).invoke("A card?")[0].id
-    '1'
     """
 
     system: SystemLike | None = MoR()
 
 
 class SpreadingActivationRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with spreading activation; ``invoke(question, entities=["Ada"])`` passes names, if they are known.
-
-    >>> walk = SpreadingActivation(gate="uniform")
-    >>> retriever = SpreadingActivationRetriever.from_texts(["A loom.", "A card."], titles=["Loom", "Card"], system=walk, k=1)
-    >>> retriever.invoke("Which one?", entities=["Card"])[0].page_content
-    'A card.'
-    """
+    """:class:`GraphRetriever` with spreading activation; ``invoke(question, entities=["Ada"])`` passes names, if they are known."""
 
     system: SystemLike | None = SpreadingActivation()
 
 
 class WalkFusionRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with WalkFusion; ``invoke(question, entities=["Ada"])`` passes the names in it, if they are known.
-
-    >>> WalkFusionRetriever.from_texts(["A loom.", "A card."], lambda texts: [[1.0, 0.0]] * len(texts), k=1).invoke("A card?")[0].id
-    '1'
-    """
+    """:class:`GraphRetriever` with WalkFusion; ``invoke(question, entities=["Ada"])`` passes the names in it, if they are known."""
 
     system: SystemLike | None = WalkFusion()
