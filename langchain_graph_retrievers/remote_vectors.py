@@ -11,6 +11,7 @@ import numpy as np
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.stores.qdrant import QdrantVectors
 
 __all__ = ["GivesVectors", "LangChainVectors"]
 
@@ -54,15 +55,13 @@ class LangChainVectors:
         self.store: Any = store
         # The filter that restricts a search to some ids.
         self._among: dict[str, Any] = {}
-        get = getattr(store, "get", None)
-        ways = {
-            "vectors_by_ids": isinstance(store, GivesVectors),
-            "memory": isinstance(store, InMemoryVectorStore),
-            "qdrant": all(hasattr(store, name) for name in ("client", "collection_name", "vector_name")),
-            "chroma": callable(get) and "include" in signature(get).parameters,
-        }
-        self._way = next((way for way, fits in ways.items() if fits), "")
-        if not self._way:
+        self._qdrant: QdrantVectors | None = None
+        if all(hasattr(store, name) for name in ("client", "collection_name", "vector_name")) and not isinstance(
+            store, GivesVectors
+        ):
+            self._qdrant = QdrantVectors(self.store.client, self.store.collection_name, name=self.store.vector_name or "")
+        self._in_chroma = callable(get := getattr(store, "get", None)) and "include" in signature(get).parameters
+        if not (self._qdrant or self._in_chroma or isinstance(store, (GivesVectors, InMemoryVectorStore))):
             raise InvalidArgumentError(
                 f"{type(store).__name__} is not a store that gives vectors by id. InMemoryVectorStore, Qdrant and Chroma are; "
                 "another store needs a method vectors_by_ids(ids), which returns a vector for each id."
@@ -74,14 +73,12 @@ class LangChainVectors:
         InMemoryVectorStore, Qdrant and Chroma support this; other stores raise InvalidArgumentError.
         """
         made = copy(self)
-        if self._way == "memory":
+        if self._qdrant:
+            made._qdrant = self._qdrant.within(ids)
+        elif isinstance(self.store, InMemoryVectorStore):
             kept = frozenset(ids)
             made._among = {"filter": lambda document: document.id in kept}
-        elif self._way == "qdrant":
-            from qdrant_client.models import Filter, HasIdCondition
-
-            made._among = {"filter": Filter(must=[HasIdCondition(has_id=list(ids))])}
-        elif self._way == "chroma":
+        elif self._in_chroma:
             made._among = {"ids": list(ids)}
         else:
             raise InvalidArgumentError(
@@ -92,14 +89,9 @@ class LangChainVectors:
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
         """Return the ids of the k nearest of each vector, best first."""
-        rows = [vector.tolist() for vector in vectors]
-        if self._way == "qdrant":
-            from qdrant_client.models import QueryRequest
-
-            asked = [QueryRequest(query=row, using=self.store.vector_name or None, limit=k, **self._among) for row in rows]
-            found = self.store.client.query_batch_points(self.store.collection_name, asked)
-            return [[str(point.id) for point in result.points] for result in found]
-        results = [self.store.similarity_search_by_vector(row, k=k, **self._among) for row in rows]
+        if self._qdrant:
+            return self._qdrant.search(vectors, k)
+        results = [self.store.similarity_search_by_vector(vector.tolist(), k=k, **self._among) for vector in vectors]
         if any(document.id is None for documents in results for document in documents):
             raise InvalidArgumentError(
                 f"The {type(self.store).__name__} returned a document without an id; give ids to all documents."
@@ -108,13 +100,11 @@ class LangChainVectors:
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Any]:
         """Return the vectors of the given ids; ids without a vector are left out."""
-        if self._way == "memory":
+        if self._qdrant:
+            return self._qdrant.vectors(ids)
+        if isinstance(self.store, GivesVectors):
+            return self.store.vectors_by_ids(ids)
+        if isinstance(self.store, InMemoryVectorStore):
             return {name: self.store.store[name]["vector"] for name in ids if name in self.store.store}
-        if self._way == "qdrant":
-            points = self.store.client.retrieve(self.store.collection_name, list(ids), with_payload=False, with_vectors=True)
-            name = self.store.vector_name
-            return {str(p.id): p.vector[name] if isinstance(p.vector, dict) else p.vector for p in points}
-        if self._way == "chroma":
-            found = self.store.get(ids=list(ids), include=["embeddings"])
-            return dict(zip(found["ids"], found["embeddings"], strict=True))
-        return self.store.vectors_by_ids(ids)  # type: ignore[no-any-return]
+        found = self.store.get(ids=list(ids), include=["embeddings"])
+        return dict(zip(found["ids"], found["embeddings"], strict=True))
