@@ -9,7 +9,6 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import Field, PrivateAttr
@@ -19,7 +18,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors, rerank
+from graph_retrievers.retrievers.excerpt import check_same_model, excerpt_vectors, rerank
 from graph_retrievers.signals.embedding import CachedEmbedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.systems.fastinsight import GRanker
@@ -43,14 +42,10 @@ class _GraphCompressor(CheckedFields, BaseDocumentCompressor):
         """Return the places of documents, best first, and their scores; `nodes` are the same documents."""
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None) -> list[Document]:
-        """Return copies of the documents, best first.
+        """Return copies of the documents, best first, with the score as ``relevance_score`` in their metadata.
 
-        Parameters
-        ----------
-        documents : sequence of Document
-        query : str
-        callbacks : optional
-            Ignored; no child run is started.
+        Equal scores keep the input order. A repeated document id counts once, at its first place. `callbacks` is ignored: no
+        child run is started.
         """
         ranked = self._ranked(documents, [as_node(document) for document in documents], query)
         return [with_relevance(documents[place], score) for place, score in ranked[: self.top_n]]
@@ -66,38 +61,20 @@ class GRankerCompressor(_GraphCompressor):
     Parameters
     ----------
     index : GraphIndex, optional
-        Provides the edges, and the models that are not given here.
+        Provides the edges, and the models that are not given here. MissingSignalError if there is neither an index nor a model.
     edges : edges, edge specifications or callables
         How documents that the index does not contain are linked, such as ``[("cites", "$id")]``; see
         :func:`graph_retrievers.construction.edges.build_edges`. Edges of absent documents are ignored.
     relevance : object, optional
         Relevance model: a LangChain ``BaseCrossEncoder``, the name or folder of a cross-encoder, or anything else that
-        :func:`graph_retrievers.signals.models.as_relevance_model` accepts. By default that of the index.
+        :func:`graph_retrievers.signals.models.as_relevance_model` accepts.
     embedding : Embeddings, optional
-        Embeds the query and the documents where there is no relevance model, or where edges join nearest neighbours. By default
-        that of the index.
+        Embeds the query and the documents where there is no relevance model, or where edges join nearest neighbours.
     top_n : int, optional
         Documents to return; all by default.
     alpha : float, default 0.2
-        Smoothing factor in [0, 1]; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
-        Degree by which a neighbour's weight is divided: in the whole graph, or among the documents only.
-
-    Raises
-    ------
-    MissingSignalError
-        If there is neither an index nor a model.
-    InvalidArgumentError
-        For a value outside its range.
-
-    Notes
-    -----
-    Returns copies of the documents with the score as ``relevance_score`` in their metadata; equal scores keep the input order. A
-    repeated document id counts once, at its first place.
-
-    References
-    ----------
-    FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.systems.fastinsight.GRanker`.
+        See :class:`graph_retrievers.systems.fastinsight.GRanker`, which has the algorithm and its source.
 
     Examples
     --------
@@ -147,12 +124,10 @@ class GRAGCompressor(_GraphCompressor):
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: documents are scored
         by rank, similarity and the concepts they share with the question.
-    network : EvidenceNetwork or DocumentGraphNetwork, optional
-        Used instead of a checkpoint.
-    parser : MeaningParser, MeaningCache, callable or None
-        See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
+    network, parser : optional
+        See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`, which has the algorithm and its source.
     embedding : Embeddings, optional
-        Embeds questions and documents; by default the index's model.
+        Embeds questions and documents; by default the index's model. MissingSignalError if there is neither.
     index : GraphIndex, optional
     top_n : int, optional
         Documents to return; all by default.
@@ -160,24 +135,12 @@ class GRAGCompressor(_GraphCompressor):
         Documents to rerank; by default the number that the checkpoint was trained with, or 100 without one. Later documents keep
         their places.
 
-    Raises
-    ------
-    MissingSignalError
-        If there is neither an index nor an embedding model.
-    InvalidArgumentError
-        For a checkpoint that does not fit, or a value outside its range.
-
     Notes
     -----
-    Returns copies of the documents with the score as ``relevance_score`` in their metadata. If all of them have the score with
-    which they were found (``score`` in their metadata, as written by the retrievers of this package with ``provenance=True``),
-    their ranks by it are used too; otherwise the input order only breaks ties. If nothing can move, as in a list of one,
-    documents keep their earlier scores, 0 if they have none. A repeated document id counts once, at its first place. Documents
-    that cannot be parsed keep their places.
-
-    References
-    ----------
-    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
+    If all documents have the score with which they were found (``score`` in their metadata, as written by the retrievers of this
+    package with ``provenance=True``), their ranks by it are used too; otherwise the input order only breaks ties. If nothing can
+    move, as in a list of one, documents keep their earlier scores, 0 if they have none. Documents that cannot be parsed keep
+    their places.
 
     Examples
     --------
@@ -206,13 +169,11 @@ class GRAGCompressor(_GraphCompressor):
                 raise MissingSignalError("GRAGCompressor has nothing to embed with; pass embedding= or index=.")
             if self.top_n is not None:
                 positive("top_n", self.top_n)
-            if self.embedding is not None:
-                self.embedding = CachedEmbedding(self.embedding)
-                check_same_model(self.index, self.embedding)
-            elif self.index.embedding is not None:
-                self.embedding = CachedEmbedding(self.index.embedding)
-            else:
+            given = self.index.embedding if self.embedding is None else self.embedding
+            if given is None:
                 raise MissingSignalError("The index has no embedding model for questions; pass embedding=.")
+            self.embedding = CachedEmbedding(given)
+            check_same_model(self.index, self.embedding)
             self._reranker = grag_reranker(
                 self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=self.embedding.name
             )
@@ -222,10 +183,8 @@ class GRAGCompressor(_GraphCompressor):
         return rerank(self._reranker, query, nodes, scores=scores, embedding=self.embedding, vectors=self._vectors)
 
     def _vectors(self, nodes: Sequence[Node]) -> Tensor:
-        known = known_vectors(nodes, self.index)
-        texts = [text for text, vector in zip(CorpusGraph.from_nodes(nodes).contents(), known, strict=True) if vector is None]
-        made = iter(self.embedding.embed_documents(texts))
-        return torch.stack([next(made) if vector is None else vector for vector in known])
+        texts = CorpusGraph.from_nodes(nodes).contents()
+        return excerpt_vectors(nodes, self.index, lambda bare: self.embedding.embed_documents([texts[place] for place in bare]))
 
 
 def _score(metadata: Mapping[str, Any]) -> float | None:

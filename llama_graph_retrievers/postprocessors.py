@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from llama_index.core import instrumentation
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_serializer
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
-from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords
 from graph_retrievers.construction.documents import unit_vectors
@@ -23,7 +20,7 @@ from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.retrievers.excerpt import check_same_model, known_vectors, rerank
+from graph_retrievers.retrievers.excerpt import check_same_model, excerpt_vectors, rerank
 from graph_retrievers.signals.embedding import CachedEmbedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import RelevanceModel
@@ -44,8 +41,9 @@ _PLAIN = (str, int, float, Path)
 class _GraphPostprocessor(BaseNodePostprocessor):
     """What both postprocessors share.
 
-    Copies and pickles have all arguments. ``to_dict`` has values for JSON; a warning names the arguments that it leaves out, such
-    as an index. Pass these again to ``from_dict(data, index=...)``.
+    A repeated node id counts once, at its first place. The input nodes are not changed. Emits ``CBEventType.RERANKING`` and the
+    re-rank events of instrumentation. Copies and pickles have all arguments. ``to_dict`` has values for JSON; a warning names the
+    arguments that it leaves out, such as an index. Pass these again to ``from_dict(data, index=...)``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -149,9 +147,8 @@ class GRankerPostprocessor(_GraphPostprocessor):
         :func:`graph_retrievers.signals.models.as_relevance_model` accepts. By default that of `index`; without one, the score is
         the dot product of the vectors.
     alpha : float, default 0.2
-        Smoothing factor in [0, 1]; 0 is plain reranking by the model.
     degree : {"graph", "subgraph"}, default "graph"
-        Degree by which a neighbour's weight is divided: in the whole graph, or among the nodes only.
+        See :class:`graph_retrievers.systems.fastinsight.GRanker`, which has the algorithm and its source.
     keep_retrieval_score : bool, default False
         Whether to keep a node's earlier score in its metadata, as ``retrieval_score``.
     index : GraphIndex, optional
@@ -163,15 +160,6 @@ class GRankerPostprocessor(_GraphPostprocessor):
         The embedding (`embedding` in the engine): embeds query and nodes if vectors are needed and missing. By default the
         index's model, else ``Settings.embed_model``.
     callback_manager : CallbackManager, optional
-
-    Notes
-    -----
-    Equal scores keep the input order. A repeated node id counts once, at its first place. The input nodes are not changed. Emits
-    ``CBEventType.RERANKING`` and the re-rank events of instrumentation.
-
-    References
-    ----------
-    FastInsight, section 3.3, Algorithm 2; see :class:`graph_retrievers.systems.fastinsight.GRanker`.
 
     Examples
     --------
@@ -232,34 +220,18 @@ class GRAGPostprocessor(_GraphPostprocessor):
 
     Parameters
     ----------
-    top_n : int, default 10
-        Nodes to return.
+    top_n, keep_retrieval_score, embed_model, callback_manager : optional
+        As for :class:`GRankerPostprocessor`.
     checkpoint : str or Path, optional
         Folder written by ``graph-retrievers fit g-rag``. Without a checkpoint or a network, no edge is used: nodes are scored by
         rank, similarity and the concepts they share with the question.
     depth : int, optional
         Nodes to rerank; by default the number that the checkpoint was trained with, or 100 without one. Later nodes keep their
-        places.
-    keep_retrieval_score : bool, default False
-        Whether to keep a node's earlier score in its metadata, as ``retrieval_score``.
-    network : EvidenceNetwork or DocumentGraphNetwork, optional
-        Used instead of a checkpoint.
-    parser : MeaningParser, MeaningCache, callable or None
-        See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
-    embed_model : BaseEmbedding, optional
-        Embeds query and nodes; by default the index's model, else ``Settings.embed_model``.
+        places, and so do nodes that cannot be parsed.
+    network, parser : optional
+        See :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`, which has the algorithm and its source. If all nodes
+        have a score, their ranks by it are used too.
     index : GraphIndex, optional
-    callback_manager : CallbackManager, optional
-
-    Notes
-    -----
-    If all nodes have a score, their ranks by it are used too. Nodes that cannot be parsed keep their places. A repeated node id
-    counts once, at its first place. The input nodes are not changed. Emits ``CBEventType.RERANKING`` and the re-rank events of
-    instrumentation.
-
-    References
-    ----------
-    Dong et al., "Don't Forget to Connect!", 2024; see :class:`graph_retrievers.systems.grag.rerank.DocumentGraphRerank`.
 
     Examples
     --------
@@ -308,14 +280,10 @@ class GRAGPostprocessor(_GraphPostprocessor):
             scores=[scored.score for scored in nodes],
             query_vectors=QueryVectors([bundle], model),
             embedding=model,
-            vectors=lambda parsed: self._vectors(parsed, [scored.node for scored in nodes], model),
+            vectors=lambda parsed: unit_vectors(
+                excerpt_vectors(parsed, self.index, lambda bare: node_vectors([nodes[place].node for place in bare], model))
+            ),
         )
-
-    def _vectors(self, parsed: Sequence[Node], nodes: list[BaseNode], model: Any) -> Tensor:
-        known = known_vectors(parsed, self.index)
-        bare = [node for node, vector in zip(nodes, known, strict=True) if vector is None]
-        made = iter(node_vectors(bare, model)) if bare else iter(())
-        return unit_vectors(torch.stack([next(made) if vector is None else vector for vector in known]))
 
 
 def _as_parsed(node: BaseNode) -> Node:

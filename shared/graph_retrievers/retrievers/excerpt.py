@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from graph_retrievers.construction.edges import edge_items, edges_among, needs_vectors
@@ -20,7 +21,7 @@ from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
-__all__ = ["check_same_model", "excerpt_index", "known_vectors", "rerank"]
+__all__ = ["check_same_model", "excerpt_index", "excerpt_vectors", "known_vectors", "rerank"]
 
 
 def excerpt_index(
@@ -84,6 +85,18 @@ def known_vectors(nodes: Sequence[Node], index: GraphIndex | None) -> list[Tenso
         table[row].cpu() if row is not None and text in (graph.content(row), next(shown)) else None
         for row, text in zip(rows, contents, strict=True)
     ]
+
+
+def excerpt_vectors(nodes: Sequence[Node], index: GraphIndex | None, embed: Callable[[list[int]], Iterable[Any]]) -> Tensor:
+    """Return the vectors of nodes, shape [n, d]: those of :func:`known_vectors`, and what `embed` returns for the places of others.
+
+    >>> excerpt_vectors([Node("a", "A loom.")], None, lambda places: torch.ones(len(places), 2))
+    tensor([[1., 1.]])
+    """
+    known = known_vectors(nodes, index)
+    bare = [place for place, vector in enumerate(known) if vector is None]
+    made = iter(embed(bare) if bare else ())
+    return torch.stack([next(made) if vector is None else vector for vector in known])
 
 
 def rerank(
