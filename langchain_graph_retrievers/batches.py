@@ -47,9 +47,9 @@ class BatchRetriever(BaseRetriever):
         """Return the documents of each query, and give the callbacks of each run the steps of the search."""
         engine, keywords = self._engine_call(len(queries), **options)
         results = engine.retrieve_batch(queries, **keywords)
-        for run in runs:
+        for run in (run for run in runs if run.handlers):
             handle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
-        return self._translated(results, provenance)
+        return [to_documents(hits, provenance=self.provenance if provenance is None else provenance) for hits in results]
 
     async def _adocuments(
         self, queries: list[str], runs: Sequence[Any] = (), provenance: bool | None = None, **options: Any
@@ -58,13 +58,9 @@ class BatchRetriever(BaseRetriever):
         engine, keywords = self._engine_call(len(queries), **options)
         awaited = getattr(engine, "aretrieve_batch", None)
         results = await (awaited(queries, **keywords) if awaited else in_thread(engine.retrieve_batch, queries, **keywords))
-        for run in runs:
+        for run in (run for run in runs if run.handlers):
             await ahandle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
-        return self._translated(results, provenance)
-
-    def _translated(self, results: list[Hits], provenance: bool | None) -> list[list[Document]]:
-        wanted = self.provenance if provenance is None else provenance
-        return [to_documents(hits, provenance=wanted) for hits in results]
+        return [to_documents(hits, provenance=self.provenance if provenance is None else provenance) for hits in results]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any) -> list[Document]:
         return self._documents([query], [run_manager], **options)[0]
@@ -177,15 +173,14 @@ class BatchRetriever(BaseRetriever):
 def _search_event(run: Any, results: Sequence[Hits]) -> tuple[Any, ...]:
     """Return the event that gives the callbacks of a run the requests of each step of its search."""
     # An empty question has no steps.
-    steps = next((hits.trace.records() for hits in results if hits.trace), []) if run.handlers else []
+    steps = next((hits.trace.records() for hits in results if hits.trace), [])
     data = {"questions": len(results), "hits": sum(map(len, results)), "steps": steps}
     return run.handlers, "on_custom_event", "ignore_custom_event", "graph_retrievers.search", data
 
 
 def _max_concurrency(config: RunnableConfig | list[RunnableConfig] | None) -> int | None:
     """Return how many calls of a batch may run at the same time, as LangChain reads it: from the first configuration."""
-    first = ensure_config(config[0] if config else None) if isinstance(config, Sequence) else ensure_config(config)
-    most = first.get("max_concurrency")
+    most = ensure_config(next(iter(config), None) if isinstance(config, Sequence) else config).get("max_concurrency")
     return None if most is None else positive("max_concurrency", most)
 
 

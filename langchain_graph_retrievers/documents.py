@@ -78,9 +78,11 @@ def _own(hit: Hit) -> dict[str, Any]:
     """Return what a document has besides the metadata of its node or edge, independent of the query."""
     if hit.kind != "node":
         return {"kind": hit.kind, "path": hit.path.to_dict()}
+    added = {} if not hit.type or "type" in hit.metadata else {"type": hit.type}
     # The headings that a splitter wrote are already in the metadata.
-    named = (("title", "" if hit.title == heading_title(hit.metadata) else hit.title), ("type", hit.type))
-    return {name: value for name, value in named if value and name not in hit.metadata}
+    if hit.title and "title" not in hit.metadata and hit.title != heading_title(hit.metadata):
+        return {"title": hit.title, **added}
+    return added
 
 
 def _provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
@@ -158,9 +160,9 @@ def _hit(document: Document) -> Hit:
 
 def with_metadata(metadata: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `metadata` with the entries of `added`; a value that is replaced is kept as ``original_<name>``."""
-    own = copied(dict(metadata))
-    moved = {f"original_{name}": own[name] for name in added if name in own}
-    return own | moved | dict(added)
+    kept: dict[str, Any] = copied(dict(metadata))
+    moved = {f"original_{name}": kept[name] for name in added if name in kept} if added else {}
+    return kept | moved | dict(added)
 
 
 def with_relevance(document: Document, score: float) -> Document:

@@ -7,20 +7,21 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from graph_retrievers.arguments import check_keywords, check_pickle
+from graph_retrievers.arguments import check_pickle
 from graph_retrievers.errors import UnexpectedArgumentError, shown
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.systems.given import check_options
 
 __all__ = ["CheckedFields", "check_fields"]
 
 
-def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str], system: Any = None) -> None:
     """Raise UnexpectedArgumentError for an unknown field; entries of ``search_kwargs`` count as fields."""
     held = given.get("search_kwargs")
     if "search_kwargs" not in known and isinstance(held, Mapping):
         entries = ", ".join(f"{name}={shown(value)}" for name, value in held.items())
         raise UnexpectedArgumentError(f"{owner} does not take 'search_kwargs'; pass its entries by themselves: {entries or 'k=4'}.")
-    check_keywords(owner, given, sorted(known))
+    check_options(owner, given, known, system)
 
 
 class CheckedFields(BaseModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from langchain_core.documents import Document
@@ -14,12 +15,14 @@ from pydantic import Field, SkipValidation, field_serializer
 
 from graph_retrievers.arguments import keywords_of, positive
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.systems.baselines import BM25
+from graph_retrievers.systems.given import check_options, given_system
 from graph_retrievers.systems.system import System, read_system
 from langchain_graph_retrievers.batches import BatchRetriever
 from langchain_graph_retrievers.fields import CheckedFields, check_fields
@@ -29,7 +32,9 @@ from langchain_graph_retrievers.vectorstores import read_store
 __all__ = ["GraphRetriever"]
 
 # Keywords of every retriever of the engine that are fields here; LangChain has a `name` of its own, and `k` goes with each call.
-_OPTIONS = ("backfill", "per_source", "source_field", "types", "batch_size", "share_batches", "time_limit")
+_OPTIONS = tuple(name for name in CommonOptions.__annotations__ if name != "name")
+# The fields that the engine retriever is made of.
+_PARTS = attrgetter("system", "index", "retriever", *_OPTIONS)
 # How many engine retrievers a retriever of this package keeps.
 _KEPT = 8
 
@@ -131,10 +136,11 @@ class GraphRetriever(CheckedFields, BatchRetriever):
 
         def __init__(self, **fields: Any) -> None:
             """Check the fields: pydantic checks their types, the engine their values."""
-            if "system" in fields:
-                fields["system"] = self._system_of(fields["system"])
-            self._check_names(fields, type(self).model_fields)
-            super().__init__(**fields)
+            system = self._system(fields.get("system"))
+            # Pydantic says what other fields there are.
+            own = fields.keys() & getattr(system, "__dataclass_fields__", {}).keys()
+            check_options(type(self).__name__, own, type(self).model_fields, system)
+            super().__init__(**fields | ({"system": system} if "system" in fields else {}))
             if self.k is not None:
                 positive("k", self.k)
             _ = self.engine
@@ -160,50 +166,31 @@ class GraphRetriever(CheckedFields, BatchRetriever):
     @property
     def engine(self) -> RetrieverProtocol:
         """The engine retriever for the present fields, for hits with their paths; the same for equal fields."""
-        system = self._present_system()
+        system, *others = _PARTS(self)
+        # A text and the system that it names are equal.
+        key = read_system(system) if isinstance(system, (str, Mapping)) else system, *others
+        return self.engines.get(_hashable(key), self._engine)
+
+    def _engine(self) -> Any:
+        """Return a new engine retriever; InvalidArgumentError unless there is either an index or a retriever."""
+        cls, system = type(self), self._system(self.system)
         options = {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
-        key = (Same(self.index), Same(self.retriever), _key(system), *((name, _key(value)) for name, value in options.items()))
-
-        def make() -> Any:
-            return with_options(self.retriever, options) if self.index is None else Retriever(self.index, system, **options)
-
-        return self.engines.get(key, make)
-
-    def _present_system(self) -> Any:
-        """Return the system for the present fields; InvalidArgumentError unless there is either an index or a retriever."""
-        system, name = self._system_of(self.system), type(self).__name__
         if (self.index is None) == (self.retriever is None):
             given = "neither" if self.index is None else "both"
             raise InvalidArgumentError(
-                f"{name} takes either index=, with system= for another than the default, or retriever=; got {given}."
+                f"{cls.__name__} takes either index=, with system= for another than the default, or retriever=; got {given}."
             )
-        if self.retriever is not None and system is not None:
-            if system != type(self).model_fields["system"].default:
-                raise InvalidArgumentError(f"{name} takes system= with index=, not with retriever=, which has its own.")
-            self._system_of(getattr(self.retriever, "system", None) or self.retriever)
-        return system
+        if self.index is not None:
+            return Retriever(self.index, system, **options)
+        if system != cls.model_fields["system"].default:
+            raise InvalidArgumentError(f"{cls.__name__} takes system= with index=, not with retriever=, which has its own.")
+        self._system(getattr(self.retriever, "system", None) or self.retriever)
+        return with_options(self.retriever, options)
 
     @classmethod
-    def _system_of(cls, given: Any) -> Any:
+    def _system(cls, given: Any) -> Any:
         """Return the system that is meant, or that of the class; InvalidArgumentError for another kind than that of the class."""
-        own = cls.model_fields["system"].default
-        system = read_system(given) if isinstance(given, str | Mapping) else given
-        if system is None or own is None or isinstance(system, type(own)):
-            return own if system is None else system
-        raise InvalidArgumentError(
-            f"{cls.__name__} runs {type(own).__name__}, got {shown(_shown(system))}; use GraphRetriever for another system."
-        )
-
-    @classmethod
-    def _check_names(cls, given: Mapping[str, Any], known: Collection[str]) -> None:
-        """Raise UnexpectedArgumentError for a parameter of the system among the keywords, and say where it goes."""
-        system = cls._system_of(given.get("system"))
-        for name in given:
-            if name not in known and isinstance(system, System) and name in system.__dataclass_fields__:
-                raise UnexpectedArgumentError(
-                    f"{cls.__name__} does not take {name!r}, which is a parameter of the system: pass "
-                    f"system={type(system).__name__}({name}=...)."
-                )
+        return given_system(cls.__name__, given, cls.model_fields["system"].default)
 
     @classmethod
     def from_documents(
@@ -290,7 +277,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         try:
             given["metric"] = options.get("metric") or stored.index_metric(type(store).__name__)
         except InvalidArgumentError:
-            if not isinstance(cls._system_of(given.get("system")), BM25):
+            if not isinstance(cls._system(given.get("system")), BM25):
                 raise
             # Only words are searched.
             given["vectors"] = embedding = None
@@ -299,44 +286,39 @@ class GraphRetriever(CheckedFields, BatchRetriever):
     @classmethod
     def _built(cls, build: Callable[..., GraphIndex], items: Any, options: Mapping[str, Any], **given: Any) -> Self:
         own = cls.model_fields.keys() - {"index", "retriever", *cls.unlisted}
-        known = own | keywords_of(build, GraphIndex.from_graph)
         # Checked before an index is built.
-        cls._check_names(options, known)
-        check_fields(cls.__name__, options, known)
-        fields = {name: value for name, value in options.items() if name in own}
+        check_fields(cls.__name__, options, own | keywords_of(build, GraphIndex.from_graph), cls._system(options.get("system")))
         index = build(items, **given, **{name: value for name, value in options.items() if name not in own})
-        made = cls(index=index, **fields)
+        made = cls(index=index, **{name: value for name, value in options.items() if name in own})
         if options.get("relevance") is not None:
             tell_unused_relevance(made.engine)
         return made
 
-    def _engine_call(
-        self,
-        count: int,
-        k: int | None = None,
-        filter: Filter | None = None,
-        seed_filter: Filter | None = None,
-        traversal_filter: Filter | None = None,
-        scope: Filter | None = None,
-        vector: Any = None,
-        **others: Any,
-    ) -> tuple[RetrieverProtocol, dict[str, Any]]:
+    def _engine_call(self, count: int, vector: Any = None, **given: Any) -> tuple[RetrieverProtocol, dict[str, Any]]:
         """Return the engine retriever for a call, and the keywords of its ``retrieve_batch`` for some queries."""
-        k = k if k is None else positive("k", k)
-        given = {"k": k, "filter": filter, "seed_filter": seed_filter, "traversal_filter": traversal_filter}
-        keywords = {name: getattr(self, name) if value is None else value for name, value in given.items()}
-        if scope is not None and self.scope is not None:
-            raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
-        if scope is not None or self.scope is not None:
-            # Retrievers of other packages may not have this argument.
-            keywords["scope"] = self.scope if scope is None else scope
-        keywords["vectors"] = None if vector is None else [vector] * count
-        if "vectors" in others:
+        if "vectors" in given:
             raise UnexpectedArgumentError("A call does not take 'vectors'; pass the vector of its query as vector=.")
-        engine = self.engine
-        options = {name: value for name, value in others.items() if name in _OPTIONS and name not in engine.inputs}
-        inputs = {name: [value] * count for name, value in others.items() if name not in options}
-        return with_options(engine, options), keywords | inputs
+        if given.get("scope") is not None and self.scope is not None:
+            raise InvalidArgumentError("This retriever has a scope of its own; give one to a call of a retriever without.")
+        engine, options = self.engine, {}
+        keywords: dict[str, Any] = {"k": self.k, "filter": self.filter, "scope": self.scope}
+        keywords |= {"seed_filter": self.seed_filter, "traversal_filter": self.traversal_filter}
+        for name, value in given.items():
+            if name in keywords:
+                keywords[name] = keywords[name] if value is None else value
+            elif name in _OPTIONS and name not in engine.inputs:
+                options[name] = value
+            else:
+                keywords[name] = [value] * count
+        if keywords["k"] is not None:
+            positive("k", keywords["k"])
+        if keywords["scope"] is None:
+            # Retrievers of other packages may not have this argument.
+            del keywords["scope"]
+        return with_options(engine, options) if options else engine, {
+            **keywords,
+            "vectors": None if vector is None else [vector] * count,
+        }
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params, engine = super()._get_ls_params(**kwargs), self.engine
@@ -378,15 +360,12 @@ def _shown(system: Any) -> Any:
     return _Hidden(f"{getattr(system, '__name__', type(system).__name__)}(...)")
 
 
-def _key(value: Any, levels: int = 8) -> Hashable:
+def _hashable(value: Any) -> Hashable:
     """Return a part of the key of an engine retriever: equal for equal values, or for the same object if they have no hash."""
-    if isinstance(value, System):
-        return type(value), *(_key(getattr(value, name), levels) for name in value.__dataclass_fields__)
-    if isinstance(value, (list, tuple, set)):
-        # Lists inside lists without end are no value of a field; the engine says so.
-        return tuple(_key(part, levels - 1) for part in value) if levels else Same(value)
     try:
         hash(value)
     except TypeError:
-        return Same(value)
+        if isinstance(value, System):
+            return type(value), _hashable(tuple(vars(value).values()))
+        return tuple(map(_hashable, value)) if isinstance(value, (list, tuple, set)) else Same(value)
     return value  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ class FastInsightRetriever(GraphRetriever):
 
 
 class GRAGRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with G-RAG; :class:`~langchain_graph_retrievers.GRAGCompressor` reranks results of another retriever."""
+    """:class:`GraphRetriever` with G-RAG; :class:`~langchain_graph_retrievers.GRAGCompressor` reranks other documents."""
 
     system: SystemLike | None = GRAG()
 

@@ -16,7 +16,7 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from graph_retrievers.arguments import not_a_class
+from graph_retrievers.arguments import keywords_of
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import GraphIndex
@@ -26,11 +26,12 @@ from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevan
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.system import System, SystemLike, read_system
+from graph_retrievers.systems.given import check_options, given_system
+from graph_retrievers.systems.system import System, SystemLike
 from llama_graph_retrievers.building import Source, index_objects, index_with, tell_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
-from llama_graph_retrievers.options import DefaultsOptions, check_options
+from llama_graph_retrievers.options import DefaultsOptions
 from llama_graph_retrievers.search import NodeSearch
 from llama_graph_retrievers.stores import tell_lost_edges
 
@@ -167,8 +168,8 @@ class GraphRetriever(BaseRetriever):
         if isinstance(index, BaseIndex):
             raise InvalidArgumentError(f"Pass the {kind} to {cls.__name__}.from_defaults(index=...).")
         if isinstance(index, GraphIndex):
-            value = cls._value(system)
-            check_options(cls.__name__, options, value, GraphRetriever.__init__)
+            value = given_system(cls.__name__, system, cls.system)
+            check_options(cls.__name__, options, _keywords(), value)
             return Retriever(index, value, **options)
         if not isinstance(index, RetrieverProtocol):
             raise InvalidArgumentError(
@@ -182,22 +183,8 @@ class GraphRetriever(BaseRetriever):
             raise InvalidArgumentError(
                 f"system= goes with a GraphIndex, and the {kind} has its own; make the {kind} with system={shown(system)}."
             )
-        check_options(cls.__name__, options, None, GraphRetriever.__init__)
+        check_options(cls.__name__, options, _keywords(), None)
         return with_options(index, options)
-
-    @classmethod
-    def _value(cls, system: SystemLike | None) -> Any:
-        """Return the system that is given, else that of the class; InvalidArgumentError for another kind than that of the class."""
-        preset = cls.system
-        if system is None:
-            return preset
-        not_a_class("system", system)
-        value = read_system(system) if isinstance(system, (str, Mapping)) else system
-        if preset is not None and not isinstance(value, type(preset)):
-            raise InvalidArgumentError(
-                f"{cls.__name__} runs {type(preset).__name__}, and system is {shown(value)}; pass that to GraphRetriever."
-            )
-        return value
 
     def __repr__(self) -> str:
         """Return the class, the engine retriever if the class does not name it, the sizes of the graph and k."""
@@ -308,8 +295,8 @@ class GraphRetriever(BaseRetriever):
         ['loom', 'card']
         """
         # Before an index is made.
-        value = cls._value(system)
-        check_options(cls.__name__, options, value, GraphRetriever.__init__, GraphRetriever.from_defaults)
+        value = given_system(cls.__name__, system, cls.system)
+        check_options(cls.__name__, options, _keywords(GraphRetriever.from_defaults), value)
         objects = options["objects"] = index_objects(options.get("objects"))
         source = Source.of(index, nodes, docstore, objects)
         settings = {"edges": edges, "relevance": relevance, "title_key": title_key, "bm25": bm25, "device": device}
@@ -371,6 +358,10 @@ class GraphRetriever(BaseRetriever):
         bundles = batch_started(queries)
         found = zip(bundles, await (await self._apresent()).anodes(bundles, self._similarity_top_k, inputs), strict=True)
         return batch_ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
+
+
+def _keywords(*functions: Callable[..., Any]) -> set[str]:
+    return {"system", *CommonOptions.__optional_keys__} | keywords_of(GraphRetriever.__init__, *functions)
 
 
 def _model_of(engine: Any) -> Any:

@@ -29,7 +29,7 @@ class FastInsightRetriever(GraphRetriever):
 
 
 class GRAGRetriever(GraphRetriever):
-    """:class:`GraphRetriever` with G-RAG; :class:`~llama_graph_retrievers.GRAGPostprocessor` reranks results of another retriever."""
+    """:class:`GraphRetriever` with G-RAG; :class:`~llama_graph_retrievers.GRAGPostprocessor` reranks other nodes."""
 
     system = GRAG()
 

@@ -18,19 +18,18 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from torch import Tensor
 
-from graph_retrievers.arguments import not_a_class
+from graph_retrievers.arguments import keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, tell_lost_chunks
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hit, Hits, plain_provenance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.systems.given import check_options, given_system
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
-from graph_retrievers.systems.system import read_system
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance
-from llama_graph_retrievers.options import check_options
 from llama_graph_retrievers.stores import entity_vectors
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model
 
@@ -137,12 +136,10 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         callback_manager: CallbackManager | None = None,
         **options: Unpack[CommonOptions],
     ) -> None:
-        not_a_class("system", system)
-        chosen = self.system if system is None else read_system(system)
-        if not isinstance(chosen, SpreadingActivation):
-            raise InvalidArgumentError(f"system is {shown(chosen)}; expected a SpreadingActivation.")
+        chosen: SpreadingActivation = given_system(type(self).__name__, system, self.system)
         self.system = chosen
-        check_options(type(self).__name__, options, chosen, SpreadingActivationPGRetriever.__init__)
+        own = keywords_of(SpreadingActivationPGRetriever.__init__)
+        check_options(type(self).__name__, options, own | CommonOptions.__optional_keys__, chosen)
         if index is not None and not isinstance(index, GraphIndex):
             raise InvalidArgumentError(f"index= takes a GraphIndex, got {type(index).__name__}; a PropertyGraphIndex goes first.")
         if index is not None and vector_store is not None:

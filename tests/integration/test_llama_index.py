@@ -245,7 +245,7 @@ def test_six_classes_have_a_system_preset():
         assert preset.retrieve(QUESTION) == same.retrieve(QUESTION)
         assert repr(preset) == f"{name}Retriever(12 nodes, 10 edges, similarity_top_k=5)"
         for make in (kind, kind.from_defaults):
-            with pytest.raises(InvalidArgumentError, match=rf"{name}Retriever runs {name}, and system is GAR\(\).*GraphRetriever"):
+            with pytest.raises(InvalidArgumentError, match=rf"{name}Retriever runs {name}, got GAR\(\).*GraphRetriever"):
                 make(index, system=GAR())
             with pytest.raises(InvalidArgumentError, match="Unknown system"):
                 make(index, system="pprr")

@@ -596,7 +596,7 @@ def test_the_system_of_the_sub_retriever_can_be_changed(property_graph):
         assert made.system == made.engine.system == wanted and "hub_exponent=0.5" in repr(made.engine) and not made.engine.backfill
     made = SpreadingActivationPGRetriever(store, **embed, backfill=True, time_limit=9.0)
     assert made.engine.backfill and made.engine.time_limit == 9 and made.system == SpreadingActivationPGRetriever.system
-    with pytest.raises(InvalidArgumentError, match=r"system is PPR\(\); expected a SpreadingActivation"):
+    with pytest.raises(InvalidArgumentError, match=r"runs SpreadingActivation, got PPR\(\)"):
         SpreadingActivationPGRetriever(store, system="ppr", **embed)
     with pytest.raises(TypeError, match=r"'steps' is a parameter of the system: .*system=SpreadingActivation\(steps=...\)"):
         SpreadingActivationPGRetriever(store, steps=1, **embed)

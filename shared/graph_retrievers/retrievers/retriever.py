@@ -19,7 +19,8 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.recording import recording
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
@@ -37,6 +38,7 @@ from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import VectorSignal
 from graph_retrievers.systems.baselines import BM25
+from graph_retrievers.systems.given import check_options
 from graph_retrievers.systems.registry import default_system, without_vectors
 from graph_retrievers.systems.system import System, SystemLike, read_system
 
@@ -133,7 +135,7 @@ class Retriever(BaseRetriever):
         **unknown: Never,
     ) -> None:
         if unknown:
-            _refuse(system, unknown)
+            check_options("Retriever", unknown, keywords_of(Retriever.__init__), system)
         chosen = system is None
         if system is None:
             system = default_system(index)
@@ -553,11 +555,12 @@ def tell_unused_relevance(retriever: Any) -> None:
         )
 
 
-def _refuse(system: Any, unknown: Mapping[str, Any]) -> None:
-    """Raise UnexpectedArgumentError for keywords that are not of a retriever, and say which are of its system."""
-    own = keywords_of(Retriever.__init__)
-    for keyword in unknown:
-        if isinstance(system, System) and keyword in system.__dataclass_fields__:
-            kind = type(system).__name__
-            raise UnexpectedArgumentError(f"{shown(keyword)} is a parameter of the system: {kind}({keyword}=...).")
-    check_keywords("Retriever", unknown, sorted(own))
+def _asks_relevance(operator: Operator) -> bool:
+    """Return whether an operator asks the relevance model of the index."""
+    return any(part.asks_relevance for part in operator.parts())
+
+
+def _reads_graph(operator: Operator) -> bool:
+    # A search by a model may take its candidates from neighbours.
+    plain = (OperatorKind.VECTOR_SEARCH, OperatorKind.MODEL_SEARCH)
+    return any(part.walks or part.kind not in plain for part in operator.parts())

@@ -1,0 +1,39 @@
+"""Keywords and systems that classes of the framework packages are given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from graph_retrievers.arguments import check_keywords, not_a_class
+from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
+from graph_retrievers.systems.system import System, read_system
+
+__all__ = ["check_options", "given_system"]
+
+
+def given_system(owner: str, given: Any, preset: System | None) -> Any:
+    """Return the system that a class runs: the given one, read from a text or a mapping, or its preset if it is None.
+
+    Raises InvalidArgumentError for a system of another kind than that of the preset, and for a class in place of a system.
+
+    >>> from graph_retrievers import PPR
+    >>> given_system("PPRRetriever", "ppr(seeds=2)", PPR()), given_system("PPRRetriever", None, PPR())
+    (PPR(seeds=2), PPR())
+    """
+    not_a_class("system", given)
+    system = read_system(given) if isinstance(given, (str, Mapping)) else given
+    if system is None or preset is None or isinstance(system, type(preset)):
+        return preset if system is None else system
+    # A composition may hold a model, whose text may hold a key.
+    told = shown(system) if isinstance(system, System) else f"{type(system).__name__}(...)"
+    raise InvalidArgumentError(f"{owner} runs {type(preset).__name__}, got {told}; use GraphRetriever for another system.")
+
+
+def check_options(owner: str, given: Iterable[str], known: Collection[str], system: Any) -> None:
+    """Raise UnexpectedArgumentError for a keyword that `owner` does not take; for a parameter of its system, say where it goes."""
+    for name in given:
+        if name not in known and name in getattr(system, "__dataclass_fields__", ()):
+            told = f"{owner}(..., system={type(system).__name__}({name}=...))"
+            raise UnexpectedArgumentError(f"{shown(name)} is a parameter of the system: {told}.")
+    check_keywords(owner, given, sorted(known))
