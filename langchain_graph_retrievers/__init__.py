@@ -14,15 +14,13 @@ from langchain_graph_retrievers.presets import (
     SpreadingActivationRetriever,
     WalkFusionRetriever,
 )
-from langchain_graph_retrievers.remote_vectors import GivesVectors, LangChainVectors
+from langchain_graph_retrievers.remote_vectors import LangChainVectors
 from langchain_graph_retrievers.toolkit import GraphToolkit
-from langchain_graph_retrievers.vectorstores import ListsVectors
 
 __all__ = [
     "create_cg_rag_chain",
     "document_prompt",
     "FastInsightRetriever",
-    "GivesVectors",
     "GRAGCompressor",
     "GRAGRetriever",
     "GRankerCompressor",
@@ -31,7 +29,6 @@ __all__ = [
     "GraphVectorStore",
     "LangChainVectors",
     "LeSeGRRetriever",
-    "ListsVectors",
     "minilm",
     "MoRRetriever",
     "SpreadingActivationRetriever",

@@ -38,20 +38,11 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
         title made from their headings. For a chain or fact, the text is ``a -[relation]-> b`` or the text of the edge, the id is
         made from the ids of its nodes, and the metadata are those of the edge with ``kind``, "chain" or "fact", and ``path``.
 
-        `provenance` adds to the metadata, as values for JSON:
-
-        - ``score``: float, comparable within one result only;
-        - ``similarity``: float, the cosine of the document and the question, if available (see
-          :class:`graph_retrievers.hits.Hit`), for use with a threshold;
-        - ``operator``: name of the operator that found it (``"Backfill"`` if vector search added it to fill the list);
-        - ``path``: how it was reached from a seed, as returned by :meth:`graph_retrievers.hits.NodePath.to_dict`;
-        - ``node_title`` and ``node_type``, if the metadata have a different title or type than the node;
-        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, if the retriever has them;
-        - ``ranks``: for a fusion, the rank in each of its lists by name, None if the list does not contain the node;
-        - ``notes``: list of str, if the retriever has notes on the search.
-
-        If the document already has a value under one of these names, it is kept as ``original_<name>``. Notes that no document can
-        carry are logged, at level INFO, or as a warning if nothing was found.
+        `provenance` adds to the metadata, as values for JSON, ``score`` (comparable within one result only), what
+        :func:`graph_retrievers.hits.plain_provenance` lists (``operator``, ``path``, ``similarity``, ``notes``, ...), and
+        ``node_title`` and ``node_type``, if the metadata have a different title or type than the node. If the document already has
+        a value under one of these names, it is kept as ``original_<name>``. Notes that no document can carry are logged, at level
+        INFO, or as a warning if nothing was found.
 
     Examples
     --------
@@ -116,15 +107,8 @@ def to_context(
     ----------
     documents : sequence of Document
         Returned by the retrievers of this package with ``provenance=True``; other documents contribute only their texts.
-    question, language_model : optional
-        For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
-    max_tokens, count_tokens : optional
-        Most tokens of the text, and a function that counts them: see :meth:`graph_retrievers.hits.Hits.to_context`.
-
-    Returns
-    -------
-    str
-        What :meth:`graph_retrievers.hits.Hits.to_context` returns for their hits. In a chain: ``retriever | to_context``.
+    question, language_model, max_tokens, count_tokens : optional
+        As for :meth:`graph_retrievers.hits.Hits.to_context`, which writes the text. In a chain: ``retriever | to_context``.
 
     Examples
     --------

@@ -244,7 +244,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         Parameters
         ----------
         store : VectorStore
-            ``InMemoryVectorStore``, FAISS, Chroma, or a store with the method of :class:`~langchain_graph_retrievers.ListsVectors`.
+            ``InMemoryVectorStore``, FAISS, Chroma, or a store with a method ``documents_and_vectors()``.
         embedding : Embeddings, optional
             Embeds the queries; by default the store's ``embeddings``.
         edges, **options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from inspect import signature
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -13,15 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.stores.qdrant import QdrantVectors
 
-__all__ = ["GivesVectors", "LangChainVectors"]
-
-
-@runtime_checkable
-class GivesVectors(Protocol):
-    """The method that any other vector store needs for :class:`LangChainVectors`."""
-
-    def vectors_by_ids(self, ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the vectors of the given ids, each of shape [d]; ids without one may be left out."""
+__all__ = ["LangChainVectors"]
 
 
 class LangChainVectors:
@@ -33,8 +25,9 @@ class LangChainVectors:
     Parameters
     ----------
     store : VectorStore
-        ``InMemoryVectorStore``, ``QdrantVectorStore`` (with dense vectors, not only sparse ones), ``Chroma``, or a store that
-        implements :class:`GivesVectors`: the scores of neighbours need vectors by id, for which LangChain has no method.
+        ``InMemoryVectorStore``, ``QdrantVectorStore`` (with dense vectors, not only sparse ones), ``Chroma``, or a store with a
+        method ``vectors_by_ids(ids)`` that returns a mapping from ids to vectors: the scores of neighbours need vectors by id, for
+        which LangChain has no method.
 
     Raises
     ------
@@ -56,12 +49,12 @@ class LangChainVectors:
         # The filter that restricts a search to some ids.
         self._among: dict[str, Any] = {}
         self._qdrant: QdrantVectors | None = None
-        if all(hasattr(store, name) for name in ("client", "collection_name", "vector_name")) and not isinstance(
-            store, GivesVectors
-        ):
-            self._qdrant = QdrantVectors(self.store.client, self.store.collection_name, name=self.store.vector_name or "")
+        self._by_ids = getattr(store, "vectors_by_ids", None)
         self._in_chroma = callable(get := getattr(store, "get", None)) and "include" in signature(get).parameters
-        if not (self._qdrant or self._in_chroma or isinstance(store, (GivesVectors, InMemoryVectorStore))):
+        if not self._by_ids and all(hasattr(store, name) for name in ("client", "collection_name", "vector_name")):
+            held: Any = store
+            self._qdrant = QdrantVectors(held.client, held.collection_name, name=held.vector_name or "")
+        if not (self._qdrant or self._by_ids or self._in_chroma or isinstance(store, InMemoryVectorStore)):
             raise InvalidArgumentError(
                 f"{type(store).__name__} is not a store that gives vectors by id. InMemoryVectorStore, Qdrant and Chroma are; "
                 "another store needs a method vectors_by_ids(ids), which returns a vector for each id."
@@ -102,8 +95,8 @@ class LangChainVectors:
         """Return the vectors of the given ids; ids without a vector are left out."""
         if self._qdrant:
             return self._qdrant.vectors(ids)
-        if isinstance(self.store, GivesVectors):
-            return self.store.vectors_by_ids(ids)
+        if self._by_ids:
+            return self._by_ids(ids)  # type: ignore[no-any-return]
         if isinstance(self.store, InMemoryVectorStore):
             return {name: self.store.store[name]["vector"] for name in ids if name in self.store.store}
         found = self.store.get(ids=list(ids), include=["embeddings"])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from inspect import signature
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,28 +15,7 @@ from graph_retrievers.construction.store_contents import chroma_records, faiss_v
 from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 
-__all__ = ["ListsVectors", "Stored", "read_store"]
-
-
-@runtime_checkable
-class ListsVectors(Protocol):
-    """The method that any other vector store needs for ``from_vectorstore``.
-
-    Its ``embeddings``, a property of every LangChain vector store, embed the queries.
-
-    Examples
-    --------
-    >>> class Shelf:
-    ...     embeddings = None
-    ...
-    ...     def documents_and_vectors(self):
-    ...         return [Document("A loom.", id="loom")], [[1.0, 0.0]]
-    >>> isinstance(Shelf(), ListsVectors)
-    True
-    """
-
-    def documents_and_vectors(self) -> tuple[Sequence[Document], Any]:
-        """Return all N documents, and their vectors in the same order: array-like, shape [N, d]."""
+__all__ = ["Stored", "read_store"]
 
 
 class Stored(NamedTuple):
@@ -62,7 +40,8 @@ def read_store(store: Any) -> Stored:
     """Return the documents and vectors of a store.
 
     It is an ``InMemoryVectorStore``, FAISS (``docstore``, ``index`` and ``index_to_docstore_id``), Chroma (``get(include=...)``),
-    or an implementation of :class:`ListsVectors`. Raises EmptyGraphError if it is empty; the errors of
+    or any store with a method ``documents_and_vectors()``, which returns all N documents, and their vectors in the same order:
+    array-like, shape [N, d]. Raises EmptyGraphError if it is empty; the errors of
     :func:`graph_retrievers.construction.store_contents.vector_table`; InvalidArgumentError if the store does not list its vectors,
     or a vector has no document.
 
@@ -73,7 +52,7 @@ def read_store(store: Any) -> Stored:
     (['A loom.', 'A card.'], (2, 8), 'cosine')
     """
     metric = None
-    if isinstance(store, ListsVectors):
+    if callable(getattr(store, "documents_and_vectors", None)):
         documents, vectors = store.documents_and_vectors()
     elif isinstance(store, InMemoryVectorStore):
         rows, metric = list(store.store.values()), "cosine"

@@ -20,7 +20,7 @@ from llama_graph_retrievers.nodes import NodeSource
 from llama_graph_retrievers.stores import contents, index_nodes, store_metric
 from llama_graph_retrievers.vectors import node_vectors
 
-__all__ = ["Source", "index_objects", "index_with", "tell_absent"]
+__all__ = ["Source", "index_objects", "tell_absent"]
 
 _logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class Source:
     contents: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, index: Any, nodes: Any, docstore: BaseDocumentStore | None, objects: Sequence[IndexNode]) -> Source | None:
-        """Return the nodes of the one source that is given, and the objects; None for a ``GraphIndex``."""
+    def of(cls, index: Any, nodes: Any, docstore: BaseDocumentStore | None, objects: Sequence[IndexNode]) -> Source:
+        """Return the nodes of the one source that is given, and the objects."""
         if isinstance(nodes, BaseNode):
             raise InvalidArgumentError(f"nodes is a single {type(nodes).__name__}; pass a list of them: nodes=[node].")
         arguments = {"index": index, "nodes": nodes, "docstore": docstore}
@@ -54,8 +54,6 @@ class Source:
             nodes, names = [], ["nodes"]
         if len(names) != 1:
             raise InvalidArgumentError(f"Pass exactly one of index=, nodes= and docstore=; got {' and '.join(names) or 'none'}.")
-        if isinstance(index, GraphIndex):
-            return None
         if isinstance(index, VectorStoreIndex):
             contents_now, listing = contents(index), index_nodes(index)
             source = cls("index", listing, listing if index.vector_store.stores_text else index, index, contents_now)
@@ -106,20 +104,12 @@ def _instead(index: Any) -> str:
     kind = type(index).__name__
     if isinstance(index, BaseIndex):
         return f"A {kind} has no vectors of its nodes; pass docstore=index.docstore, or a VectorStoreIndex."
-    message = f"index is a {kind}; expected a GraphIndex or VectorStoreIndex."
+    if isinstance(index, GraphIndex):
+        return "Pass the GraphIndex to the class itself, as in GraphRetriever(index); its with_models() and to() change an index."
+    message = f"index is a {kind}; expected a VectorStoreIndex."
     if isinstance(index, (Sequence, BaseDocumentStore)):
         message += f" Pass it as {'docstore' if isinstance(index, BaseDocumentStore) else 'nodes'}=."
     return message
-
-
-def index_with(index: GraphIndex, edges: Any, relevance: Any, title_key: str | None, bm25: Any, device: Any) -> GraphIndex:
-    """Return an index with a relevance model and on a device, if they are given; it has all else, and is given none of it."""
-    refused = {"edges": (edges, "edges"), "title_key": (title_key, "titles"), "bm25": (None if bm25 is True else bm25, "signals")}
-    for name, (value, part) in refused.items():
-        if value is not None:
-            raise InvalidArgumentError(f"{name}= goes with nodes= or docstore=; this index has its {part}.")
-    index = index.with_models(relevance=relevance) if relevance is not None else index
-    return index.to(device) if device is not None else index
 
 
 def index_objects(objects: Any) -> list[IndexNode]:

@@ -28,7 +28,7 @@ from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options, given_system
 from graph_retrievers.systems.system import System, SystemLike
-from llama_graph_retrievers.building import Source, index_objects, index_with, tell_absent
+from llama_graph_retrievers.building import Source, index_objects, tell_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
 from llama_graph_retrievers.options import DefaultsOptions
@@ -51,10 +51,8 @@ class GraphRetriever(BaseRetriever):
         (:class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`), or your own object with the same methods (see
         :class:`graph_retrievers.retrievers.protocol.RetrieverProtocol`).
     system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
-        What searches an index: ``PPR(damping=0.7)``, the same as a text ``"ppr(damping=0.7)"`` or a mapping, or your own operators
-        (see :class:`graph_retrievers.retrievers.retriever.Retriever`). By default the system with the best results on indexes with
-        the same signals (:func:`graph_retrievers.systems.registry.default_system`), usually WalkFusion. Not for a retriever, which
-        has its own.
+        What searches an index, such as ``PPR(damping=0.7)`` or ``"ppr(damping=0.7)"``; see
+        :class:`graph_retrievers.retrievers.retriever.Retriever`. Not for a retriever, which has its own.
     similarity_top_k : int, optional
         Nodes to return; 0 returns none. By default the engine retriever's own k, usually 10, because the default of LlamaIndex,
         2, would cut off the later hops of a graph search. Chains and facts follow the nodes.
@@ -82,9 +80,8 @@ class GraphRetriever(BaseRetriever):
         hashes by which a ``QueryFusionRetriever`` merges nodes do not depend on the query.
     callback_manager, object_map, objects, verbose : optional
         As for every LlamaIndex retriever: a hit that is an ``IndexNode`` is replaced by what its object gives (a node, the nodes of
-        a retriever, or the response of a query engine). The object is its own ``obj``, or that of its ``index_id`` in `objects` or
-        `object_map`. `objects` are returned like `nodes`; :meth:`from_defaults` also adds them to the index. Objects are not saved
-        with an index: pass them again with a loaded one, or hits are the ``IndexNode`` themselves.
+        a retriever, or the response of a query engine). `objects` are returned like `nodes`; :meth:`from_defaults` also adds them
+        to the index. Objects are not saved with an index: pass them again with a loaded one.
     **options
         Keywords of every retriever of the engine, such as ``time_limit``, ``backfill`` and ``types`` (see
         :class:`graph_retrievers.retrievers.retriever.Retriever`), which replace those of a retriever that is given; one of your own
@@ -195,12 +192,12 @@ class GraphRetriever(BaseRetriever):
     @property
     def engine(self) -> Any:
         """The engine retriever."""
-        return self._search.engine
+        return self._search.present().engine
 
     @property
     def index(self) -> GraphIndex | None:
         """The index that the engine retriever searches, if it has one."""
-        return self._search.index
+        return self._search.present().index
 
     @property
     def similarity_top_k(self) -> int:
@@ -216,7 +213,7 @@ class GraphRetriever(BaseRetriever):
     @classmethod
     def from_defaults(
         cls,
-        index: GraphIndex | VectorStoreIndex | None = None,
+        index: VectorStoreIndex | None = None,
         nodes: Sequence[BaseNode] | None = None,
         docstore: BaseDocumentStore | None = None,
         *,
@@ -230,12 +227,12 @@ class GraphRetriever(BaseRetriever):
         show_progress: bool = False,
         **options: Unpack[DefaultsOptions],
     ) -> Self:
-        """Return a retriever on an index, or build an index of nodes and return a retriever on it.
+        """Build an index of nodes and return a retriever on it.
 
         Parameters
         ----------
-        index : GraphIndex or VectorStoreIndex, optional
-            The nodes of a ``VectorStoreIndex`` are read with the vectors of its store (see
+        index : VectorStoreIndex, optional
+            Its nodes are read with the vectors of its store (see
             :func:`~llama_graph_retrievers.stores.index_nodes`), and its embedding model embeds the queries. Its later changes are
             seen by the next query, unless its store keeps the texts (Qdrant, Chroma): such a store is read once; make the retriever
             again after a change. A later node that cannot be indexed is left out, and a warning says why; a filter that is a mask
@@ -243,29 +240,18 @@ class GraphRetriever(BaseRetriever):
             ``GraphRetriever(StoreRetriever(store))``.
         nodes : sequence of BaseNode, optional
         docstore : BaseDocumentStore, optional
-            Exactly one of the three, or only `objects`, which are added to the nodes (but not to a ``GraphIndex``). Of a document
-            store, new nodes are not found later.
+            Exactly one of the three, or only `objects`, which are added to the nodes. Of a document store, new nodes are not found
+            later.
         system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
             As for the class. For BM25, nodes without an ``embedding`` are not embedded.
         embed_model : BaseEmbedding, optional
-            Embeds queries, and nodes without an ``embedding``; the number of embedded nodes is logged. ``Settings.embed_model``
-            is used only if vectors are needed and this is None.
+            Embeds queries, and nodes without an ``embedding``; ``Settings.embed_model`` if vectors are needed and this is None.
         edges : edges, edge specifications or callables, optional
-            How the nodes are linked (see :func:`graph_retrievers.construction.edges.build_edges`); by default by their own
-            relationships, which are not used if `edges` are given. Not for a ``GraphIndex``, which already has edges.
-        relevance : object, optional
-            Relevance model, such as the name or folder of a cross-encoder; by default the index's own, or the dot
-            product of the vectors.
-        title_key : str, optional
-            Metadata field with the nodes' titles, "" for none; results and paths show them. By default ``title``, or
-            ``header_path`` or ``file_name`` for a node without it. Not for a ``GraphIndex``, which already has titles.
-        bm25 : bool, str or Signal, default True
-            Whether to build BM25, and in which language; see :meth:`graph_retrievers.index.GraphIndex.from_graph`. Not for a
-            ``GraphIndex``, which already has its signals.
-        device : str or torch.device, optional
-            Device of the index; by default the CPU, or the device of a given index.
-        show_progress : bool, default False
-            Whether to show progress bars while nodes are embedded and indexed.
+            How the nodes are linked (see :func:`graph_retrievers.construction.edges.build_edges`), in place of their own
+            relationships.
+        relevance, title_key, bm25, device, show_progress : optional
+            As for :meth:`graph_retrievers.index.GraphIndex.from_documents`. By default, titles are ``title`` in the metadata, or
+            ``header_path`` or ``file_name`` for a node without it.
         **options
             Keywords of the class.
 
@@ -281,8 +267,7 @@ class GraphRetriever(BaseRetriever):
         -----
         Vectors are those of LlamaIndex: a node's own ``embedding``, or the embedding of its content with the metadata meant for
         embedding (``MetadataMode.EMBED``), scaled to unit length, because LlamaIndex compares by cosine. Those of a store that
-        compares by dot product keep their lengths. BM25 and relevance models read the title and the plain text, as on every other
-        index.
+        compares by dot product keep their lengths. BM25 and relevance models read the title and the plain text.
 
         Examples
         --------
@@ -299,38 +284,25 @@ class GraphRetriever(BaseRetriever):
         check_options(cls.__name__, options, _keywords(GraphRetriever.from_defaults), value)
         objects = options["objects"] = index_objects(options.get("objects"))
         source = Source.of(index, nodes, docstore, objects)
+        if source.theirs is not None:
+            embed_model = embed_model if embed_model is not None else source.theirs._embed_model
+            # Of the objects of nodes that were given to the index.
+            options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.theirs._object_map)
         settings = {"edges": edges, "relevance": relevance, "title_key": title_key, "bm25": bm25, "device": device}
-        if source is None:
-            retriever = cls(index_with(cast(GraphIndex, index), **settings), value, embed_model=embed_model, **options)
-        else:
-            if source.theirs is not None:
-                embed_model = embed_model if embed_model is not None else source.theirs._embed_model
-                # Of the objects of nodes that were given to the index.
-                options["object_map"] = ChainMap(cast(Any, options.get("object_map") or {}), source.theirs._object_map)
-            graph_index = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)
-            retriever = cls(graph_index, value, embed_model=embed_model, nodes=source.originals, **options)
-            followed = source.followed(graph_index, title_key, embed_model)
-            retriever._search = replace(retriever._search, followed=followed)
-            if source.theirs is not None and edges is None and retriever.engine.operator.walks:
-                tell_lost_edges(source.theirs.vector_store, graph_index.graph)
+        made = source.graph_index(embed_model, not isinstance(value, BM25), show_progress, **settings)
+        retriever = cls(made, value, embed_model=embed_model, nodes=source.originals, **options)
+        retriever._search = replace(retriever._search, followed=source.followed(made, title_key, embed_model))
+        if source.theirs is not None and edges is None and retriever.engine.operator.walks:
+            tell_lost_edges(source.theirs.vector_store, made.graph)
         if relevance is not None:
             tell_unused_relevance(retriever.engine)
         return retriever
 
-    def _present(self) -> NodeSearch:
-        """Return the search of the nodes that a followed ``VectorStoreIndex`` has now."""
-        self._search = search = self._search.present()
-        return search
-
-    async def _apresent(self) -> NodeSearch:
-        self._search = search = await self._search.apresent()
-        return search
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._present().nodes([query_bundle], self._similarity_top_k, {})[0]
+        return self._search.nodes([query_bundle], self._similarity_top_k, {})[0]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return (await (await self._apresent()).anodes([query_bundle], self._similarity_top_k, {}))[0]
+        return (await self._search.anodes([query_bundle], self._similarity_top_k, {}))[0]
 
     @dispatcher.span
     def retrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
@@ -349,14 +321,14 @@ class GraphRetriever(BaseRetriever):
             What ``retrieve`` returns for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
         """
         bundles = batch_started(queries)
-        found = zip(bundles, self._present().nodes(bundles, self._similarity_top_k, inputs), strict=True)
+        found = zip(bundles, self._search.nodes(bundles, self._similarity_top_k, inputs), strict=True)
         return batch_ended(bundles, [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
     @dispatcher.span
     async def aretrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
         """Return what :meth:`retrieve_batch` returns, without blocking the event loop."""
         bundles = batch_started(queries)
-        found = zip(bundles, await (await self._apresent()).anodes(bundles, self._similarity_top_k, inputs), strict=True)
+        found = zip(bundles, await self._search.anodes(bundles, self._similarity_top_k, inputs), strict=True)
         return batch_ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
 

@@ -87,28 +87,11 @@ def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
 
 
 def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
-    """Return how a node was found, as recorded by the retriever that returned it.
+    """Return how a node was found: ``operator``, ``path``, and if available ``similarity``, ``context``, ``notes`` and others.
 
-    It is kept in the node's attribute ``provenance``, not in a field. Copies of the node have it, also with other scores; JSON
-    and pickles do not.
-
-    Parameters
-    ----------
-    hit : NodeWithScore or BaseNode
-
-    Returns
-    -------
-    dict
-        ``{}`` for nodes of other retrievers, and with ``provenance=False``. Otherwise:
-
-        - ``operator``: name of the operator that found it (``"Backfill"`` if vector search added it to fill the list);
-        - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
-        - ``similarity``: float, the cosine of the node and the question, if available (see
-          :class:`graph_retrievers.hits.Hit`), for use with a threshold;
-        - ``kind``, if it is not a node: "chain" or "fact";
-        - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, if the retriever has them;
-        - ``ranks``: for a fusion, the rank in each of its lists by name, None if the list does not contain the node;
-        - ``notes``: list of str, the retriever's notes on the query, if any.
+    See :func:`graph_retrievers.hits.plain_provenance` for all; ``{}`` for nodes of other retrievers, and with
+    ``provenance=False``. It is kept in the node's attribute ``provenance``, not in a field. Copies of the node have it, also with
+    other scores; JSON and pickles do not.
 
     Examples
     --------
@@ -170,10 +153,8 @@ def to_context(
     ----------
     nodes : iterable of NodeWithScore
         From a retriever with ``provenance=True``, in any selection and order; other nodes contribute only titles and texts.
-    question, language_model : optional
-        For summaries of contexts, see :meth:`graph_retrievers.hits.Hits.to_context`.
-    max_tokens, count_tokens : optional
-        Most tokens of the text, and a function that counts them: see :meth:`graph_retrievers.hits.Hits.to_context`.
+    question, language_model, max_tokens, count_tokens : optional
+        As for :meth:`graph_retrievers.hits.Hits.to_context`.
 
     Examples
     --------

@@ -21,12 +21,8 @@ class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
     Parameters
     ----------
     similarity_cutoff : float, from -1 to 1
-        Nodes with a smaller similarity are dropped, and so are nodes without one (no vector) if other nodes have one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no node has a similarity, for example those of BM25, or with ``provenance=False``.
+        Nodes with a smaller similarity are dropped, and so are nodes without one (no vector) if other nodes have one;
+        InvalidArgumentError if none has one, for example those of BM25, or with ``provenance=False``.
 
     Examples
     --------

@@ -22,10 +22,8 @@ class GraphToolSpec(GraphTools, BaseToolSpec):
     ----------
     retriever : GraphRetriever or graph_retrievers.retrievers.Retriever
         Searches the index that the tools read.
-    max_characters : int, default 8000
-        Maximum number of characters of all texts in an answer.
-    max_items : int, default 50
-        Maximum number of hits, nodes or neighbours in an answer.
+    max_characters, max_items : int, default 8000 and 50
+        As for :class:`graph_retrievers.agents.GraphTools`.
 
     Examples
     --------

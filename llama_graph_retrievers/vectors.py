@@ -48,11 +48,10 @@ class QueryVectors:
 
     def __getitem__(self, part: Any) -> Any:
         """Return the vectors of the queries of a slice or at a list of places, or the vector of one."""
-        if isinstance(part, list):
-            return QueryVectors([self._bundles[place] for place in part], *self._models, unit=self._unit)
-        if isinstance(part, slice):
-            return QueryVectors(self._bundles[part], *self._models, unit=self._unit)
-        return QueryVectors([self._bundles[part]], *self._models, unit=self._unit)._vectors()[0]
+        if not isinstance(part, (list, slice)):
+            return self[[part]]._vectors()[0]
+        places = part if isinstance(part, list) else range(len(self))[part]
+        return QueryVectors([self._bundles[place] for place in places], *self._models, unit=self._unit)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return the vectors of all queries, shape [B, d]."""

@@ -285,7 +285,5 @@ def test_bm25_is_a_language_or_an_object_in_both_frameworks():
         assert make("german").bm25.language == "de" and make(given).bm25.stopwords is None
         with pytest.raises(InvalidArgumentError, match="bm25 is 7"):
             make(7)
-    with pytest.raises(InvalidArgumentError, match="this index has its signals"):
-        li.GraphRetriever.from_defaults(index=GraphIndex.from_texts(texts), system="bm25", bm25="de")
     with pytest.raises(InvalidArgumentError, match="those of a store change"):
         IndexStore("no folder", bm25=given)

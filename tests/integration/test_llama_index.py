@@ -195,7 +195,7 @@ def test_a_misspelt_keyword_is_refused_and_the_right_ones_are_named():
         with pytest.raises(TypeError, match="GraphRetriever does not take 'k'.*backfill.*similarity_top_k"):
             GraphRetriever(linked_index(), system, k=3)
     with pytest.raises(TypeError, match="bugdet"):
-        FastInsightRetriever.from_defaults(linked_index(), bugdet=3)
+        FastInsightRetriever.from_defaults(nodes=llama_nodes(), bugdet=3)
 
 
 def test_a_parameter_of_the_system_is_told_where_it_goes():
@@ -258,9 +258,8 @@ def test_the_system_of_a_preset_can_be_changed():
         "fastinsight(budget=4, nodes_per_round=2)",
         {"system": "fastinsight", "budget": 4, "nodes_per_round": 2},
     ):
-        for make in (FastInsightRetriever, FastInsightRetriever.from_defaults):
-            retriever = make(index, system=system, backfill=False)
-            assert retriever.system == wanted and len(retriever.retrieve(QUESTION)) == 4
+        retriever = FastInsightRetriever(index, system=system, backfill=False)
+        assert retriever.system == wanted and len(retriever.retrieve(QUESTION)) == 4
     assert FastInsightRetriever.system == FastInsight()
 
     class Mine(GraphRetriever):
@@ -549,17 +548,16 @@ def test_from_defaults_says_how_to_pass_what_is_no_index(system, given, name):
             make(given)
 
 
-def test_an_index_comes_with_its_edges():
-    with pytest.raises(InvalidArgumentError, match="edges="):
-        GraphRetriever.from_defaults(linked_index(), system=Vector(), edges=[("a", "b")])
+def test_an_index_goes_into_the_class_itself():
+    with pytest.raises(InvalidArgumentError, match=r"Pass the GraphIndex to the class itself, as in GraphRetriever\(index\)"):
+        GraphRetriever.from_defaults(linked_index(), system=Vector())
 
 
 def test_a_relevance_model_can_go_with_an_index():
     asked = []
     index = linked_index()
-    retriever = GraphRetriever.from_defaults(
-        index, system=Re2(), relevance=lambda pairs: [asked.append(p) or float(len(p[1])) for p in pairs]
-    )
+    graded = index.with_models(relevance=lambda pairs: [asked.append(p) or float(len(p[1])) for p in pairs])
+    retriever = GraphRetriever(graded, Re2())
     lengths = sorted((float(len(text)) for text in index.graph.contents()), reverse=True)
     assert [n.score for n in retriever.retrieve(QUESTION)] == lengths[:10] and len(asked) == 12
     assert index.relevance.name == "bi-encoder"
@@ -705,7 +703,7 @@ def test_objects_of_a_saved_index_are_given_again(tmp_path, caplog):
     assert ids(GraphRetriever(index, BM25(), objects=again, similarity_top_k=1).retrieve("looms")) == ["whole"]
     assert caplog.text == ""
     absent = [IndexNode(id_="x", text="Pumps.", index_id="pumps", obj=TextNode(text="On pumps."))]
-    GraphRetriever.from_defaults(index, system=BM25(), objects=absent)
+    GraphRetriever(index, BM25(), objects=absent)
     (record,) = caplog.records
     assert "1 of the objects ('pumps') are not nodes of the index" in record.getMessage()
     with pytest.raises(InvalidArgumentError, match=r"objects\[0\] is a TextNode; expected an IndexNode"):
@@ -802,7 +800,7 @@ def test_a_composition_of_ones_own():
 
 
 def test_a_system_by_its_short_name():
-    named = GraphRetriever.from_defaults(linked_index(), system="bm25", similarity_top_k=3)
+    named = GraphRetriever(linked_index(), "bm25", similarity_top_k=3)
     assert named.retrieve("engine") == GraphRetriever(linked_index(), BM25(), similarity_top_k=3).retrieve("engine")
     few = GraphRetriever(linked_index(), "re2(depth=2)", backfill=False)
     assert len(few.retrieve("engine")) == 2

@@ -459,10 +459,7 @@ def test_a_relevance_model_that_is_not_used_is_told_once(caplog):
         made = GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed(), relevance=WordOverlap(), **options)
         assert caplog.text.count(UNUSED) == 1 and made.engine.name in caplog.text
         caplog.clear()
-    GraphRetriever.from_defaults(system=BM25(), index=made.index, relevance=WordOverlap())
-    assert caplog.text.count(UNUSED) == 1
-    caplog.clear()
-    GraphRetriever.from_defaults(index=made.index, relevance=WordOverlap(), system="re2")
+    GraphRetriever(made.index.with_models(relevance=WordOverlap()), "re2")
     GraphRetriever.from_defaults(nodes=llama_nodes(), embed_model=HashEmbed())
     assert UNUSED not in caplog.text
 

@@ -140,7 +140,13 @@ class Hit:
 def plain_provenance(hit: Hit, notes: Sequence[str]) -> dict[str, Any]:
     """Return how a hit was found, as values for JSON: what the framework packages add to its text and metadata.
 
-    `operator`, `path`; and if available ``similarity``, ``kind`` ("chain" or "fact"), ``context``, ``ranks``, ``notes``.
+    - ``operator``: name of the operator that found it (``"Backfill"`` if vector search added it to fill the list);
+    - ``path``: ``{"nodes", "relations", "forward", "titles"}``, how it was reached from a seed;
+    - ``similarity``: float, the cosine of the node and the question, if available (see :class:`Hit`), for use with a threshold;
+    - ``kind``, if it is not a node: "chain" or "fact";
+    - ``context``: ``{"nodes", "edges"}``, the neighbours that gave it context, if the retriever has them;
+    - ``ranks``: for a fusion, the rank in each of its lists by name, None if the list does not contain the node;
+    - ``notes``: list of str, the retriever's notes on the query, if any.
     """
     said: dict[str, Any] = {"operator": hit.operator, "path": hit.path.to_dict()}
     said |= {"similarity": hit.similarity} if hit.similarity is not None else {}
