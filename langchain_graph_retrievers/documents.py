@@ -177,16 +177,9 @@ class _HitPrompt(PromptTemplate):
 def document_prompt(template: str = "{page_content}\n[score {score}, found by {operator}, path {path}]") -> PromptTemplate:
     """Return a prompt that shows a language model a document, its score and the path by which it was reached.
 
-    Parameters
-    ----------
-    template : str
-        May use ``page_content`` and any metadata field that all documents have. Those of the default template require
-        ``provenance=True``.
-
-    Returns
-    -------
-    PromptTemplate
-        For ``create_retriever_tool(..., document_prompt=document_prompt())`` and other places where LangChain accepts one.
+    It is for ``create_retriever_tool(..., document_prompt=document_prompt())`` and other places where LangChain accepts one.
+    `template` may use ``page_content`` and any metadata field that all documents have; those of the default require
+    ``provenance=True``.
 
     Examples
     --------

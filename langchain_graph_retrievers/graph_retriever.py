@@ -64,14 +64,10 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         :class:`graph_retrievers.retrievers.store_retriever.StoreRetriever`.
     k : int, optional
         Documents to return; by default the engine retriever's own k. Chains and facts follow them.
-    filter : mapping or callable, optional
-        Which documents may be returned (see :func:`graph_retrievers.graph.filters.filter_mask`); a traversal may pass through
-        others. ``{}`` removes it for one call.
-    seed_filter, traversal_filter : mapping or callable, optional
-        At which documents a traversal may start (by default those that pass `filter`, ``{}`` for all), and which it may visit.
-    scope : mapping or callable, optional
-        Which documents are searched. It acts as all three filters, and no other document influences a score (see
-        :meth:`graph_retrievers.index.GraphIndex.within`). A retriever with a scope accepts no other scope for a call.
+    filter, seed_filter, traversal_filter, scope : mapping or callable, optional
+        Which documents may be returned, start a traversal, be visited, and be searched at all: see
+        :meth:`graph_retrievers.retrievers.protocol.BaseRetriever.retrieve`. ``{}`` removes a filter for one call. A retriever with
+        a scope accepts no other scope for a call.
     provenance : bool, default False
         Whether the metadata show how a document was found: ``score``, ``similarity``, ``operator``, ``path``, ``notes``,
         ``context`` (see :func:`~langchain_graph_retrievers.to_documents`). These differ between queries, so LangChain's

@@ -60,14 +60,9 @@ class GraphRetriever(BaseRetriever):
         Embeds queries; also anything that :func:`graph_retrievers.signals.embedding.as_embedding` accepts. By default the model
         of the engine retriever or its index, and ``Settings.embed_model`` for an index without one. It is called only if the
         engine needs the query's vector and the ``QueryBundle`` has none.
-    filters : MetadataFilters, mapping or callable, optional
-        Which nodes may be *returned*; a traversal may pass through others. The engine's own filters are accepted too (see
-        :func:`graph_retrievers.graph.filters.filter_mask`), in a database only as mappings.
-    seed_filters, traversal_filters : MetadataFilters, mapping or callable, optional
-        At which nodes a traversal may start, and which it may visit.
-    scope : MetadataFilters, mapping or callable, optional
-        Which nodes are searched. It acts as all three filters, and no other node influences a score (see
-        :meth:`graph_retrievers.index.GraphIndex.within`).
+    filters, seed_filters, traversal_filters, scope : MetadataFilters, mapping or callable, optional
+        Which nodes may be returned, start a traversal, be visited, and be searched at all, as ``MetadataFilters`` or as filters of
+        the engine: see :meth:`graph_retrievers.retrievers.protocol.BaseRetriever.retrieve`.
     nodes : iterable of BaseNode, document store or VectorStoreIndex, optional
         The nodes from which the index was built. Hits are then copies of them; otherwise hits are made from the contents of the
         index: text, metadata, excluded keys, templates and relationships. A document store is read at each query: nodes

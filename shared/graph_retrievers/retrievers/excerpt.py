@@ -12,7 +12,7 @@ from torch import Tensor
 from graph_retrievers.construction.edges import edge_items, edges_among, needs_vectors
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
@@ -117,7 +117,7 @@ def rerank(
     """
     for score in scores or ():
         if score is not None and not abs(score) < 1e38:
-            raise InvalidArgumentError(f"A document was found with the score {score}; expected a finite number, or none.")
+            raise InvalidArgumentError(f"A document was found with the score {shown(score)}; expected a finite number, or none.")
     places: dict[str, int] = {}
     for place, node in enumerate(nodes):
         places.setdefault(node.id, place)
