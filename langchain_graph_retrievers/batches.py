@@ -47,8 +47,9 @@ class BatchRetriever(BaseRetriever):
         """Return the documents of each query, and give the callbacks of each run the steps of the search."""
         engine, keywords = self._engine_call(len(queries), **options)
         results = engine.retrieve_batch(queries, **keywords)
-        for run in (run for run in runs if run.handlers):
-            handle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
+        for run in runs:
+            if run.handlers:
+                handle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
         return [to_documents(hits, provenance=self.provenance if provenance is None else provenance) for hits in results]
 
     async def _adocuments(
@@ -58,8 +59,9 @@ class BatchRetriever(BaseRetriever):
         engine, keywords = self._engine_call(len(queries), **options)
         awaited = getattr(engine, "aretrieve_batch", None)
         results = await (awaited(queries, **keywords) if awaited else in_thread(engine.retrieve_batch, queries, **keywords))
-        for run in (run for run in runs if run.handlers):
-            await ahandle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
+        for run in runs:
+            if run.handlers:
+                await ahandle_event(*_search_event(run, results), run_id=run.run_id, tags=run.tags, metadata=run.metadata)
         return [to_documents(hits, provenance=self.provenance if provenance is None else provenance) for hits in results]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any) -> list[Document]:
