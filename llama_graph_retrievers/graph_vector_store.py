@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -37,24 +36,11 @@ from llama_graph_retrievers.nodes import node_of, tell_nothing_found
 
 __all__ = ["GraphVectorStore"]
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
 _SYSTEMS = {
     VectorStoreQueryMode.DEFAULT: Vector(),
     VectorStoreQueryMode.TEXT_SEARCH: BM25(),
     VectorStoreQueryMode.HYBRID: Hybrid(),
 }
-
-
-def _in_thread(method: Callable[_P, _T]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Return a method that does in a thread what another does, without blocking the event loop."""
-
-    @wraps(method)
-    async def awaited(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return await asyncio.to_thread(method, *args, **kwargs)
-
-    return awaited
 
 
 class GraphVectorStore(BasePydanticVectorStore):
@@ -114,12 +100,20 @@ class GraphVectorStore(BasePydanticVectorStore):
         self._store.update(upsert=list({node.node_id: node for node in nodes}.values()))
         return [node.node_id for node in nodes]
 
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Do what :meth:`add` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.add, nodes)
+
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document and their edges; a document that is not in the store is skipped."""
         try:
             self._store.update(delete_sources=[ref_doc_id])
         except UnknownNodeError:
             return
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Do what :meth:`delete` does, without blocking the event loop."""
+        await asyncio.to_thread(self.delete, ref_doc_id)
 
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any) -> None:
         """Delete the nodes with the given ids that pass the filters, and their edges; an empty list of ids deletes none."""
@@ -132,9 +126,19 @@ class GraphVectorStore(BasePydanticVectorStore):
                 # Another process was faster; the store has loaded its changes.
                 continue
 
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Do what :meth:`delete_nodes` does, without blocking the event loop."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
     def clear(self) -> None:
         """Delete all nodes."""
         self.delete_nodes()
+
+    async def aclear(self) -> None:
+        """Do what :meth:`clear` does, without blocking the event loop."""
+        await asyncio.to_thread(self.clear)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Return the nodes with the given ids that pass the filters, with their vectors, in the order of the store."""
@@ -151,6 +155,10 @@ class GraphVectorStore(BasePydanticVectorStore):
             hit = Hit(n.id, n.text, 0.0, "", NodePath((n.id,)), title=n.title, type=n.type, metadata=n.metadata, origin=n.origin)
             found.append(node_of(hit).model_copy(update={"embedding": vector}))
         return found
+
+    async def aget_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Return what :meth:`get_nodes` returns, without blocking the event loop."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Return the nearest nodes by vectors, by BM25 (``text_search``) or by both (``hybrid``).
@@ -185,8 +193,9 @@ class GraphVectorStore(BasePydanticVectorStore):
         nodes = [node_of(hit) for hit in hits]
         return VectorStoreQueryResult(nodes=nodes, similarities=[hit.score for hit in hits], ids=[hit.id for hit in hits])
 
-    async_add, adelete, adelete_nodes = _in_thread(add), _in_thread(delete), _in_thread(delete_nodes)
-    aclear, aget_nodes, aquery = _in_thread(clear), _in_thread(get_nodes), _in_thread(query)
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return what :meth:`query` returns, without blocking the event loop."""
+        return await asyncio.to_thread(self.query, query)
 
 
 def _rows(graph: CorpusGraph, node_ids: list[str] | None, filters: MetadataFilters | None) -> list[int]:
