@@ -170,8 +170,9 @@ class GRAGCompressor(_GraphCompressor):
             given = self.index.embedding if self.embedding is None else self.embedding
             if given is None:
                 raise MissingSignalError("The index has no embedding model for questions; pass embedding=.")
-            self.embedding = CachedEmbedding(given)
-            check_same_model(self.index, self.embedding)
+            cached = CachedEmbedding(given)
+            check_same_model(None if self.embedding is None else self.index, cached)
+            self.embedding = cached
             self._reranker = grag_reranker(
                 self.checkpoint, self.network, parser=self.parser, depth=self.depth, embedding=self.embedding.name
             )

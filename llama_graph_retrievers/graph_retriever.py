@@ -187,12 +187,12 @@ class GraphRetriever(BaseRetriever):
     @property
     def engine(self) -> Any:
         """The engine retriever."""
-        return self._search.present().engine
+        return self._search.engine
 
     @property
     def index(self) -> GraphIndex | None:
         """The index that the engine retriever searches, if it has one."""
-        return self._search.present().index
+        return self._search.index
 
     @property
     def similarity_top_k(self) -> int:
@@ -293,11 +293,20 @@ class GraphRetriever(BaseRetriever):
             tell_unused_relevance(retriever.engine)
         return retriever
 
+    def _present(self) -> NodeSearch:
+        """Return the search of the nodes that a followed ``VectorStoreIndex`` has now."""
+        self._search = search = self._search.present()
+        return search
+
+    async def _apresent(self) -> NodeSearch:
+        self._search = search = await self._search.apresent()
+        return search
+
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._search.nodes([query_bundle], self._similarity_top_k, {})[0]
+        return self._present().nodes([query_bundle], self._similarity_top_k, {})[0]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return (await self._search.anodes([query_bundle], self._similarity_top_k, {}))[0]
+        return (await (await self._apresent()).anodes([query_bundle], self._similarity_top_k, {}))[0]
 
     @dispatcher.span
     def retrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
@@ -316,14 +325,14 @@ class GraphRetriever(BaseRetriever):
             What ``retrieve`` returns for each; ``RetrievalStartEvent`` and ``RetrievalEndEvent`` are emitted for each.
         """
         bundles = batch_started(queries)
-        found = zip(bundles, self._search.nodes(bundles, self._similarity_top_k, inputs), strict=True)
+        found = zip(bundles, self._present().nodes(bundles, self._similarity_top_k, inputs), strict=True)
         return batch_ended(bundles, [self._handle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
     @dispatcher.span
     async def aretrieve_batch(self, queries: Sequence[str | QueryBundle], **inputs: Sequence[Any]) -> list[list[NodeWithScore]]:
         """Return what :meth:`retrieve_batch` returns, without blocking the event loop."""
         bundles = batch_started(queries)
-        found = zip(bundles, await self._search.anodes(bundles, self._similarity_top_k, inputs), strict=True)
+        found = zip(bundles, await (await self._apresent()).anodes(bundles, self._similarity_top_k, inputs), strict=True)
         return batch_ended(bundles, [await self._ahandle_recursive_retrieval(bundle, nodes) for bundle, nodes in found])
 
 

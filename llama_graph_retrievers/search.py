@@ -141,8 +141,6 @@ class NodeSearch:
         """
         if k == 0:
             return [[] for _ in bundles]
-        if again and (present := self.present()) is not self:
-            return present.nodes(bundles, k, inputs)
         texts, options = self._call(bundles, inputs)
         gone, attempt = set[str](), 0
         while True:
@@ -161,8 +159,6 @@ class NodeSearch:
         ask = getattr(self.engine, "aretrieve_batch", None)
         if ask is None or k == 0:
             return await in_thread(self.nodes, bundles, k, inputs)
-        if again and (present := await self.apresent()) is not self:
-            return await present.anodes(bundles, k, inputs)
         # Functions of the user and stores of documents would block the event loop.
         texts, options = await asyncio.to_thread(self._call, bundles, inputs) if self.inputs else self._call(bundles, inputs)
         gone, attempt = set[str](), 0
