@@ -17,19 +17,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from kept import kept_index
+
 from graph_retrievers.commands.imports import imported
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.outcome import ALL_FIVE, Evaluation
 from graph_retrievers.evaluation.significance import holm, randomization_test
 from graph_retrievers.evaluation.tables import source_rows
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems.system import System, every_system
 
-K, _MANY = 10, 1000
+K = 10
 DATASETS = ("wiki-multihop", "metaqa", "citations", "postgres-docs")
 BASES = ("hybrid", "walk-fusion")
 PREFACE = """# Every retriever by name
@@ -41,31 +39,15 @@ is capped: it counts the relevant nodes found as a share of those that {k} place
 Compared = Mapping[tuple[str, str], tuple[float, float]]
 
 
-class Cached:
-    """A model whose vectors of many texts are kept in the user's cache: nodes, edges, and the names that HippoRAG compares."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        # A few texts belong to a question, whose time is measured.
-        return self.model.embed_documents(texts) if len(texts) < _MANY else cached_vectors(self.model, texts, show_progress=True)
-
-
 def evaluated(folder: Path, options: argparse.Namespace) -> Evaluation:
     """Return all retrievers on the test questions of a dataset."""
     dataset = read_dataset(folder)
-    graph, model, reranker = dataset.graph(), Cached(minilm()), None
+    reranker = None
     if options.reranker:
         from graph_retrievers.signals.cross_encoder import CrossEncoder
 
         reranker = CrossEncoder(options.reranker, max_length=160, dtype="bfloat16")
-    signals = GraphIndex.from_graph(graph, embedding=model, vectors=model.embed_documents(graph.contents())).signals
-    edges = DenseIndex(model.embed_documents(graph.edge_contents()), covers="edges")
-    index = GraphIndex(graph, {**signals, "edge_dense": edges}, embedding=model, relevance=reranker)
+    index = kept_index(dataset.graph(), edge_signals=True, relevance=reranker)
     language_model = imported("--language-model", options.language_model) if options.language_model else None
     queries = [query for query in dataset.queries if query.split == "test"][: options.limit]
     return evaluate(

@@ -13,10 +13,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor
+from kept import kept_index
 from walk_fusion import TIMED
 
 from graph_retrievers.datasets import Dataset, read_dataset
@@ -26,44 +24,16 @@ from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.systems import Fused, Hybrid, WalkFusion
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG
-from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
 
 DATASETS = ("wiki-multihop", "postgres-docs", "python-docs")
 METRICS = {**MULTI_HOP, "recall@10": "Recall@10"}
 
 
-class Kept:
-    """A model that has the vectors of some texts at hand, which the user's cache keeps."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.held: dict[str, Tensor] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def keep(self, texts: list[str]) -> None:
-        """Take the vectors of texts from the cache, which embeds those that are missing."""
-        self.held.update(zip(texts, cached_vectors(self.model, texts, show_progress=True), strict=True))
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        """Return vectors that are at hand, or those of the model."""
-        if all(text in self.held for text in texts):
-            return torch.stack([self.held[text] for text in texts])
-        return self.model.embed_documents(texts)
-
-
 def plain_index(dataset: Dataset) -> GraphIndex:
     """Return the index of the texts of a dataset, without titles and edges."""
-    graph, model = CorpusGraph.from_nodes([replace(node, title="") for node in dataset.nodes]), Kept(minilm())
-    index = GraphIndex.from_graph(graph, embedding=model, vectors=cached_vectors(model.model, graph.contents(), show_progress=True))
-    tri = tri_graph(graph, Retriever(index, LinearRAG()).operator.extractor, "passage")
-    model.keep([*tri.names, *tri.sentences])
-    return index
+    return kept_index(CorpusGraph.from_nodes([replace(node, title="") for node in dataset.nodes]))
 
 
 def retrievers(index: GraphIndex) -> dict[str, Retriever]:

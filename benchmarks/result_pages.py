@@ -88,7 +88,7 @@ retrievers of LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [The form of WalkFusion](forms/README.md) on encyclopedias of different sizes and on manuals: `benchmarks/forms.py`.
 
-[Every walk compared with vector search](walks/README.md), with its defaults and unfused: `benchmarks/walks.py`.
+[Every walk alone and fused with hybrid search](walks/README.md): `benchmarks/walks.py`.
 
 [Embedding](embedding/README.md): texts per second compared with sentence-transformers, and the cost of bfloat16:
 `benchmarks/embedding.py`.

@@ -1,107 +1,150 @@
 """Every system that walks, alone and fused with hybrid search, beside the searches: does a walk cost what search finds?
 
-    python benchmarks/walks.py FOLDER_OF_DATASETS [--split test] [--only citations,...] [--page FILE]
+    python benchmarks/walks.py FOLDER_OF_DATASETS [--split test] [--only citations,...] [--systems ppr,...] [--page FILE]
 
-Those that need a checkpoint or a language model are left out. Vectors are kept in the user's cache. Needs the extra
-offline.
+Those that need a checkpoint, a plan, a relevance model or a language model are left out. Vectors are kept in the user's cache.
+The page is made from figures.json beside it, in which only what is measured anew is replaced. Needs the extra offline.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from plain import Kept
+from kept import kept_index
 
 from graph_retrievers.datasets import Dataset, read_dataset
+from graph_retrievers.evaluation.metrics import capped_recall
 from graph_retrievers.evaluation.significance import randomization_test
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
-from graph_retrievers.systems import Fused, Hybrid
-from graph_retrievers.systems.linear_rag.retriever import LinearRAG
-from graph_retrievers.systems.linear_rag.tri_graph import tri_graph
+from graph_retrievers.systems import (
+    BM25,
+    MMR,
+    PPR,
+    Eager,
+    FastInsight,
+    Fused,
+    GRetriever,
+    HippoRAG,
+    Hybrid,
+    LeSeGR,
+    LightRAG,
+    LinearRAG,
+    PathRAG,
+    Scored,
+    SpreadingActivation,
+    System,
+    Vector,
+    WalkFusion,
+)
 
-DATASETS = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubmedqa", "metaqa")
-# Those that are shown alone only: searches, and what is made of a search already.
-ALONE = ("vector", "hybrid", "mor", "walk-fusion")
-# How often hybrid search counts beside each.
-WALKS = {
-    **dict.fromkeys(("ppr", "spreading", "spreading(hub_exponent=1.0, threshold=0.001)", "spreading(gate='uniform')"), 1),
-    **dict.fromkeys(("fastinsight", "eager", "scored", "lesegr"), 1),
-    **dict.fromkeys(("mmr", "lightrag", "pathrag", "g-retriever", "linear-rag", "linear-rag(damping=0.5)"), 2),
-}
-# Where LinearRAG is measured, which embeds each name and each sentence.
-SENTENCES = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubmedqa")
+DATASETS = ("wiki-multihop", "postgres-docs", "python-docs", "citations", "pubmedqa", "eu-acts", "metaqa")
+SEARCHES = (Vector(), BM25(), Hybrid(), WalkFusion())
+WALKS = (
+    PPR(),
+    SpreadingActivation(),
+    SpreadingActivation(hub_exponent=1, threshold=0.001),
+    SpreadingActivation(gate="uniform"),
+    Eager(),
+    Scored(),
+    MMR(),
+    FastInsight(),
+    LeSeGR(),
+    GRetriever(),
+    LightRAG(),
+    PathRAG(),
+    HippoRAG(),
+    LinearRAG(),
+    LinearRAG(damping=0.5),
+)
 K = 10
-PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10, all-MiniLM-L6-v2, no language model and no cross-
-encoder, so `fastinsight` ranks by the vectors. Each cell has the system alone and `Fused(system, Hybrid())`, where the
-search counts once or twice (x2). Recall is not capped. "p" is the p-value of a paired randomisation test of the system alone
-against vector search, given where the system is below it. `lesegr` is untrained, and `mor` has neither a plan nor a reranker, so it
-finds what hybrid search finds. Systems that need a checkpoint, facts or a relevance model are left out; without these, `gar`
-and `hipporag` find what vector search finds. LinearRAG embeds each name and each sentence and was not run on metaqa, which
-has neither."""
+PREFACE = """Made by `benchmarks/walks.py --split {split} --page FILE`: Recall@10 on the questions of the split "{split}", whose
+number follows the name of the dataset, with all-MiniLM-L6-v2, signals over nodes and edges, no language model and no cross-encoder.
+Each cell of a walk has the system alone / `Fused(system, Hybrid())`. Recall@10 is capped: it counts the relevant nodes found as a
+share of those that 10 places can hold. An asterisk says that the system alone finds less than vector search (p < 0.05 by a paired
+randomisation test, without a correction for the number of tests).
+
+`FastInsight` ranks by the vectors here, and `LeSeGR` is untrained. Systems that need a checkpoint, a plan, a relevance model or a
+language model are left out. LinearRAG embeds every name and every sentence, and was not run on metaqa, which has no sentences."""
 
 
-def recalls(retriever: Retriever, dataset: Dataset, split: str) -> list[float]:
-    """Return the recall of each question."""
+def measured(dataset: Dataset, split: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return the recall of the systems of these names, alone and fused, and which find less than vector search."""
+    index = kept_index(dataset.graph(), edge_signals=True)
     queries = [query for query in dataset.queries if query.split in split.split("+")]
     texts = [query.text for query in queries]
-    vectors = cached_vectors(minilm(), texts)
-    found = retriever.retrieve_batch(texts, K, vectors=vectors)
-    return [len({hit.id for hit in hits} & set(query.gold)) / len(query.gold) for hits, query in zip(found, queries, strict=True)]
+    vectors = cached_vectors(index.embedding, texts)
 
+    def recalls(system: System) -> list[float]:
+        found = Retriever(index, system).retrieve_batch(texts, K, vectors=vectors)
+        gold = [dict.fromkeys(query.gold, 1.0) for query in queries]
+        scores = [capped_recall([hit.id for hit in hits], each, K) for hits, each in zip(found, gold, strict=True)]
+        print(f"{fmean(scores):.4f} {system!r}", flush=True)
+        return scores
 
-def column(dataset: Dataset, split: str, *, sentences: bool) -> dict[str, str]:
-    """Return the cell of each system on a dataset; that of LinearRAG is empty without `sentences`."""
-    graph, model = CorpusGraph.from_nodes(dataset.nodes, dataset.edges, include_titles=dataset.include_titles), Kept(minilm())
-    index = GraphIndex.from_graph(graph, embedding=model, vectors=cached_vectors(model.model, graph.contents(), show_progress=True))
-    cells: dict[str, str] = {}
-    plain = recalls(Retriever(index, "vector"), dataset, split)
-    if sentences:
-        tri = tri_graph(graph, Retriever(index, LinearRAG()).operator.extractor, "passage")
-        model.keep([*tri.names, *tri.sentences])
-    for name in (*ALONE, *WALKS):
-        if name.startswith("linear-rag") and not sentences:
-            cells[name] = ""
+    vector, recall, below = recalls(Vector()), {}, {}
+    for system in (*SEARCHES, *WALKS):
+        if system.name not in names or (dataset.name == "metaqa" and isinstance(system, LinearRAG)):
             continue
-        scores = recalls(Retriever(index, name, k=K), dataset, split)
-        cells[name] = f"{fmean(scores):.3f}"
-        if name in WALKS:
-            fused = Retriever(index, Fused(name, Hybrid(), weights=(1, WALKS[name])), k=K)
-            cells[name] += f" / {fmean(recalls(fused, dataset, split)):.3f}"
-        if fmean(scores) < fmean(plain) - 1e-9:
-            cells[name] += f", p {randomization_test(scores, plain):.2f}"
-        print(name, cells[name], flush=True)
-    return cells
+        scores = recalls(system)
+        recall[repr(system)] = fmean(scores)
+        below[repr(system)] = fmean(scores) < fmean(vector) and randomization_test(scores, vector) < 0.05
+        if system in WALKS:
+            recall[fused(repr(system))] = fmean(recalls(Fused(system, Hybrid())))
+    return {"split": split, "questions": len(queries), "recall": recall, "below_vector": below}
+
+
+def fused(name: str) -> str:
+    """Return how a system fused with hybrid search is written."""
+    return f"Fused({name}, Hybrid())"
+
+
+def cell(figures: Mapping[str, Any], name: str) -> str:
+    """Return the cell of a system in the column of a dataset."""
+    recall, star = figures["recall"], "*" * figures["below_vector"].get(name, False)
+    return " / ".join(f"{recall[each]:.3f}{end}" for each, end in ((name, star), (fused(name), "")) if each in recall)
+
+
+def page(columns: Mapping[str, Mapping[str, Any]], split: str) -> str:
+    """Return the page, as Markdown, from the figures of each dataset."""
+    titles = [f"{name}, {figures['questions']}" for name, figures in columns.items()]
+    lines = [f"| system | {' | '.join(titles)} |", "| --- " * (len(titles) + 1) + "|"]
+    for name in map(repr, (*SEARCHES, *WALKS)):
+        lines.append(f"| `{name}` | {' | '.join(cell(figures, name) for figures in columns.values())} |")
+    return "\n".join(["# Walks alone and fused with search", "", PREFACE.format(split=split), "", *lines, ""])
 
 
 def main() -> None:
-    """Measure the datasets that are asked for."""
+    """Measure the datasets and systems that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--split", default="test", help="one or several, with a plus between them")
-    parser.add_argument("--only", default=",".join(DATASETS))
+    parser.add_argument("--only", default=",".join(DATASETS), help="datasets, with commas between them")
+    names = dict.fromkeys(system.name for system in (*SEARCHES, *WALKS))
+    parser.add_argument("--systems", default=",".join(names), help="systems by their short names, with commas between them")
     parser.add_argument("--page", type=Path, help="file to write, as Markdown")
     options = parser.parse_args()
-    columns = {}
+    kept = options.page and options.page.with_name("figures.json")
+    figures = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
+    # A page has the figures of one split.
+    figures = {name: column for name, column in figures.items() if column["split"] == options.split}
     for name in options.only.split(","):
-        dataset = read_dataset(options.folder / name)
-        count = sum(query.split in options.split.split("+") for query in dataset.queries)
-        print(name, count, flush=True)
-        columns[f"{name}, {count}"] = column(dataset, options.split, sentences=name in SENTENCES)
-    lines = [f"| system | {' | '.join(columns)} |", "| --- " * (len(columns) + 1) + "|"]
-    for name in (*ALONE, *WALKS):
-        twice = " x2" if WALKS.get(name) == 2 else ""
-        lines.append(f"| `{name}`{twice} | {' | '.join(cells[name] for cells in columns.values())} |")
-    text = "\n".join(["# Walks alone and fused with search", "", PREFACE.format(split=options.split), "", *lines, ""])
-    print(text)
-    if options.page:
-        options.page.parent.mkdir(parents=True, exist_ok=True)
-        options.page.write_text(text, encoding="utf-8")
+        found = measured(read_dataset(options.folder / name), options.split, options.systems.split(","))
+        for part in ("recall", "below_vector"):
+            found[part] = figures.get(name, {}).get(part, {}) | found[part]
+        figures[name] = found
+        columns = {dataset: figures[dataset] for dataset in DATASETS if dataset in figures}
+        text = page(columns, options.split)
+        print(text, flush=True)
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(columns, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            options.page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
