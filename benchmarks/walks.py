@@ -70,7 +70,8 @@ share of those that 10 places can hold. An asterisk says that the system alone f
 randomisation test, without a correction for the number of tests).
 
 `FastInsight` ranks by the vectors here, and `LeSeGR` is untrained. Systems that need a checkpoint, a plan, a relevance model or a
-language model are left out. LinearRAG embeds every name and every sentence, and was not run on metaqa, which has no sentences."""
+language model are left out. An empty cell was not measured: LinearRAG embeds every name and every sentence, which takes long, and
+metaqa has no sentences."""
 
 
 def measured(dataset: Dataset, split: str, names: Sequence[str]) -> dict[str, Any]:
