@@ -1,12 +1,19 @@
-"""The changes of a write to an engine, and how much it may delete."""
+"""The changes of a write to an engine, how much it may delete, and which vectors it can take."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["Changes", "check_loss"]
+__all__ = ["Changes", "check_lengths", "check_loss", "tell_bare"]
+
+logger = logging.getLogger(__name__)
+# By which the length of a vector may differ from 1.
+_NEAR = 1e-3
 
 
 class Changes(NamedTuple):
@@ -23,4 +30,25 @@ def check_loss(where: str, held: int, gone: int, replace: bool) -> None:
         raise InvalidArgumentError(
             f"{where} holds {held:,} nodes, and {gone:,} of them are not in this index: it may be of other documents. Give another "
             "name to write this one beside it, or pass replace=True to write it in its place."
+        )
+
+
+def check_lengths(dense: DenseIndex) -> None:
+    """Raise InvalidArgumentError if vectors are compared by dot products that are not cosines."""
+    if dense.metric == "dot" and bool((((dense.norms - 1).abs() > _NEAR) & (dense.norms > 0)).any()):
+        raise InvalidArgumentError(
+            "The index compares its vectors by dot products, and engines by cosine, which gives other answers for vectors of "
+            'several lengths; build it with metric="cosine", or give vectors of length 1.'
+        )
+
+
+def tell_bare(dense: DenseIndex, ids: Sequence[str]) -> None:
+    """Warn of nodes without a vector; `ids` are those of all."""
+    if bare := (dense.norms == 0).nonzero().flatten().tolist():
+        logger.warning(
+            "%s of %s nodes have no vector (a row of zeros), such as %s: on engines, a retriever that compares one ends in an "
+            "error.",
+            f"{len(bare):,}",
+            f"{len(dense):,}",
+            shown(ids[bare[0]]),
         )

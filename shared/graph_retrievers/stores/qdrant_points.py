@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -26,7 +25,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.stores.changes import Changes, check_loss
+from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, tell_bare
 from graph_retrievers.systems.traits import traits_of
 
 __all__ = [
@@ -41,15 +40,11 @@ __all__ = [
     "word_place",
 ]
 
-logger = logging.getLogger(__name__)
-
 _KEY = "graph_retrievers"
 # Payload of a point: the id of the node, and by what the next write knows what is there already.
 NODE, _DIGEST = "node_id", "digest"
 _SPACE = UUID("6f1c5b0e-58a5-4f0c-9d3b-0a8a4c1f7d52")
 _SCANNED = 1000
-# By which the length of a vector may differ from 1.
-_NEAR = 1e-3
 # Of vectors, in a request: a server takes 32 MB unless it is told otherwise, and a number is up to 22 characters.
 _NUMBERS = 1_000_000
 
@@ -121,7 +116,7 @@ class QdrantPoints:
                 gone = self._absent(replace)
                 self.gone = [] if self.fresh else gone
         if self.dense is not None and (self.own or self.fresh):
-            self._check_lengths(self.dense)
+            check_lengths(self.dense)
         self.mean = 0.0
         if isinstance(self.bm25, BM25):
             self.mean, before = self.bm25.mean_length, (told or {}).get("mean length")
@@ -137,14 +132,6 @@ class QdrantPoints:
             raise InvalidArgumentError(
                 f"The nodes {shown(one)} and {shown(owners[point_id(one)])} have the same point in Qdrant, {point_id(one)}, which "
                 "is the id of one and is made of that of the other; give one of them another id."
-            )
-
-    def _check_lengths(self, dense: DenseIndex) -> None:
-        """Raise InvalidArgumentError if vectors are compared by dot products that are not cosines."""
-        if dense.metric == "dot" and bool((((dense.norms - 1).abs() > _NEAR) & (dense.norms > 0)).any()):
-            raise InvalidArgumentError(
-                "The index compares its vectors by dot products, and engines by cosine, which gives other answers for vectors of "
-                'several lengths; build it with metric="cosine", or give vectors of length 1.'
             )
 
     def _check(self, told: Mapping[str, Any], replace: bool, beside: bool) -> None:
@@ -205,14 +192,8 @@ class QdrantPoints:
         if isinstance(self.bm25, BM25):
             told |= self.bm25.settings | {"mean length": self.mean}
         self.told = told
-        if self.dense is not None and told["own"] and (bare := (self.dense.norms == 0).nonzero().flatten().tolist()):
-            logger.warning(
-                "%s of %s nodes have no vector (a row of zeros), such as %s: on engines, a retriever that compares one ends in an "
-                "error.",
-                f"{len(bare):,}",
-                f"{len(self.dense):,}",
-                shown(self.index.graph.ids[bare[0]]),
-            )
+        if self.dense is not None and told["own"]:
+            tell_bare(self.dense, self.index.graph.ids)
         with reaching():
             if self.fresh and not self.new:
                 self.client.delete_collection(self.collection)

@@ -8,9 +8,10 @@ from typing import Any, Self
 
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.predicates import Predicate, check_dates, filter_predicate
+from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate
 from graph_retrievers.stores.cypher.properties import node_metadata
 from graph_retrievers.stores.cypher.writer import name_key
+from graph_retrievers.stores.filters import Predicate
 from graph_retrievers.stores.remote.ports import Page, StoredEdge, StoredNode, Titled
 
 __all__ = ["CypherGraphStore"]

@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.dates import DAY, is_date, moment
-from graph_retrievers.graph.filters import as_kept, dated_fields, filter_mask, flat_filter, not_dates
+from graph_retrievers.graph.filters import as_kept, dated_fields, not_dates
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import stored
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
+from graph_retrievers.stores.filters import Predicate, checked_filter
 
-__all__ = ["Predicate", "check_dates", "filter_predicate"]
+__all__ = ["check_dates", "filter_predicate"]
 
 _OWN = {"$id": "id", "$type": "type", "$title": "name"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """A condition on a node, as part of a query.
-
-    `text` is Cypher that is true or false for every node, never null, with ``{node}`` for the node's variable; `parameters` are
-    the values of its parameters.
-    """
-
-    text: str
-    parameters: Mapping[str, Any]
-
-    def on(self, node: str) -> str:
-        """Return the condition on the node that the expression `node` refers to."""
-        return self.text.replace("{node}", node)
-
-    def __and__(self, other: Predicate | None) -> Predicate:
-        """Return the condition that both hold; None always holds."""
-        if other is None:
-            return self
-        return Predicate(f"({self.text} AND {other.text})", {**self.parameters, **other.parameters})
 
 
 def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicate:
@@ -58,21 +33,8 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     >>> predicate.on("n"), predicate.parameters
     ('((coalesce(CASE WHEN ... END >= $filter_0, false)))', {'filter_0': 1990})
     """
-    if callable(condition) or isinstance(condition, Tensor):
-        kind = "mask" if isinstance(condition, Tensor) else "callable"
-        raise InvalidArgumentError(
-            f"{name} is a {kind}, which cannot be part of a query to a database; write it as a mapping, such as "
-            '{"year": {"$gte": 1990}}.'
-        )
     builder = _Builder(schema, name)
-    return Predicate(builder.mapping(_checked(condition)), builder.parameters)
-
-
-def _checked(condition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a filter with the paths of its fields; InvalidArgumentError if it is not one."""
-    # There are no nodes to filter.
-    filter_mask(CorpusGraph([], []), condition)
-    return flat_filter(condition)  # type: ignore[no-any-return]
+    return Predicate(builder.mapping(checked_filter(condition, name)), builder.parameters)
 
 
 def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> None:
@@ -85,7 +47,7 @@ def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> No
     def some(where: str, value: str) -> list[dict[str, Any]]:
         return database.read(f"MATCH (n:{label}) WHERE {where} RETURN n.{value} AS value LIMIT 1")
 
-    for key, asked in dated_fields(_checked(condition)).items():
+    for key, asked in dated_fields(checked_filter(condition)).items():
         if key in known:
             continue
         value, dates = schema.field(key), schema.instant(key)

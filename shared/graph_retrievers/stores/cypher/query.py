@@ -16,7 +16,8 @@ from typing import Any
 
 from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.stores.cypher.database import CypherDatabase
-from graph_retrievers.stores.cypher.predicates import Predicate, filter_predicate
+from graph_retrievers.stores.cypher.predicates import filter_predicate
+from graph_retrievers.stores.filters import Predicate
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
