@@ -7,6 +7,10 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.postgres import postgres, postgres_server
+
+__all__ = ["postgres", "postgres_server"]
+
 # How long an example takes depends on the machine.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
@@ -33,7 +37,7 @@ def shared_folder():
 def pytest_collection_modifyitems(items):
     """Mark tests by what they need: a database, or minutes, as the random graphs of ``property`` do."""
     for item in items:
-        if "cypher_server" in item.fixturenames:
+        if {"cypher_server", "postgres_server"} & {*item.fixturenames}:
             item.add_marker("database")
         if item.path.parent.name == "property":
             item.add_marker("slow")

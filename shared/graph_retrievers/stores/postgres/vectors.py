@@ -1,0 +1,144 @@
+"""The vectors of an index in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.database import Statement
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+
+__all__ = ["PostgresVectors", "create_vector_index", "members_of"]
+
+# What begins the binary form of a vector: its width, and nothing.
+_HEADER = 4
+# A scope of fewer nodes is searched exactly: an index would read more.
+_FEW = 10_000
+# Candidates that a search of an index holds, at least and at most.
+_HELD, _MOST_HELD = 100, 1000
+_SEARCH = """\
+SELECT q.place, n.id FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
+CROSS JOIN LATERAL (
+    SELECT v.node, @vector@ <=> q.vector AS distance FROM {vectors} v WHERE v.corpus = %(corpus)s@among@
+    ORDER BY @vector@ <=> q.vector LIMIT %(k)s
+) f JOIN {nodes} n ON n.corpus = %(corpus)s AND n.node = f.node
+ORDER BY q.place, f.distance, n.position"""
+
+
+class PostgresVectors:
+    """The vectors of an index in PostgreSQL as a VectorStore, compared by cosine.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Of an index with vectors.
+    exact : bool, default True
+        Whether all vectors are compared. Otherwise the index that :func:`create_vector_index` created is searched, which is fast
+        for millions of vectors and may miss one of the nearest; the search goes on until as many are found as are asked for, also
+        in a scope.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are no vectors.
+    DatabaseError
+        From the methods: if the database fails or does not answer in time, or if the index was changed since `corpus` was made.
+
+    Examples
+    --------
+    >>> from graph_retrievers.stores.postgres import Corpus, PostgresDatabase
+    >>> corpus = Corpus(PostgresDatabase("postgresql://localhost/works"), "machines")  # doctest: +SKIP
+    >>> PostgresVectors(corpus).search(np.array([[0.6, 0.8]]), 1)  # doctest: +SKIP
+    [['card']]
+    """
+
+    def __init__(self, corpus: Corpus, *, exact: bool = True) -> None:
+        if not isinstance(corpus, Corpus):
+            raise InvalidArgumentError(f"Expected a Corpus, got {type(corpus).__name__}; make one with Corpus(database, name).")
+        if not corpus.dimension:
+            raise InvalidArgumentError(f"{corpus!r} has no vectors; write an index that was built with embedding= or vectors=.")
+        self.corpus, self.exact = corpus, exact
+        self._ids: Collection[str] | None = None
+        self._members: list[int] | None = None
+
+    def __repr__(self) -> str:
+        """Return the corpus."""
+        return f"PostgresVectors({self.corpus!r}, exact={self.exact})"
+
+    def within(self, ids: Collection[str]) -> Self:
+        """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them."""
+        made = copy(self)
+        made._ids, made._members = ids, None
+        return made
+
+    def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
+        """Return the ids of the k nearest of each vector, best first, in one round trip; the first one of a scope takes two."""
+        if self._ids is not None and self._members is None:
+            self._members = [node for node, _ in members_of(self.corpus, self._ids)]
+        asked: dict[str, Any] = {"vectors": [_written(vector) for vector in np.asarray(vectors)], "k": k, "members": self._members}
+        among = "" if self._members is None else " AND v.node = ANY(%(members)s)"
+        if self.exact or (self._members is not None and len(self._members) < _FEW):
+            statements: list[Statement] = [(_SEARCH.replace("@vector@", "v.vector").replace("@among@", among), asked)]
+        else:
+            held = min(max(k, _HELD), _MOST_HELD)
+            text = _SEARCH.replace("@vector@", f"(v.vector::vector({self.corpus.dimension}))").replace("@among@", among)
+            statements = [
+                ("SET LOCAL hnsw.iterative_scan = 'strict_order'", {}),
+                (f"SET LOCAL hnsw.ef_search = {held}", {}),
+                (text, asked),
+            ]
+        *_, rows = self.corpus.read(*statements)
+        found: list[list[str]] = [[] for _ in vectors]
+        for place, name in rows:
+            found[place - 1].append(decoded(name))
+        return found
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
+        """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""
+        text = (
+            "SELECT n.id, vector_send(v.vector) FROM {nodes} n JOIN {vectors} v ON v.corpus = n.corpus AND v.node = n.node "
+            "WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
+        )
+        (rows,) = self.corpus.read((text, {"ids": [encoded(name) for name in ids if sendable(name)]}))
+        return {decoded(name): np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32) for name, sent in rows}
+
+
+def members_of(corpus: Corpus, ids: Collection[str]) -> list[tuple[int, int]]:
+    """Return the number and the length in words of the nodes of some ids, in one round trip."""
+    text = "SELECT n.node, n.length FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s) ORDER BY n.node"
+    (rows,) = corpus.read((text, {"ids": [encoded(name) for name in ids if sendable(name)]}))
+    return rows  # type: ignore[return-value]
+
+
+def create_vector_index(corpus: Corpus, *, m: int = 16, ef_construction: int = 64) -> None:
+    """Create an HNSW index of the vectors of a corpus, unless it exists, for ``PostgresVectors(corpus, exact=False)``.
+
+    Later writes follow it. It takes minutes for a million vectors, and less with a larger ``maintenance_work_mem``.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        With vectors of at most 2,000 dimensions.
+    m, ef_construction : int, default 16 and 64
+        Neighbours of a vector, and candidates for them, see the documentation of pgvector.
+
+    Raises
+    ------
+    DatabaseError
+        If the database refuses it.
+    """
+    name = f"vectors_hnsw_{corpus.number}"
+    with corpus.database.writing() as writing:
+        writing.run(
+            f"CREATE INDEX IF NOT EXISTS {name} ON {{vectors}} USING hnsw ((vector::vector({corpus.dimension})) vector_cosine_ops) "
+            f"WITH (m = {int(m)}, ef_construction = {int(ef_construction)}) WHERE corpus = {corpus.number}"
+        )
+
+
+def _written(vector: np.ndarray) -> str:
+    return f"[{','.join(map(repr, np.asarray(vector, np.float32).astype(float).tolist()))}]"

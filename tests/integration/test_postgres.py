@@ -1,0 +1,562 @@
+"""An index written into PostgreSQL: answers as in memory, changes only, one transaction, what is refused."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import psycopg
+import pytest
+
+from graph_retrievers import Edge, GraphIndex, Node, Retriever, WalkFusion
+from graph_retrievers.errors import (
+    DatabaseAuthError,
+    DatabaseError,
+    DatabaseUnreachableError,
+    DimensionMismatchError,
+    InvalidArgumentError,
+    InvalidVectorError,
+    MissingSignalError,
+)
+from graph_retrievers.stores.changes import Changes
+from graph_retrievers.stores.postgres import (
+    Corpus,
+    PostgresDatabase,
+    PostgresGraph,
+    PostgresVectors,
+    PostgresWords,
+    open_index,
+    write_index,
+)
+from graph_retrievers.stores.postgres.writer import Written
+from graph_retrievers.stores.remote import (
+    DatedGraphStore,
+    RemoteRetriever,
+    ScopedGraphStore,
+    ScopedVectorStore,
+    ScopedWordStore,
+)
+from graph_retrievers.testing import check_stores
+from langchain_graph_retrievers import GraphRetriever
+from tests.engines import NOTHING, QUESTIONS, change_pages, index_of
+from tests.helpers import HashEmbedding
+from tests.postgres import contents, drop
+from tests.remote import assert_same
+
+UNCHANGED = Written(NOTHING, NOTHING)
+
+
+def opened(database, name="works", **options):
+    return open_index(database, name, **{"embedding": HashEmbedding(16)} | options)
+
+
+def stores(database, name="works"):
+    corpus = Corpus(database, name)
+    return PostgresGraph(corpus), PostgresVectors(corpus), PostgresWords(corpus)
+
+
+def test_a_folder_gives_the_answers_in_memory(postgres, pages):
+    index = index_of(pages)
+    assert write_index(index, postgres, "works") == (Changes(len(index)), Changes(index.graph.num_edges))
+    retriever, local = RemoteRetriever(opened(postgres)), Retriever(index, WalkFusion())
+    assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
+    graph, vectors, words = stores(postgres)
+    assert isinstance(graph, (ScopedGraphStore, DatedGraphStore))
+    assert isinstance(vectors, ScopedVectorStore) and isinstance(words, ScopedWordStore)
+    check_stores(index, graph, vectors, QUESTIONS, words=words)
+    found = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
+    assert [document.id for document in found] == [hit.id for hit in local.retrieve(QUESTIONS[0])] and len(found) > 3
+    scope = {"path": {"$in": ["loom.md", "card.md", "mill.md", "engine.md"]}}
+    assert_same(retriever.retrieve_batch(QUESTIONS, scope=scope), local.retrieve_batch(QUESTIONS, scope=scope))
+
+
+def test_an_index_is_opened_by_its_address(postgres_server, postgres, pages):
+    index = index_of(pages)
+    with postgres_server.open("graph_retrievers") as database:
+        write_index(index, database, "works")
+        remote = open_index(postgres_server.url, "works", embedding=HashEmbedding(16))
+        hits = RemoteRetriever(remote).retrieve(QUESTIONS[0])
+        assert [hit.id for hit in hits] == [hit.id for hit in Retriever(index, WalkFusion()).retrieve(QUESTIONS[0])]
+        remote.graph.corpus.database.close()
+        drop(database)
+
+
+def test_changed_documents_write_their_changes_alone(postgres, pages):
+    write_index(index_of(pages), postgres, "works")
+    gone = {node for node in index_of(pages).graph.ids if node.startswith(("clock.md", "still.md"))}
+    change_pages(pages)
+    after = index_of(pages)
+    nodes, edges = write_index(after, postgres, "works")
+    # A page and a section that are new, and four sections with links to what is gone; others got another place or degree alone.
+    assert nodes.written == 6 and 0 < nodes.moved <= 12 and nodes.deleted == len(gone)
+    assert 0 < edges.written < after.graph.num_edges / 2 and edges.moved > 0 and edges.deleted > 0
+    changed = contents(postgres, "works")
+    assert changed[0].keys() == set(after.graph.ids)
+    assert write_index(after, postgres, "works") == UNCHANGED and contents(postgres, "works") == changed
+    assert_same(
+        RemoteRetriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS)
+    )
+    write_index(after, postgres, "fresh")
+    assert contents(postgres, "fresh") == changed
+
+
+def test_a_text_a_vector_or_an_edge_alone_is_written_alone(postgres):
+    texts, vectors, edges = ["oak loom", "ash card", "elm mill", "fir clock"], np.eye(4), [Edge("a", "b", "reads")]
+
+    def written():
+        index = GraphIndex.from_texts(texts, ids=list("abcd"), vectors=vectors, edges=edges)
+        nodes, changed = write_index(index, postgres, "works")
+        write_index(index, postgres, "fresh")
+        assert contents(postgres, "works") == contents(postgres, "fresh")
+        return nodes.written, nodes.moved, changed
+
+    assert written() == (4, 0, Changes(1)) and written() == (0, 0, NOTHING)
+    vectors = np.eye(4)[[0, 1, 3, 2]]
+    assert written() == (2, 0, NOTHING)
+    texts[1] = "yew card"
+    assert written() == (1, 0, NOTHING) and stores(postgres)[2].search(["yew"], 1)[0][0][0] == "b"
+    edges = [Edge("b", "a", "reads"), *edges]
+    assert written() == (0, 0, Changes(1, 1))
+    edges = [Edge("b", "a", "reads"), Edge("a", "b", "reads", weight=0.1)]
+    assert written() == (0, 0, Changes(1))
+    edges = [Edge("a", "b", "reads", weight=0.1, text="by hand"), Edge("a", "b", "reads"), Edge("c", "c")]
+    assert written() == (0, 0, Changes(3, 0, 1))
+    edges = []
+    assert written() == (0, 2, Changes(0, 0, 3))
+
+
+def test_changes_over_many_writes_leave_what_one_write_leaves(postgres):
+    """Words, counts of words, vectors, edges and positions, after random changes."""
+    draw = np.random.default_rng(0)
+    held = {}
+    for step in range(12):
+        for number in draw.integers(0, 40, 8).tolist():
+            words = " ".join(f"word{word}" for word in draw.integers(0, 12, draw.integers(0, 9)))
+            held[f"n{number}"] = (words, draw.normal(size=3).tolist(), {"step": step} if number % 2 else {})
+        for number in draw.integers(0, 40, 6).tolist():
+            held.pop(f"n{number}", None)
+        ids = sorted(held, key=lambda name: hash((name, step)) if step % 3 == 0 else name)
+        ends = draw.choice(ids, (30, 2)).tolist()
+        index = GraphIndex.from_texts(
+            [held[name][0] for name in ids],
+            ids=ids,
+            vectors=[held[name][1] for name in ids],
+            metadatas=[held[name][2] for name in ids],
+            metric="cosine",
+            edges=[Edge(a, b, f"r{place % 2}", weight=1.0 + place % 3) for place, (a, b) in enumerate(ends)],
+        )
+        write_index(index, postgres, "works", replace=True)
+        write_index(index, postgres, f"fresh {step}")
+        assert contents(postgres, "works") == contents(postgres, f"fresh {step}")
+
+
+# -- any text -----------------------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "'; DROP TABLE nodes; --",
+    "') OR true --",
+    '" ; DELETE FROM "nodes" ; --',
+    "$$; SELECT pg_sleep(9); $$",
+    "\\'; COMMIT; --",
+    "%(corpus)s %s %% %",
+    "{nodes} {node} {degree} {0}",
+    "$1 $2 :name ?",
+    "a\tb\nc\\N\\.\r\n",
+    "\\.",
+    "/* -- */ E'\\x00'",
+    "nul \x00 one \x01 two \x02\x03\x00\x01\x02\x02",
+    "\x00",
+    "😀 漢字 ﬁ ß İ ı \ufffd \uffff \U0010ffff \u202e",
+    "𝔘𐐷 \u0301\u0301",
+    "x" * 2000,
+    "{1,2,NULL}",
+    "NULL",
+    '{"a": 1}',
+    "  ",
+    "12",
+]
+
+
+def hostile():
+    nodes = [
+        Node(
+            name,
+            f"{name} turns {place}",
+            name * (1 + place % 2),
+            name[:50],
+            {f"_{name[:90]}": name, "in": {f"_{name[:9]}": [name]}, "list": [name]},
+        )
+        for place, name in enumerate(HOSTILE)
+    ]
+    edges = [Edge(HOSTILE[place - 1], name, name, text=name) for place, name in enumerate(HOSTILE)]
+    edges += [Edge(HOSTILE[0], HOSTILE[1], "twice", weight=weight) for weight in (1.0, 0.1, 1.0)] + [
+        (HOSTILE[2], HOSTILE[2], "self")
+    ]
+    return GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(16))
+
+
+def test_any_text_may_stand_anywhere(postgres):
+    index = hostile()
+    write_index(index, postgres, HOSTILE[0])
+    assert write_index(index, postgres, HOSTILE[0]) == UNCHANGED
+    graph, vectors, words = stores(postgres, HOSTILE[0])
+    check_stores(index, graph, vectors, [*HOSTILE[:7], "turns 3"], words=words)
+    retriever, local = RemoteRetriever(opened(postgres, HOSTILE[0])), Retriever(index, WalkFusion())
+    asked = [name for name in HOSTILE if name.strip()]
+    assert_same(retriever.retrieve_batch(asked), local.retrieve_batch(asked))
+    held = graph.read(texts=HOSTILE, limit=99)
+    assert {node.id: node for node in held.nodes} == {
+        node.id: node for node in held.nodes if index.graph.node(index.graph.row(node.id)).text == node.text
+    }
+    # In a scope, a form is that of the whole.
+    system = WalkFusion(form="links", bridges=1)
+    retriever, local = RemoteRetriever(opened(postgres, HOSTILE[0]), system), Retriever(index, system)
+    for place, name in enumerate(HOSTILE):
+        assert vectors.vectors([name]).keys() == {name}
+        conditions = [{f"_{name[:90]}": name}, {"in": {f"_{name[:9]}": {"$contains": name}}}, {"list": [name]}, {"$id": name}]
+        filters = {"filter": conditions[place % 4], "scope": {"$or": [*conditions, {"$title": name}, {"$type": name[:50]}]}}
+        found = retriever.retrieve("turns", 99, **filters)
+        assert_same([found], [local.retrieve("turns", 99, **filters)])
+        assert name in {hit.id for hit in found}
+    # One goes, with its edges; the copies of another edge are fewer.
+    kept = [node for node in map(index.graph.node, range(len(index))) if node.id != HOSTILE[3]]
+    edges = [edge for edge in index.graph.edges() if HOSTILE[3] not in (edge.source, edge.target) and edge.weight != 1.0]
+    smaller = GraphIndex.from_nodes(kept, edges, embedding=HashEmbedding(16))
+    write_index(smaller, postgres, HOSTILE[0])
+    write_index(smaller, postgres, "fresh")
+    assert contents(postgres, "fresh") == contents(postgres, HOSTILE[0])
+
+
+@pytest.mark.parametrize("wrong", ["\ud800", "a\udfff"])
+def test_half_of_a_surrogate_pair_is_in_no_graph_and_harms_no_question(postgres, pages, wrong):
+    index = index_of(pages)
+    write_index(index, postgres, "works")
+    retriever, local = RemoteRetriever(opened(postgres)), Retriever(index, WalkFusion())
+    graph, _, words = stores(postgres)
+    assert words.search([f"{wrong} machine"], 5) == words.search(["machine"], 5) and words.term_scores([(wrong, [wrong])]) == [[]]
+    for condition in ({"$id": wrong}, {"path": wrong}, {"path": {"$in": [wrong, "loom.md"]}}, {"$title": {"$contains": wrong}}):
+        filters = {"filter": {"$not": condition}, "scope": {"$not": condition}}
+        assert_same([retriever.retrieve("machine", **filters)], [local.retrieve("machine", **filters)])
+    for condition in ({"path": {"$gt": wrong}}, {wrong: 1}):
+        with pytest.raises(InvalidArgumentError, match="is not valid Unicode; decode it again"):
+            retriever.retrieve("machine", scope=condition)
+    assert graph.read(ids=[wrong], texts=[wrong], titles=[wrong], names=[wrong], limit=9).nodes == []
+    with pytest.raises(InvalidArgumentError, match="The name of the index is"):
+        Corpus(postgres, wrong)
+
+
+def test_long_texts_titles_and_words_are_kept_and_long_ids_are_refused(postgres):
+    nodes = [Node("a", "y" * 1_000_000, "words " * 60_000), Node("b", "A card. " + "z" * 3000), Node("c", "z" * 2999)]
+    index = GraphIndex.from_nodes(nodes, embedding=HashEmbedding(16))
+    write_index(index, postgres, "works")
+    graph, _, words = stores(postgres)
+    (found,) = graph.read(texts=["a"], limit=1).nodes
+    assert (found.text, found.title) == (nodes[0].text, nodes[0].title)
+    assert [[name for name, _ in each] for each in words.search(["y" * 1_000_000, "z" * 3000], 3)] == [["a"], ["b"]]
+    with pytest.raises(InvalidArgumentError, match="has 2,601 bytes; the index of a database takes at most 2,600: shorten it"):
+        write_index(GraphIndex.from_texts(["a"], ids=["y" * 2601]), postgres, "long")
+    # No letter is like another, so that nothing is compressed.
+    ids = ["".join(map(chr, np.random.default_rng(row).integers(0x4E00, 0x9000, 866).tolist())) for row in range(3)]
+    write_index(GraphIndex.from_texts(["a loom"] * 3, ids=ids), postgres, "long")
+    assert len(stores_of(postgres, "long").read(ids=ids, limit=9).nodes) == 3
+
+
+def stores_of(database, name):
+    return PostgresGraph(Corpus(database, name))
+
+
+def test_metadata_come_back_as_they_were(postgres):
+    metadata = {
+        "order": 1,
+        "a": [1, 1.0, True, None, "x", {"b": [[]], "": {}}, []],
+        "floats": [1e16, 1e23, 1e-320, 0.1, -0.0, 5e-324, 1.7976931348623157e308],
+        "large": [2**63, -(2**200), 10**2000],
+        "nul \x00": "\x00\x01",
+        "date": "2024-05-01",
+        "nothing": None,
+        "deep": json.loads("[" * 60 + "]" * 60),
+    }
+    origin = {"class_name": "TextNode", "kept": [1.0, {"\x00": None}]}
+    nodes = [Node("a", "A loom.", metadata=metadata, origin=origin), Node("b", "A card.")]
+    write_index(GraphIndex.from_nodes(nodes), postgres, "works")
+    (found,) = stores_of(postgres, "works").read(texts=["a"], limit=1).nodes
+    assert repr(found.metadata) == repr(metadata) and repr(found.origin) == repr(origin)
+
+
+# -- indexes side by side, readers and writers --------------------------------------------------------------------------
+
+
+def test_two_indexes_of_one_database_are_kept_apart(postgres, pages):
+    first = index_of(pages)
+    write_index(first, postgres, "works")
+    whole = contents(postgres, "works")
+    # The same ids, other texts, and no vectors.
+    second = GraphIndex.from_texts(["A town."] * len(first), ids=first.graph.ids, edges=[("loom.md", "card.md", "near")])
+    write_index(second, postgres, "towns")
+    assert contents(postgres, "works") == whole
+    towns = opened(postgres, "towns", embedding=None)
+    assert towns.signals == {} and towns.vectors is None
+    assert RemoteRetriever(towns).retrieve("town")[0].text == "A town."
+    write_index(second.with_changes(delete=["kiln.md"]), postgres, "towns")
+    assert contents(postgres, "works") == whole and "kiln.md" not in contents(postgres, "towns")[0]
+    assert_same(
+        RemoteRetriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(first, WalkFusion()).retrieve_batch(QUESTIONS)
+    )
+
+
+def test_what_was_opened_before_a_change_says_so_and_a_write_without_changes_harms_nothing(postgres, pages):
+    index = index_of(pages)
+    write_index(index, postgres, "works")
+    retriever = RemoteRetriever(opened(postgres))
+    before = retriever.retrieve(QUESTIONS[0])
+    write_index(index, postgres, "works")
+    assert [hit.id for hit in retriever.retrieve(QUESTIONS[0])] == [hit.id for hit in before]
+    write_index(index.with_changes(upsert=[Node("anvil.md", "An anvil.")]), postgres, "works")
+    with pytest.raises(DatabaseError, match="The index 'works' of .* was written again since it was opened; open it again"):
+        retriever.retrieve(QUESTIONS[0])
+    assert RemoteRetriever(opened(postgres)).retrieve("An anvil.")[0].id == "anvil.md"
+
+
+def test_a_write_that_fails_leaves_nothing(postgres, pages, monkeypatch):
+    index = index_of(pages)
+    write_index(index, postgres, "works")
+    whole, plain = contents(postgres, "works"), psycopg.Connection.execute
+    change_pages(pages)
+    changed, sent = index_of(pages), []
+
+    def counted(connection, *given, **named):
+        sent.append(given)
+        if len(sent) == fails:
+            raise psycopg.OperationalError("lost")
+        return plain(connection, *given, **named)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", counted)
+    fails = 0
+    write_index(changed, postgres, "other")
+    count = len(sent)
+    assert count > 10
+    for fails in range(3, count + 1, 3):
+        sent.clear()
+        with pytest.raises(DatabaseError):
+            write_index(changed, postgres, "works")
+        fails, sent = 0, []
+        assert contents(postgres, "works") == whole
+    write_index(changed, postgres, "works")
+    assert contents(postgres, "works") == contents(postgres, "other")
+
+
+def test_readers_see_the_state_before_or_after_a_write(postgres_server, postgres, pages):
+    """While two states are written in turns, by two writers, every answer is that of one of them."""
+    first = index_of(pages)
+    change_pages(pages)
+    second = index_of(pages)
+    write_index(first, postgres, "works")
+    expected = [[hit.id for hit in Retriever(each, WalkFusion()).retrieve(QUESTIONS[0])] for each in (first, second)]
+    assert expected[0] != expected[1]
+    ended, seen, refused = threading.Event(), [], []
+
+    def read(place):
+        with postgres_server.open(postgres.schema) as database:
+            while not ended.is_set():
+                try:
+                    seen.append([hit.id for hit in RemoteRetriever(opened(database)).retrieve(QUESTIONS[0])])
+                except DatabaseError as error:
+                    assert "written again since it was opened" in str(error)
+                    refused.append(error)
+
+    def write(place):
+        with postgres_server.open(postgres.schema) as database:
+            for step in range(6):
+                write_index((first, second)[(step + place) % 2], database, "works")
+
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(read, place) for place in range(2)]
+        for writer in [pool.submit(write, place) for place in range(2)]:
+            writer.result()
+        ended.set()
+        for reader in readers:
+            reader.result()
+    assert len(seen) > 10 and all(each in expected for each in seen)
+    write_index(second, postgres, "works")
+    write_index(second, postgres, "fresh")
+    assert contents(postgres, "works") == contents(postgres, "fresh")
+
+
+def test_the_tables_are_created_once_by_writers_at_once(postgres_server):
+    databases = [postgres_server.open() for _ in range(4)]
+    for database in databases[1:]:
+        database.schema, database.tables = databases[0].schema, databases[0].tables
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda database: write_index(GraphIndex.from_texts(["A loom."]), database, "works"), databases))
+    assert len(contents(databases[0], "works")[0]) == 1
+    drop(databases[0])
+    for database in databases[1:]:
+        database.close()
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres, pages):
+    index = index_of(pages)
+    write_index(index, postgres, "works")
+    whole = contents(postgres, "works")
+    nodes = [index.graph.node(row) for row in range(len(index))]
+    other = [Node(f"other {row}", f"Text {row}.") for row in range(9)]
+    named = HashEmbedding(16)
+    named.name = "another-model"
+    size = len(index)
+    cases = [
+        (DimensionMismatchError, "has vectors of width 16, and this index of width 32. Give another", nodes, HashEmbedding(32)),
+        (DimensionMismatchError, "has vectors of width 16, and this index of width 0. Give another", nodes, None),
+        (InvalidArgumentError, "of the model 'HashEmbedding', and this index of 'another-model'. Give", nodes, named),
+        (InvalidArgumentError, f"{size} nodes, and {size} of them are not in this index: it may be of", other, HashEmbedding(16)),
+    ]
+    for kind, said, given, model in cases:
+        with pytest.raises(kind, match=said):
+            write_index(GraphIndex.from_nodes(given, embedding=model), postgres, "works")
+    with pytest.raises(MissingSignalError, match="no BM25"):
+        write_index(GraphIndex.from_nodes(nodes, bm25=False), postgres, "works")
+    with pytest.raises(InvalidArgumentError, match="compares its vectors by dot products, and engines by cosine, .* metric="):
+        write_index(GraphIndex.from_texts(["a", "b"], vectors=np.diag([1.0, 2.0]), metric="dot"), postgres, "dots")
+    for name in ("", 3, None, "x" * 501):
+        with pytest.raises(InvalidArgumentError, match="The name of the index is .*; expected a text of 1 to 500 characters"):
+            write_index(index, postgres, name)
+    with pytest.raises(InvalidArgumentError, match="database is .*; expected a PostgresDatabase"):
+        write_index(index, "postgresql:///works", "works")
+    assert contents(postgres, "works") == whole
+    with pytest.raises(InvalidArgumentError, match="has no index 'dots' in the schema .*; write it with write_index"):
+        opened(postgres, "dots")
+    for _, _, given, model in cases:
+        replacing = GraphIndex.from_nodes(given, embedding=model)
+        write_index(replacing, postgres, "works", replace=True)
+        write_index(replacing, postgres, "fresh", replace=True)
+        assert contents(postgres, "works") == contents(postgres, "fresh")
+
+
+def test_an_empty_database_and_tables_of_others_are_told(postgres):
+    with pytest.raises(DatabaseError, match="has no index in the schema .*Write one with write_index, or give schema="):
+        Corpus(postgres, "works")
+    with postgres.writing() as writing:
+        writing.run("CREATE SCHEMA {schema}")
+        writing.run("CREATE TABLE {corpora} (name text)")
+    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 1'. Give another schema="):
+        write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
+
+
+def test_nodes_without_a_vector_are_told(postgres, caplog):
+    vectors = np.diag([1.0, 0.0, 1.0])
+    write_index(GraphIndex.from_texts(["A loom.", "A card.", "A mill."], ids=["a", "b", "c"], vectors=vectors), postgres, "works")
+    said = "1 of 3 nodes have no vector (a row of zeros), such as 'b': on engines, a retriever that compares one ends in an error."
+    assert caplog.messages == [said]
+    with pytest.raises(InvalidVectorError, match="no vector of node 'b'"):
+        RemoteRetriever(opened(postgres, embedding=None), WalkFusion(form="links")).retrieve("card", vector=vectors[0])
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "kind", "said"),
+    [
+        ("bolt://localhost:7687", {}, InvalidArgumentError, "must begin with postgresql://, as in"),
+        (None, {}, InvalidArgumentError, "must begin with postgresql://"),
+        ("postgresql://localhost/x?nonsense=1", {}, InvalidArgumentError, "cannot be read"),
+        ("postgresql://127.0.0.1:1/x", {}, DatabaseUnreachableError, "127.0.0.1:1/x cannot be reached"),
+        ("postgresql:///x?host=/nowhere", {}, DatabaseUnreachableError, "/nowhere/x cannot be reached"),
+        ("{url}", {"schema": 'a"b'}, InvalidArgumentError, "schema is .*; expected letters, digits and underscores"),
+        ("{url}", {"timeout": 0}, InvalidArgumentError, "timeout must be a number of seconds above 0"),
+        ("{url}&user=nobody_here", {}, DatabaseAuthError, "refused the user .*nobody_here"),
+        ("{url}&dbname=not_there", {}, DatabaseUnreachableError, "not_there"),
+    ],
+)
+def test_an_address_that_is_wrong_is_told(postgres_server, url, options, kind, said):
+    with pytest.raises(kind, match=said):
+        PostgresDatabase(url and url.format(url=postgres_server.url), **options)
+
+
+def test_a_password_is_not_shown(postgres_server):
+    with pytest.raises(DatabaseError) as caught:
+        PostgresDatabase("postgresql://me:hush-hush@127.0.0.1:1/x?password=hush-hush")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_lost_connection_is_told_once_and_the_next_call_connects_again(postgres_server, postgres):
+    write_index(GraphIndex.from_texts(["A loom.", "A card."], ids=["a", "b"]), postgres, "works")
+    graph = stores_of(postgres, "works")
+    ended = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    )
+    with postgres_server.open() as other:
+        # While it was idle, which no call notices.
+        other.read((ended, {}))
+        assert graph.sample(1)[0] == 2
+        # In the middle of a statement.
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(postgres.read, ("SELECT pg_sleep(20)", {}))
+            deadline = time.monotonic() + 10
+            while not other.read(("SELECT 1 FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(20)'", {}))[0]:
+                assert time.monotonic() < deadline
+            # It is tried once more, as after a loss while it was idle.
+            for _ in range(2):
+                time.sleep(0.2)
+                other.read((ended, {}))
+            with pytest.raises(DatabaseUnreachableError, match="the connection was lost .*the next call connects again"):
+                asked.result(20)
+    assert graph.sample(1)[0] == 2
+
+
+def test_a_statement_that_takes_too_long_is_ended(postgres_server, postgres):
+    write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
+    with postgres_server.open(postgres.schema, timeout=0.3) as database:
+        started = time.monotonic()
+        with pytest.raises(DatabaseUnreachableError, match="did not answer within 0.3 seconds .*Ask for less, or raise timeout="):
+            database.read(("SELECT pg_sleep(20)", {}))
+        with pytest.raises(DatabaseUnreachableError, match="did not answer within 0.3 seconds"):
+            database.read(("SELECT 1", {}), ("SELECT pg_sleep(20)", {}))
+        assert time.monotonic() - started < 10
+        assert stores_of(database, "works").sample(1)[0] == 1
+        # A write may take longer.
+        with database.writing() as writing:
+            writing.run("SELECT pg_sleep(0.6)")
+
+
+def test_calls_wait_for_a_connection_and_a_closed_database_is_refused(postgres_server):
+    database = postgres_server.open(connections=1, timeout=0.5)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: database.read(("SELECT pg_sleep(0.02), 1", {}))[0][0][1], range(8))) == [1] * 8
+        with database.writing():
+            with pytest.raises(DatabaseUnreachableError, match="All connections to .* were in use for 0.5 seconds; raise"):
+                database.read(("SELECT 1", {}))
+    assert len(database._idle) == 1
+    database.close()
+    with pytest.raises(DatabaseError, match="is closed; open another"):
+        database.read(("SELECT 1", {}))
+
+
+# -- vectors and words --------------------------------------------------------------------------------------------------
+
+
+def test_an_index_of_vectors_finds_nearly_the_same_and_as_many_in_a_scope(postgres):
+    from graph_retrievers.stores.postgres import create_vector_index
+
+    vectors = np.random.default_rng(0).normal(size=(12_500, 8)).astype(np.float32)
+    texts = [f"t{row}" for row in range(len(vectors))]
+    write_index(GraphIndex.from_texts(texts, ids=texts, vectors=vectors, metric="cosine"), postgres, "works")
+    corpus = Corpus(postgres, "works")
+    create_vector_index(corpus)
+    create_vector_index(corpus)
+    exact, near = PostgresVectors(corpus), PostgresVectors(corpus, exact=False)
+    questions = np.random.default_rng(1).normal(size=(5, 8)).astype(np.float32)
+    expected, found = exact.search(questions, 200), near.search(questions, 200)
+    assert np.mean([len({*a} & {*b}) / 200 for a, b in zip(expected, found, strict=True)]) > 0.9
+    cosines = vectors @ questions[0] / np.linalg.norm(vectors, axis=1)
+    assert expected[0] == [f"t{row}" for row in np.argsort(-cosines)[:200]]
+    plan = []
+    plain = postgres.read
+    postgres.read = lambda *asked: (
+        plan.extend(plain(*((f"EXPLAIN {text}" if "LATERAL" in text else text, given) for text, given in asked))[-1])
+        or plain(*asked)
+    )
+    among = texts[: len(texts) * 9 // 10]
+    assert [len({*each} & {*among}) for each in near.within(among).search(questions, 50)] == [50] * 5
+    assert any("hnsw" in str(line) for line in plan)
+    assert [len(each) for each in near.within(texts[:30]).search(questions, 50)] == [30] * 5

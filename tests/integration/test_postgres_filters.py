@@ -1,0 +1,161 @@
+"""Filters in PostgreSQL: the nodes that pass are those that pass in memory."""
+
+import random
+
+import numpy as np
+import pytest
+
+from graph_retrievers import GraphIndex, Node
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.filters import filter_mask
+from graph_retrievers.stores.postgres import Corpus, PostgresGraph, write_index
+from graph_retrievers.stores.postgres.predicates import filter_predicate
+from tests.integration.test_cypher_filters import CONDITIONS, DATED, DAY, TIME, expected, filtered_index, random_filter
+from tests.postgres import drop
+
+
+@pytest.fixture(scope="module", params=[100])
+def filtered(request, postgres_server):
+    """A random graph with metadata of all kinds, in this process and in the database."""
+    graph = filtered_index(request.param, request.param).graph
+    with postgres_server.open() as database:
+        write_index(GraphIndex.from_graph(graph), database, "works")
+        yield graph, PostgresGraph(Corpus(database, "works"))
+        drop(database)
+
+
+def matched(store, condition):
+    """The ids of the nodes that a filter lets through, by all ways in which a query asks; and that it is never null."""
+    predicate = filter_predicate(condition)
+    text = f"SELECT n.id, {predicate.on('n')} FROM {{nodes}} n WHERE n.corpus = %(corpus)s"
+    (rows,) = store.corpus.read((text, predicate.parameters))
+    assert {passes for _, passes in rows} <= {True, False}, condition
+    found = {name for name, passes in rows if passes}
+    assert store.within(condition).positions(10**6).keys() == found, condition
+    return found
+
+
+def test_conditions_hold_for_the_nodes_in_memory(filtered):
+    graph, store = filtered
+    sizes = set()
+    for condition in [*CONDITIONS, *DATED]:
+        wanted = expected(graph, condition)
+        assert matched(store, condition) == wanted, condition
+        sizes.add(len(wanted))
+    assert len(sizes) > 20
+
+
+def test_random_conditions_hold_for_the_nodes_in_memory(filtered):
+    graph, store = filtered
+    draw, sizes = random.Random(2), set()
+    for _ in range(300):
+        condition = random_filter(draw, len(graph))
+        try:
+            wanted = expected(graph, condition)
+        except (TypeError, InvalidArgumentError):
+            continue
+        assert matched(store, condition) == wanted, condition
+        sizes.add(len(wanted))
+    assert len(sizes) > 20
+
+
+# Values that JSON, SQL or the order of texts may read in another way.
+VALUES = [
+    *(None, True, False, 0, 1, -1, 1.0, 0.5, -0.0, 2**53, 2.0**53, 2**53 + 1, 1e16, 1e22, 1e23, 10**23, 5e-324, 2**70, 1.5e300),
+    *(
+        "",
+        "a",
+        "A",
+        "a\x00",
+        "a\x00b",
+        "a\x01",
+        "\x00",
+        "\x02",
+        "ä",
+        "a\u0308",
+        "\ue000",
+        "\uffff",
+        "\U00010000",
+        "10",
+        "9",
+        "null",
+    ),
+    *("true", "[]", "{}", '"', "\\", "%", "_", "'", "2024-05-01", "2024-05-01T10:00Z", "20240501T10Z", "2024-05-01T12:00+02:00"),
+    *([], [None], [[]], [1, True], [True, 1.0], [0.0], ["a", "a\x00"], ["a"], [["a"]], [{"a": 1}], ["2024-05-01", "soon"]),
+    *({}, {"a": None}, {"a": True}, {"a": 1, "b": [2]}, {"b": [2], "a": 1.0}, {"a\x00": "\x00"}, {"a.b": 1}, {"a": {"b": 2}}),
+    *([{"a": 1}, {"a": [2, 3]}], [[{"a": 5}]], {"a": [{"b": 1}, {"b": 2}]}, {"a.b": 1, "a": {"b": 2}}),
+]
+PATHS = ["v", "v.a", "v.a.b", "v.b", "v.a\x00", "w", "v.a.c"]
+OPERATORS = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"]
+
+
+def test_every_value_against_every_value(postgres):
+    """As in Python: true is 1, kinds are not ordered, texts are by their characters, dates are instants."""
+    nodes = [Node(f"n{row}", "", metadata={"v": value}) for row, value in enumerate(VALUES)]
+    nodes += [Node("none", "", metadata={}), Node("other", "", metadata={"v.a": 7, "w": 1, "v": {"a": 8}})]
+    index = GraphIndex.from_nodes(nodes)
+    write_index(index, postgres, "works")
+    store = PostgresGraph(Corpus(postgres, "works"))
+    draw, refused = random.Random(0), 0
+    conditions = [{path: {operator: value}} for path in PATHS[:2] for operator in OPERATORS[:6] for value in VALUES]
+    conditions += [{path: {"$contains": value}} for path in PATHS[:3] for value in VALUES]
+    conditions += [{path: {operator: draw.sample(VALUES, 3)}} for path in PATHS for operator in ("$in", "$nin") for _ in range(20)]
+    conditions += [{path: {"$exists": value}} for path in PATHS for value in (True, False)]
+    conditions += [{path: value} for path in PATHS for value in VALUES]
+    asked = []
+    for condition in conditions:
+        try:
+            asked.append((condition, expected(index.graph, condition), filter_predicate(condition, f"p{len(asked)}x")))
+        except InvalidArgumentError as error:
+            assert "a list is compared by" in str(error) or "Did you mean" in str(error), condition
+            refused += 1
+    # Many in one statement, which takes one round trip.
+    for start in range(0, len(asked), 50):
+        part = asked[start : start + 50]
+        columns = ", ".join(predicate.on("n") for _, _, predicate in part)
+        values = {name: value for _, _, predicate in part for name, value in predicate.parameters.items()}
+        (rows,) = store.corpus.read((f"SELECT n.id, {columns} FROM {{nodes}} n WHERE n.corpus = %(corpus)s", values))
+        for place, (condition, wanted, _) in enumerate(part, start=1):
+            assert {row[place] for row in rows} <= {True, False}, condition
+            assert {row[0] for row in rows if row[place]} == wanted, condition
+    assert len(asked) > 1000 and refused < 200
+
+
+def test_what_a_database_cannot_compare_is_refused(filtered):
+    graph, store = filtered
+    for condition, said in [
+        ({"tags": {"$gt": ["a"]}}, "asks for [$]gt of .*a list is compared by"),
+        ({"year": object()}, "fields are compared to strings, booleans"),
+        ({"year": {"$in": [b"x"]}}, "fields are compared to strings, booleans"),
+        (lambda node: True, "is a callable, which cannot be part of a query"),
+        (filter_mask(graph, {}), "is a mask, which cannot be part of a query"),
+        ({"year": {"$near": 1}}, "Unknown filter operator"),
+        ({"$title": {"$gt": DAY}}, "which is text"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=said):
+            store.within(condition)
+    assert matched(store, {"year": {"$in": [np.int64(1), np.float32(2.0)]}}) == expected(graph, {"year": {"$in": [1, 2]}})
+
+
+def test_a_date_beside_what_has_no_date_is_refused_as_in_memory(filtered):
+    graph, store = filtered
+    for field in ("year", "color", "tags", "in.year", "$title"):
+        for condition in ({field: {"$lt": DAY}}, {"$not": {field: TIME}}):
+            with pytest.raises(InvalidArgumentError, match=r"^The filter compares") as caught:
+                filter_mask(graph, condition)
+            with pytest.raises(InvalidArgumentError) as told:
+                store.check_dates(condition)
+            assert str(told.value).partition("one has")[0] == str(caught.value).partition("one has")[0]
+    for condition in ({"absent": {"$lt": DAY}}, {"when": DAY}, {"in.when": {"$in": [TIME]}}, {"days": {"$contains": DAY}}):
+        store.check_dates(condition)
+
+
+def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
+    nodes = [Node(f"n{row}", "", metadata={"tenant": f"t{row % 1000}", "tags": [row % 997, "all"]}) for row in range(5000)]
+    write_index(GraphIndex.from_nodes(nodes), postgres, "works")
+    for condition in ({"tenant": "t7"}, {"tenant": {"$in": ["t7", "t8"]}}, {"tags": {"$contains": 5}}):
+        predicate = filter_predicate(condition)
+        (rows,) = Corpus(postgres, "works").read(
+            (f"EXPLAIN SELECT id FROM {{nodes}} n WHERE n.corpus = %(corpus)s AND {predicate.on('n')}", predicate.parameters)
+        )
+        assert any("nodes_fields" in line for (line,) in rows), rows
