@@ -55,7 +55,7 @@ SECRET = "hush-hush-9"
 @pytest.mark.parametrize(
     ("options", "environment", "said"),
     [
-        ((), {}, "Where is the index to go? Give OUT, a folder, or --to and --vectors."),
+        ((), {}, "Where is the index to go? Give OUT, a folder, or --to."),
         (("--to", "{uri}"), {}, "--to and --vectors belong together"),
         (("--to", "{uri}", "--vectors", "{folder}"), {"NEO4J_PASSWORD": SECRET}, "Check NEO4J_USERNAME and NEO4J_PASSWORD"),
         (("--to", "{uri}", "--vectors", "localhost:6333"), {}, "would be a folder; write an address as http://localhost:6333"),

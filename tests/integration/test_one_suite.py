@@ -11,6 +11,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.retrievers import RetrieverProtocol
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
+from graph_retrievers.stores.postgres import open_index, write_index
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
@@ -21,7 +22,7 @@ from tests.retrievers import on
 
 QUESTION = "Which machines did Charles Babbage and Alan Turing design?"
 OTHER = "Who counted the census with punched cards?"
-BACKENDS = ("index", "database", "stores")
+BACKENDS = ("index", "database", "stores", "postgres")
 
 
 def dated(year):
@@ -40,10 +41,16 @@ def index():
 
 
 @pytest.fixture(params=BACKENDS)
-def retriever(request, index, database):
-    """The same retriever, over an index, inside a database, and over stores of the graph, of vectors and of words."""
+def retriever(request, index):
+    """The same retriever, over an index, inside a database, over stores of graph, vectors and words, and over PostgreSQL."""
     if request.param == "index":
         return Retriever(index, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
+    if request.param == "postgres":
+        postgres = request.getfixturevalue("postgres")
+        write_index(index, postgres, "works")
+        remote = open_index(postgres, "works", embedding=index.embedding)
+        return RemoteRetriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
+    database = request.getfixturevalue("database")
     write_graph(database, index)
     if request.param == "stores":
         stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}

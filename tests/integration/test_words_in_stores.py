@@ -18,11 +18,13 @@ from graph_retrievers.errors import (
     MissingSignalError,
 )
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.stores import postgres
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherWords, write_graph
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, WordStore
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
+from tests.postgres import drop
 from tests.remote import MemoryVectors, assert_same
 
 FIRST, LAST = ("Ada", "Cleo", "Ruth", "Nora", "Jan", "Otto"), ("Holm", "Marsh", "Vale", "Reed", "Stone", "Birk")
@@ -84,13 +86,24 @@ def in_engines(index, database, **options):
     return RemoteIndex(CypherGraphStore(database), **stores, embedding=Hashed(), **options)
 
 
+@pytest.fixture(scope="module", params=["cypher_server", "postgres_server"])
+def server(request):
+    """A server of a graph database, to which Qdrant is added, and PostgreSQL, which needs nothing else."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(scope="module", params=["names", "links", "pieces", "relations"])
-def engines(request, cypher_server):
+def engines(request, server):
     """An index that WalkFusion has another form for, and the engines that hold it."""
-    index, database = index_of(request.param), cypher_server.open()
+    index, database = index_of(request.param), server.open()
     assert WalkFusion().form_on(index) == request.param
-    yield index, in_engines(index, database)
-    cypher_server.clean(database)
+    if isinstance(database, postgres.PostgresDatabase):
+        postgres.write_index(index, database, "nodes")
+        yield index, postgres.open_index(database, "nodes", embedding=Hashed())
+        drop(database)
+    else:
+        yield index, in_engines(index, database)
+        server.clean(database)
 
 
 FILTERS = [
@@ -197,8 +210,9 @@ def test_a_collection_that_is_there_gets_words_beside_its_vectors():
             QdrantWords(client, "nodes", name=name).fill(index)
 
 
-def test_what_does_not_fit_is_refused(engines, cypher_server):
-    index, remote = engines
+def test_what_does_not_fit_is_refused(database):
+    index = index_of("names")
+    remote = in_engines(index, database)
     graph, words = remote.graph, remote.words
     with pytest.raises(MissingSignalError, match="no BM25, of which the words are made"):
         words.fill(GraphIndex(index.graph, {"dense": index.dense}))

@@ -1,4 +1,4 @@
-"""The engines to which the command ``index`` writes: a graph database and Qdrant."""
+"""The engines to which the command ``index`` writes: PostgreSQL, or a graph database and Qdrant."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
 if TYPE_CHECKING:
     from graph_retrievers.index import GraphIndex
-    from graph_retrievers.stores.cypher import CypherDatabase
 
-__all__ = ["add_engines", "opened_engines", "write_to_engines"]
+__all__ = ["add_engines", "opened_engines"]
 
 _SECONDS = 60
+_POSTGRES = ("postgresql://", "postgres://")
 # What Qdrant's local mode makes in its folder.
 _LOCAL = {".lock", "meta.json", "collection"}
 
@@ -31,26 +31,42 @@ def add_engines(parser: argparse.ArgumentParser) -> None:
     """Add the options of :func:`opened_engines`."""
     group = parser.add_argument_group(
         "engines",
-        "Write the index to a graph database and Qdrant, or update it there; an interrupted write continues where it stopped. "
-        "Secrets are read from the environment: NEO4J_USERNAME, NEO4J_PASSWORD and QDRANT_API_KEY.",
+        "Write the index to PostgreSQL, or to a graph database and Qdrant, or update it there; an interrupted write continues "
+        "where it stopped. Secrets are read from the environment: PGPASSWORD, NEO4J_USERNAME, NEO4J_PASSWORD and QDRANT_API_KEY.",
     )
     add = group.add_argument
-    add("--to", metavar="URI", help="graph database: bolt://HOST:7687, or bolt+s:// with TLS (needs the extra 'neo4j')")
-    add("--vectors", metavar="URL", help="Qdrant, for vectors and words: its URL, or a folder for its local mode")
-    add("--name", default="Documents", metavar="NAME", help="label of the nodes and name of the collection (default: Documents)")
-    add("--database", metavar="NAME", help="database on the server (default: NEO4J_DATABASE, else the user's default)")
+    bolt = "or a graph database: bolt://HOST:7687, bolt+s:// with TLS (needs the extra 'neo4j')"
+    add("--to", metavar="URI", help=f"PostgreSQL: postgresql://USER@HOST/DATABASE (needs the extra 'postgres'); {bolt}")
+    add(
+        "--vectors",
+        metavar="URL",
+        help="Qdrant, for vectors and words of a graph database: its URL, or a folder for its local mode",
+    )
+    add(
+        "--name",
+        default="Documents",
+        metavar="NAME",
+        help="name of the index: label of the nodes, and collection (default: Documents)",
+    )
+    add("--database", metavar="NAME", help="graph database on the server (default: NEO4J_DATABASE, else the user's default)")
     add("--replace", action="store_true", help="replace an index of other documents or of another model")
     add("--insecure", action="store_true", help="send secrets without TLS to another machine, in a trusted network")
 
 
 @contextmanager
-def opened_engines(args: argparse.Namespace) -> Iterator[tuple[CypherDatabase, Any] | None]:
-    """Open the database and Qdrant that options name, None if they name none; an engine that cannot be reached raises at once."""
+def opened_engines(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex], str] | None]:
+    """Open the engines that options name; one that cannot be reached raises at once.
+
+    What is yielded writes an index there and returns a line that describes the changes; None if the options name no engine.
+    """
+    if args.to is not None and args.to.startswith(_POSTGRES):
+        yield from _opened_postgres(args)
+        return
     if (args.to is None) != (args.vectors is None):
         raise InvalidArgumentError("--to and --vectors belong together: the graph database, and Qdrant for vectors and words.")
     if args.to is None:
         if args.out is None:
-            raise InvalidArgumentError("Where is the index to go? Give OUT, a folder, or --to and --vectors.")
+            raise InvalidArgumentError("Where is the index to go? Give OUT, a folder, or --to.")
         yield None
         return
     from graph_retrievers.stores.cypher import CypherDatabase, GraphSchema
@@ -67,7 +83,43 @@ def opened_engines(args: argparse.Namespace) -> Iterator[tuple[CypherDatabase, A
     logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
     with CypherDatabase(args.to, (user, password) if password else None, name=name, schema=schema) as database:
         with closing(_qdrant(args.vectors, args.name, key)) as client:
-            yield database, client
+            yield lambda index: _write_to_both(args, index, database, client)
+
+
+def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex], str]]:
+    for flag, given in (("--vectors", args.vectors), ("--database", args.database)):
+        if given is not None:
+            raise InvalidArgumentError(
+                f"{flag} is not for PostgreSQL, which holds vectors and words too; its url names the database."
+            )
+    try:
+        parts = urlsplit(args.to)
+        host, options = parts.hostname or "", parse_qs(parts.query)
+    except ValueError as error:
+        raise InvalidArgumentError(f"--to is not an address: {error}.") from error
+    # Not shown, because it contains a secret.
+    if parts.password or "password" in options:
+        raise InvalidArgumentError("--to holds a password; set PGPASSWORD in the environment.")
+    hosts = [host, *options.get("host", []), *options.get("hostaddr", [])]
+    others = [each for each in hosts if each and not each.startswith("/") and not _is_local(each)]
+    if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not args.insecure:
+        raise InvalidArgumentError(
+            f"--to would send texts to {others[0]} without TLS if the server allows it. Add ?sslmode=verify-full (or require) to "
+            "the url, or --insecure in a network that you trust."
+        )
+    from graph_retrievers.stores.postgres import PostgresDatabase, write_index
+    from graph_retrievers.stores.postgres.corpus import corpus_name
+
+    corpus_name(args.name)
+    with PostgresDatabase(args.to) as database:
+
+        def write(index: GraphIndex) -> str:
+            written = write_index(index, database, args.name, replace=args.replace, show_progress=True)
+            sizes = {"nodes": len(index), "edges": index.graph.num_edges}
+            said = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in written._asdict().items()]
+            return f"{database.where}, {args.name}: {', '.join(said)}"
+
+        yield write
 
 
 def _qdrant(where: str, collection: str, key: str | None) -> Any:
@@ -128,11 +180,10 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def write_to_engines(args: argparse.Namespace, index: GraphIndex, engines: tuple[CypherDatabase, Any]) -> str:
-    """Write an index to engines; return a line that describes the changes."""
+def _write_to_both(args: argparse.Namespace, index: GraphIndex, database: Any, client: Any) -> str:
     from graph_retrievers.stores.engines import write_index
 
-    written = write_index(index, *engines, args.name, replace=args.replace, show_progress=True)
+    written = write_index(index, database, client, args.name, replace=args.replace, show_progress=True)
     sizes = {"nodes": len(index), "edges": index.graph.num_edges, "points": len(index)}
     said = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in written._asdict().items()]
     return f"{args.to}, {args.name}: {', '.join(said[:2])}; {args.vectors}: {said[2]}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import add_engines, opened_engines, write_to_engines
+from graph_retrievers.commands.engines import add_engines, opened_engines
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import absolute, add_options
 from graph_retrievers.errors import InvalidArgumentError
@@ -54,10 +54,10 @@ def add_commands(subparsers: Any) -> None:
 def run_index(args: argparse.Namespace) -> None:
     """Run the ``index`` command."""
     # Opened first, because reading and embedding take long.
-    with opened_engines(args) as engines:
+    with opened_engines(args) as write:
         index = _built(args)
-        if engines is not None:
-            print(printable(write_to_engines(args, index, engines)))
+        if write is not None:
+            print(printable(write(index)))
 
 
 def _built(args: argparse.Namespace) -> GraphIndex:

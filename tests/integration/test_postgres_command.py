@@ -1,0 +1,71 @@
+"""The command that writes an index to PostgreSQL."""
+
+import pytest
+
+from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
+from graph_retrievers.cli import main
+from graph_retrievers.stores.postgres import PostgresDatabase, open_index
+from graph_retrievers.stores.remote import RemoteRetriever
+from tests.engines import QUESTIONS, change_pages
+from tests.postgres import drop
+
+
+@pytest.fixture
+def command(pages, tmp_path, monkeypatch, capsys):
+    """Run ``index`` on the pages; return status, output and messages."""
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    for name in ("PGPASSWORD", "PGSSLMODE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*options):
+        status = main(["index", str(pages), *map(str, options)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def test_the_command_fills_the_tables_and_follows_the_folder(postgres_server, pages, tmp_path, command):
+    options = ("--to", postgres_server.url, "--name", "works", "--tokens", 20)
+    status, out, err = command(*options)
+    database = PostgresDatabase(postgres_server.url)
+    assert status == 0, err
+    assert out.endswith(f"{database.where}, works: 20 nodes (20 written), 60 edges (60 written)\n") and "writing nodes: 100%" in err
+    assert command(*options)[1].endswith("works: 20 nodes (unchanged), 60 edges (unchanged)\n")
+    change_pages(pages)
+    status, out, err = command(tmp_path / "out", *options)
+    assert "works: 18 nodes (6 written, 11 moved, 4 deleted), " in out, err
+    index = GraphIndex.load(tmp_path / "out", embedding=minilm())
+    remote = RemoteRetriever(open_index(database, "works", embedding=minilm()))
+    for question in QUESTIONS:
+        assert [hit.id for hit in remote.retrieve(question)] == [
+            hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)
+        ]
+    drop(database)
+
+
+SECRET = "hush-hush-9"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--to", "{url}", "--vectors", "qdrant"), "--vectors is not for PostgreSQL, which holds vectors and words too"),
+        (("--to", "{url}", "--database", "x"), "--database is not for PostgreSQL"),
+        (("--to", f"postgresql://me:{SECRET}@127.0.0.1:1/x"), "--to holds a password; set PGPASSWORD in the environment."),
+        (("--to", f"postgresql://127.0.0.1:1/x?password={SECRET}"), "--to holds a password; set PGPASSWORD in the environment."),
+        (
+            ("--to", "postgresql://db.example.org/x"),
+            "would send texts to db.example.org without TLS if the server allows it. Add ?ssl",
+        ),
+        (("--to", "postgresql:///x?host=db.example.org"), "would send texts to db.example.org without TLS"),
+        (("--to", "postgresql://127.0.0.1:1/x"), "127.0.0.1:1/x cannot be reached"),
+        (("--to", "postgresql://0.0.0.0:1/x?sslmode=require"), "0.0.0.0:1/x cannot be reached"),
+        (("--to", "postgresql://0.0.0.0:1/x", "--insecure"), "0.0.0.0:1/x cannot be reached"),
+        (("--to", "{url}&user=nobody_here"), "refused the user"),
+        (("--to", "{url}", "--name", ""), "The name of the index is ''; expected a text"),
+    ],
+)
+def test_the_command_says_what_is_wrong_before_it_reads(postgres_server, command, options, said):
+    status, out, err = command(*(option.format(url=postgres_server.url) for option in options))
+    assert status == 2 and said in err and err.count("\n") == 1 and not out and SECRET not in err

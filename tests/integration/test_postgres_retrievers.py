@@ -1,0 +1,214 @@
+"""Retrievers on PostgreSQL: the answers in memory, for every system, filter, tenant and scope."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers import GAR, FastInsight, GraphIndex, Node, Retriever, WalkFusion
+from graph_retrievers.stores.postgres import Corpus, PostgresWords, open_index, write_index
+from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from tests.integration.test_scale_out import FILTERS, INPUTS, SYSTEMS, Hashed
+from tests.integration.test_tenants_on_stores import alone, corpus, strange, tenant
+from tests.postgres import drop
+from tests.remote import (
+    QUESTIONS,
+    CountingRelevance,
+    MemoryGraph,
+    MemoryVectors,
+    MemoryWords,
+    assert_same,
+    index_of,
+    question_vectors,
+    random_corpus,
+    told,
+)
+from tests.retrievers import on
+
+pytestmark = pytest.mark.slow
+__all__ = ["corpus"]
+
+
+@pytest.fixture(scope="module")
+def engine(postgres_server):
+    """A random corpus, its index in memory, and the same in PostgreSQL."""
+    made = random_corpus(5, 300, 700)
+    index = index_of(made, CountingRelevance())
+    with postgres_server.open() as database:
+        write_index(index, database, "works")
+        yield made, index, database
+        drop(database)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("filters", FILTERS, ids=["all", "filter", "filters"])
+def test_the_answers_are_those_in_memory(engine, name, filters):
+    system, options, *_ = SYSTEMS[name]
+    made, index, database = engine
+    vectors, inputs = question_vectors(made), INPUTS.get(name, {})
+    models = {"embedding": Hashed()} if "entities" in name else {}
+    remote = open_index(database, "works", relevance=CountingRelevance(), **models)
+    retriever, local = on(remote, system, RemoteRetriever, **options), on(index.with_models(**models), system, **options)
+    batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs)
+    assert_same(batch, local.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs))
+    assert any(len(hits.nodes) > 3 for hits in batch)
+    one = {key: values[1] for key, values in inputs.items()}
+    assert_same(
+        [retriever.retrieve(QUESTIONS[1], vector=vectors[1], **filters, **one)],
+        [local.retrieve(QUESTIONS[1], vector=vectors[1], **filters, **one)],
+    )
+
+
+# -- a hundred tenants on one index -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shared(corpus, postgres_server):
+    """The index of all tenants in PostgreSQL."""
+    nodes, edges, vectors = corpus
+    with postgres_server.open() as database:
+        write_index(GraphIndex.from_nodes(nodes, edges, vectors=vectors, metric="cosine"), database, "shared")
+        yield database
+        drop(database)
+
+
+@pytest.mark.parametrize("place", range(len(SYSTEMS)), ids=list(SYSTEMS))
+def test_a_tenant_gets_the_answers_of_an_index_of_its_own(corpus, shared, place):
+    """Words too are those of the scope: how rare they are, and how long its texts."""
+    name = list(SYSTEMS)[place]
+    system, options, *_ = SYSTEMS[name]
+    models = {"embedding": Hashed()} if "entities" in name else {}
+    vectors, inputs, found = question_vectors(corpus), INPUTS.get(name, {}), 0
+    retriever = on(open_index(shared, "shared", relevance=CountingRelevance(), **models), system, RemoteRetriever, **options)
+    for number in range(place, 100, len(SYSTEMS)):
+        own = alone(corpus, number, relevance=CountingRelevance(), **models)
+        batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, scope=tenant(number), **inputs)
+        assert_same(batch, on(own, system, **options).retrieve_batch(QUESTIONS, vectors=vectors, **inputs))
+        assert [strange(hits, number, own) for hits in batch] == [[]] * len(QUESTIONS)
+        found += sum(map(len, batch))
+    assert found > 20
+
+
+def test_other_filters_narrow_a_scope_and_a_batch_may_have_a_scope_each(corpus, shared):
+    vectors = question_vectors(corpus)
+    filters = {"filter": {"$type": {"$ne": "place"}}, "traversal_filter": {"year": {"$gte": 1993}}}
+    system = FastInsight(budget=12, nodes_per_round=4)
+    retriever = RemoteRetriever(open_index(shared, "shared", relevance=CountingRelevance()), system)
+    numbers = [1, 2, 1, 3]
+    batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, scope=list(map(tenant, numbers)), **filters)
+    for hits, question, vector, number in zip(batch, QUESTIONS, vectors, numbers, strict=True):
+        own = Retriever(alone(corpus, number, relevance=CountingRelevance()), system)
+        assert_same([hits], [own.retrieve(question, vector=vector, **filters)])
+    hostile = ["T4x' OR true --", "T4x'); SELECT 1; --", "%(scope_0)s", "{nodes}", "\x00"]
+    assert [list(retriever.retrieve("?", vector=vectors[0], scope={"tenant": name})) for name in hostile] == [[]] * 5
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_those_of_bm25(postgres):
+    texts = ["a loom of oak", "A loom of oak", "the loom, the loom", "", "oak and ash", "a loom of oak"] * 3
+    ids = [f"{99 - row}" for row in range(len(texts))]
+    index = GraphIndex.from_texts(texts, ids=ids)
+    write_index(index, postgres, "works")
+    words = PostgresWords(Corpus(postgres, "works"))
+    asked = ["oak", "which oak loom? a LOOM!", "nothing", "...", "oak"]
+    scores, rows = index.bm25.search(asked, 18)
+    found = words.search(asked, 99)
+    for pairs, row, score in zip(found, rows.tolist(), scores.tolist(), strict=True):
+        assert dict(pairs) == pytest.approx({ids[r]: s for r, s in zip(row, score, strict=True) if r >= 0}, rel=1e-6)
+        # Ties by their places.
+        assert [name for name, _ in pairs] == [ids[r] for r in row if r >= 0]
+    assert [len(each) for each in words.search(asked, 2)] == [2, 2, 0, 0, 2] and words.search([], 3) == []
+    terms = words.term_scores([("oak loom loom", ids), ("...", ids[:2]), ("ash", []), ("oak", ["nobody"])])
+    assert [len(each) for each in terms] == [2, 0, 1, 1] and terms[2:] == [[{}], [{}]]
+    sums = [sum(scores.get(name, 0.0) for scores in terms[0]) for name in ids]
+    whole = index.bm25.scores(["oak loom loom"], torch.zeros(18, dtype=torch.int64), torch.arange(18))
+    np.testing.assert_allclose(sums, whole, rtol=1e-6)
+    scoped = words.within(ids[:5])
+    own = index.within({"$id": {"$in": ids[:5]}}).bm25
+    scores, rows = own.search(asked, 5)
+    for pairs, row, score in zip(scoped.search(asked, 9), rows.tolist(), scores.tolist(), strict=True):
+        assert dict(pairs) == pytest.approx({ids[r]: s for r, s in zip(row, score, strict=True) if r >= 0}, rel=1e-6)
+    assert scoped.within([]).search(asked, 9) == [[]] * 5
+
+
+# -- random graphs ----------------------------------------------------------------------------------------------------
+
+IDS = ["a", "A", "ä", "a\x00", "\x00", "\x01\x02", "😀", "𝔘", "\uffff", "\ue000", "%s", "{nodes}", "'", "--", "$$", "\\", " ", "\t"]
+WORDS = ["loom", "card", "Ada", "Holm", "mill", "漢字", "ﬁ", "word", "Kismet", "İstanbul", "ı", "x1"]
+
+
+def odd_corpus(seed):
+    """A small graph with odd ids, shared titles, ties of vectors and texts, parallel edges, loops, and metadata of any shape."""
+    draw = random.Random(seed)
+    size = draw.randint(1, 25)
+    ids = draw.sample([a + b for a in IDS for b in ["", *IDS]], size)
+    nodes = []
+    for name in ids:
+        text = " ".join(draw.choices(WORDS, k=draw.choice([0, 1, 3, 8])))
+        title = " ".join(draw.choices(WORDS, k=draw.choice([0, 1, 2]))) if draw.random() < 0.7 else draw.choice(IDS)
+        metadata = {draw.choice(["year", "tags", "in", "a.b", *IDS[:9]]): shape(draw) for _ in range(draw.randint(0, 3))}
+        nodes.append(Node(name, text, title, draw.choice(["", "film", "\x00'"]), metadata))
+    ends = [draw.choices(ids, k=2) for _ in range(draw.choice([0, size, 4 * size]))]
+    edges = [(a, b, draw.choice(["", "r", "\x00--"])) for a, b in ends for _ in range(draw.choice([1, 1, 2]))]
+    vectors = np.random.default_rng(seed).integers(-1, 2, (size, 3)) + [0.5, 0.25, 0.0]
+    return nodes, edges, vectors.astype(np.float32)
+
+
+def shape(draw, depth=0):
+    kind = draw.randrange(8 if depth < 3 else 6)
+    if kind < 6:
+        return [None, draw.random() < 0.5, draw.randint(-2, 3), draw.choice([0.5, 1e300, 1e23]), draw.choice(IDS), "2024-05-01"][
+            kind
+        ]
+    if kind == 6:
+        return [shape(draw, depth + 1) for _ in range(draw.randint(0, 3))]
+    return {draw.choice(["a", "b", "c.d", *IDS]): shape(draw, depth + 1) for _ in range(draw.randint(0, 3))}
+
+
+def odd_filter(draw, nodes):
+    node = draw.choice(nodes)
+    parts = [
+        {"$id": {"$in": [draw.choice(nodes).id for _ in range(9)]}},
+        {"$type": {"$ne": node.type}},
+        {"$title": {"$gte": node.title}},
+        {"$not": {"year": {"$gt": 1}}},
+        {"$id": {"$lt": draw.choice(IDS[3:])}},
+        {"in.a": {"$exists": False}},
+        *({key: value} for key, value in node.metadata.items() if not key.startswith("$")),
+    ]
+    return draw.choice(parts)
+
+
+SYSTEM = [WalkFusion(form="links", bridges=1), WalkFusion(form="names", depth=9), GAR(budget=5), FastInsight(budget=5)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs_give_the_answers_in_memory(postgres_server, seed, request):
+    nodes, edges, vectors = odd_corpus(seed)
+    draw, index = random.Random(seed), GraphIndex.from_nodes(nodes, edges, vectors=vectors, metric="cosine")
+    # One schema for all: each takes the place of the one before, or lies beside it.
+    database = postgres_server.open("random_graphs")
+    if seed == 39:
+        request.addfinalizer(lambda: drop(postgres_server.open("random_graphs")))
+    with database:
+        write_index(index, database, IDS[seed % 7], replace=True)
+        remote = open_index(database, IDS[seed % 7])
+        stores = {"vectors": MemoryVectors(index.graph.ids, vectors), "words": MemoryWords(index)}
+        plain = RemoteIndex(MemoryGraph(index.graph), **stores)
+        for system in SYSTEM:
+            retriever, local = RemoteRetriever(remote, system, k=4), Retriever(index, system, k=4)
+            for filters in ({}, {"filter": odd_filter(draw, nodes)}, {"scope": odd_filter(draw, nodes)}):
+                if "scope" in filters:
+                    # What is told of names is told of the whole graph, as with any other store.
+                    local = RemoteRetriever(plain, system, k=4)
+                texts = [" ".join(draw.choices(WORDS, k=3)) for _ in range(2)]
+                own = np.random.default_rng(seed).normal(size=(2, 3)).astype(np.float32)
+                expected = local.retrieve_batch(texts, vectors=own, **filters)
+                found = retriever.retrieve_batch(texts, vectors=own, **filters)
+                # Notes on edges are those of the whole graph there.
+                assert list(map(told, found)) == list(map(told, expected)), (system, filters)
+                scores = [[hit.score for hits in each for hit in hits] for each in (found, expected)]
+                np.testing.assert_allclose(*scores, rtol=1e-6, atol=1e-6)
