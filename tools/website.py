@@ -45,7 +45,7 @@ API = {
         ["minilm", "SentenceEncoder", "CrossEncoder", "LanguageModelRelevance", "signals.signal", "signals.sparse_encoders"]
         + ["signals.embedding.Embedding", "signals.relevance.RelevanceModel", "signals.language.LanguageModel"],
     ),
-    "stores": ("Databases and stores", ["stores.cypher", "stores.remote", "stores.qdrant"]),
+    "stores": ("Databases and stores", ["stores.cypher", "stores.remote", "stores.qdrant", "stores.postgres"]),
     "agents": ("Tools of an agent", ["agents"]),
     "errors": ("Errors", ["errors"]),
     "retrievers": ("Retrievers", [""]),

@@ -41,16 +41,14 @@ def index():
 
 
 @pytest.fixture(params=BACKENDS)
-def retriever(request, index):
+def retriever(request, index, database, postgres):
     """The same retriever, over an index, inside a database, over stores of graph, vectors and words, and over PostgreSQL."""
     if request.param == "index":
         return Retriever(index, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
     if request.param == "postgres":
-        postgres = request.getfixturevalue("postgres")
         write_index(index, postgres, "works")
         remote = open_index(postgres, "works", embedding=index.embedding)
         return RemoteRetriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
-    database = request.getfixturevalue("database")
     write_graph(database, index)
     if request.param == "stores":
         stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}

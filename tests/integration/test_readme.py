@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from itertools import zip_longest
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def working_folder(tmp_path, monkeypatch):
 
 
 WITH_SERVER = ["databases.md", "new-retriever.md", "scale-out.md"]
-CODE = [page for page in PAGES if page.name not in WITH_SERVER and any(blocks(page))]
+CODE = [page for page in PAGES if page.name not in (*WITH_SERVER, "postgres.md") and any(blocks(page))]
 
 
 def name(page):
@@ -103,6 +104,12 @@ def test_the_code_of_a_page_on_databases_prints_what_the_page_says(name, cypher_
         monkeypatch.setenv(f"NEO4J_{variable}", value)
     uri = "bolt://localhost:7687"
     run_page(ROOT / "docs" / name, capsys, lambda code: code.replace(address, server).replace(uri, cypher_server.uri))
+
+
+def test_the_code_of_the_page_on_postgresql_prints_what_the_page_says(capsys):
+    # The user of the server must reach its folder, and nobody else reaches those of tests.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        run_page(ROOT / "docs" / "postgres.md", capsys, lambda code: code.replace('"postgres-data"', repr(f"{folder}/data")))
 
 
 def test_the_readme_shows_the_engine_and_both_frameworks():

@@ -86,10 +86,10 @@ def in_engines(index, database, **options):
     return RemoteIndex(CypherGraphStore(database), **stores, embedding=Hashed(), **options)
 
 
-@pytest.fixture(scope="module", params=["cypher_server", "postgres_server"])
-def server(request):
+@pytest.fixture(scope="module", params=["bolt", "postgres"])
+def server(request, cypher_server, postgres_server):
     """A server of a graph database, to which Qdrant is added, and PostgreSQL, which needs nothing else."""
-    return request.getfixturevalue(request.param)
+    return cypher_server if request.param == "bolt" else postgres_server
 
 
 @pytest.fixture(scope="module", params=["names", "links", "pieces", "relations"])
