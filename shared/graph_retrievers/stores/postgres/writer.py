@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -391,11 +392,13 @@ def _write_edges(writing: Writing, corpus: int, graph: CorpusGraph, numbers: np.
 
 
 def _edge_rows(graph: CorpusGraph, numbers: np.ndarray) -> Iterator[Sequence[Any]]:
-    copies = Counter[tuple[int, int, str]]()
-    ends = numbers[graph.sources.cpu().numpy()].tolist(), numbers[graph.targets.cpu().numpy()].tolist()
-    for position, (source, target, edge) in enumerate(zip(*ends, graph.edges(), strict=True)):
-        key = (source, target, encoded(edge.relation))
-        yield (*key, copies[key], position, edge.weight, encoded(edge.text))
+    copies, names = Counter[tuple[int, int, str]](), [encoded(name) for name in graph.relation_names]
+    ends = [numbers[column.cpu().numpy()].tolist() for column in (graph.sources, graph.targets)]
+    texts = map(encoded, graph.edge_texts or repeat("", graph.num_edges))
+    rows = zip(*ends, graph.relations.tolist(), graph.weights.tolist(), texts, strict=True)
+    for position, (source, target, relation, weight, text) in enumerate(rows):
+        key = (source, target, names[relation])
+        yield (*key, copies[key], position, weight, text)
         copies[key] += 1
 
 
