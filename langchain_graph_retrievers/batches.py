@@ -29,8 +29,6 @@ from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.signals.embedding import each_query_once
 from langchain_graph_retrievers.documents import to_documents
 
-__all__ = ["BatchRetriever"]
-
 
 class BatchRetriever(BaseRetriever):
     """A LangChain retriever that answers many questions in one call of the engine; a subclass implements `_engine_call`."""

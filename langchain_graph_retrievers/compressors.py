@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import Field, PrivateAttr
 from torch import Tensor
 
-from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
@@ -188,4 +189,4 @@ class GRAGCompressor(_GraphCompressor):
 
 def _score(metadata: Mapping[str, Any]) -> float | None:
     score: float | None = metadata.get("score")
-    return score if is_number(score) and not isinstance(score, bool) else None
+    return score if isinstance(score, Real) and not isinstance(score, bool) else None

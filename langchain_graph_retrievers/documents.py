@@ -13,9 +13,10 @@ from langchain_core.prompts import PromptTemplate
 from graph_retrievers.construction.headings import heading_title
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.plain import copied
-from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
+from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.hits.hit import plain_context, plain_provenance
 
-__all__ = ["as_node", "document_prompt", "to_context", "to_documents", "with_relevance"]
+__all__ = ["document_prompt", "to_context", "to_documents"]
 
 _logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def to_documents(hits: Hits, *, provenance: bool = False) -> list[Document]:
         made from the ids of its nodes, and the metadata are those of the edge with ``kind``, "chain" or "fact", and ``path``.
 
         `provenance` adds to the metadata, as values for JSON, ``score`` (comparable within one result only), what
-        :func:`graph_retrievers.hits.plain_provenance` lists (``operator``, ``path``, ``similarity``, ``notes``, ...), and
+        :func:`graph_retrievers.hits.hit.plain_provenance` lists (``operator``, ``path``, ``similarity``, ``notes``, ...), and
         ``node_title`` and ``node_type``, if the metadata have a different title or type than the node. If the document already has
         a value under one of these names, it is kept as ``original_<name>``. Notes that no document can carry are logged, at level
         INFO, or as a warning if nothing was found.

@@ -12,8 +12,6 @@ from graph_retrievers.errors import UnexpectedArgumentError, shown
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.given import check_options
 
-__all__ = ["CheckedFields", "check_fields"]
-
 
 def check_fields(owner: str, given: Mapping[str, Any], known: Collection[str], system: Any = None) -> None:
     """Raise UnexpectedArgumentError for an unknown field; entries of ``search_kwargs`` count as fields."""

@@ -165,7 +165,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         system, *others = _PARTS(self)
         # A text and the system that it names are equal.
         key = read_system(system) if isinstance(system, (str, Mapping)) else system, *others
-        return self.engines.get(_hashable(key), self._engine)
+        return self.engines.get(_key(key), self._engine)
 
     def _engine(self) -> Any:
         """Return a new engine retriever; InvalidArgumentError unless there is either an index or a retriever."""
@@ -356,12 +356,15 @@ def _shown(system: Any) -> Any:
     return _Hidden(f"{getattr(system, '__name__', type(system).__name__)}(...)")
 
 
-def _hashable(value: Any) -> Hashable:
+def _key(value: Any, levels: int = 8) -> Hashable:
     """Return a part of the key of an engine retriever: equal for equal values, or for the same object if they have no hash."""
+    if isinstance(value, System):
+        return type(value), *(_key(getattr(value, name), levels) for name in value.__dataclass_fields__)
+    if isinstance(value, (list, tuple, set)):
+        # Lists inside lists without end are no value of a field; the engine says so.
+        return tuple(_key(part, levels - 1) for part in value) if levels else Same(value)
     try:
         hash(value)
     except TypeError:
-        if isinstance(value, System):
-            return type(value), _hashable(tuple(vars(value).values()))
-        return tuple(map(_hashable, value)) if isinstance(value, (list, tuple, set)) else Same(value)
+        return Same(value)
     return value  # type: ignore[no-any-return]

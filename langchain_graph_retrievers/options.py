@@ -8,8 +8,6 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index.options import DocumentOptions, TextOptions
 from graph_retrievers.retrievers.options import CommonOptions
 
-__all__ = ["Fields", "GraphDocumentOptions", "GraphTextOptions", "SystemLike"]
-
 if TYPE_CHECKING:
     from graph_retrievers.systems.system import SystemLike
 else:

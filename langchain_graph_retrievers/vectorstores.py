@@ -15,8 +15,6 @@ from graph_retrievers.construction.store_contents import chroma_records, faiss_v
 from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 
-__all__ = ["Stored", "read_store"]
-
 
 class Stored(NamedTuple):
     """Contents of a store: documents with ids, their vectors [N, d], and how it compares vectors, if it states it."""

@@ -20,8 +20,6 @@ from llama_graph_retrievers.nodes import NodeSource
 from llama_graph_retrievers.stores import contents, index_nodes, store_metric
 from llama_graph_retrievers.vectors import node_vectors
 
-__all__ = ["Source", "index_objects", "tell_absent"]
-
 _logger = logging.getLogger(__name__)
 
 # Objects that a warning names.

@@ -22,8 +22,6 @@ from graph_retrievers.signals.signal import VectorSignal
 from llama_graph_retrievers.stores import contents, index_nodes, store_metric
 from llama_graph_retrievers.vectors import node_vectors
 
-__all__ = ["FollowedIndex"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -11,8 +11,6 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.graph.nested import look_up
 
-__all__ = ["engine_filter"]
-
 # The engine reads a missing field as None and answers as LlamaIndex does: it satisfies != and nin, and no other operator here.
 _SAME = {
     FilterOperator.EQ: "$eq",

@@ -16,19 +16,10 @@ from graph_retrievers.construction.documents import node_title
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.labels import label
 from graph_retrievers.graph.plain import copied
-from graph_retrievers.hits import Hit, Hits, NodePath, plain_context, plain_provenance
+from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.hits.hit import plain_context, plain_provenance
 
-__all__ = [
-    "NodeLookup",
-    "NodeSource",
-    "annotated",
-    "node_of",
-    "provenance",
-    "scored_nodes",
-    "tell_nothing_found",
-    "to_context",
-    "with_provenance",
-]
+__all__ = ["provenance", "to_context"]
 
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +80,7 @@ def with_provenance(node: BaseNode, said: Mapping[str, Any]) -> BaseNode:
 def provenance(hit: NodeWithScore | BaseNode) -> dict[str, Any]:
     """Return how a node was found: ``operator``, ``path``, and if available ``similarity``, ``context``, ``notes`` and others.
 
-    See :func:`graph_retrievers.hits.plain_provenance` for all; ``{}`` for nodes of other retrievers, and with
+    See :func:`graph_retrievers.hits.hit.plain_provenance` for all; ``{}`` for nodes of other retrievers, and with
     ``provenance=False``. It is kept in the node's attribute ``provenance``, not in a field. Copies of the node have it, also with
     other scores; JSON and pickles do not.
 

@@ -10,8 +10,6 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.retrievers.options import CommonOptions
 
-__all__ = ["DefaultsOptions"]
-
 
 class DefaultsOptions(CommonOptions, total=False):
     """Keywords of GraphRetriever that from_defaults does not read itself."""

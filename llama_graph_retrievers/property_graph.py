@@ -22,7 +22,8 @@ from graph_retrievers.arguments import keywords_of
 from graph_retrievers.construction.knowledge import PASSAGE
 from graph_retrievers.construction.knowledge_readers import from_property_graph_store, store_triplets, tell_lost_chunks
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.hits import Hit, Hits, plain_provenance
+from graph_retrievers.hits import Hit, Hits
+from graph_retrievers.hits.hit import plain_provenance
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import CommonOptions

@@ -27,8 +27,6 @@ from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import NodeLookup, scored_nodes
 from llama_graph_retrievers.vectors import QueryVectors
 
-__all__ = ["NodeSearch"]
-
 # Vectors whose lengths differ from 1 by less, as after rounding to half precision, are unit vectors: scores are then cosines but
 # for this difference, and the order does not depend on it.
 _UNIT = 1e-3

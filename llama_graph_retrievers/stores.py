@@ -19,7 +19,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
-__all__ = ["contents", "entity_vectors", "index_nodes", "store_metric", "tell_lost_edges"]
+__all__ = ["contents"]
 
 _logger = logging.getLogger(__name__)
 

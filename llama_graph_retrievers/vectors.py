@@ -22,8 +22,6 @@ from graph_retrievers.signals.embedding import (
 )
 from graph_retrievers.signals.vector_cache import embed_corpus
 
-__all__ = ["QueryVectors", "default_embed_model", "node_vectors"]
-
 
 class QueryVectors:
     """Vectors of B query bundles, computed only if they are read: a callable, and array-like of shape [B, d].

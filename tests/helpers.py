@@ -13,7 +13,7 @@ from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.hits import to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.signal import Signal
 from tests.rankings import lists_of
 
@@ -166,7 +166,9 @@ class Written(Signal):
 def trajectories(reranker, queries, ranking):
     """What MoR's reranker reads of each query's candidates."""
     found = enumerate(lists_of(ranking))
-    return run(Memory(queries), [reranker.trajectories(Question(Memory(queries), place), part) for place, part in found])
+    return run(
+        MemoryBackend(queries), [reranker.trajectories(Question(MemoryBackend(queries), place), part) for place, part in found]
+    )
 
 
 def hits_of(ranking, graph, k, shown=None, plain=None):

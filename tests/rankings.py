@@ -14,7 +14,7 @@ from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, concaten
 from graph_retrievers.core.chains import padded
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.question import Question
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 
 BESIDE = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
 
@@ -133,11 +133,11 @@ def ranking_of(lists: list[Candidates], device: torch.device | str = "cpu") -> R
 def ranked(operator: Any, queries: Any, ranking: Ranking | None = None) -> Ranking:
     """What an operator finds for each query of a batch, after the candidates of `ranking`."""
     before = [Candidates.none()] * len(queries) if ranking is None else lists_of(ranking)
-    questions = [Question(Memory(queries), place) for place in range(len(queries))]
+    questions = [Question(MemoryBackend(queries), place) for place in range(len(queries))]
     for question, notes in zip(questions, (ranking and ranking.notes) or [()] * len(queries), strict=True):
         question.notes += notes
     searches = [operator.stepped(*pair) for pair in zip(questions, before, strict=True)]
-    found = ranking_of(run(Memory(queries), searches, queries.trace, operator.name), queries.index.device)
+    found = ranking_of(run(MemoryBackend(queries), searches, queries.trace, operator.name), queries.index.device)
     return with_notes(found if ranking is None else replace(found, touched=ranking.touched), questions)
 
 

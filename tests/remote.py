@@ -11,7 +11,7 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
-from graph_retrievers.stores.remote import Page, RemoteIndex, StoredEdge, StoredNode, Titled
+from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, StoredEdge, StoredNode, TitleMatch
 from graph_retrievers.systems.traits import traits_of
 
 ONE = np.ones(6, np.float32)
@@ -50,7 +50,7 @@ class MemoryGraph:
         return StoredNode(g.ids[row], self.places[row], degree, g.titles[row], g.types[row], {**g.metadata[row], **mark}, *more)
 
     def sample(self, count):
-        return len(self.graph), Page([self.node(row) for row in range(min(count, len(self.graph)))])
+        return len(self.graph), FetchedRows([self.node(row) for row in range(min(count, len(self.graph)))])
 
     def read(self, *, ids=(), positions=(), texts=(), expand=(), titles=(), names=(), limit):
         asked = {"ids": ids, "positions": positions, "texts": texts, "expand": expand, "titles": titles, "names": names}
@@ -63,13 +63,13 @@ class MemoryGraph:
         edges = [edge for edge in self.edges if edge.source in expand or edge.target in expand]
         nodes += [self.node(g.row(name)) for edge in edges for name in (edge.source, edge.target)]
         titled = [
-            Titled(title, name)
+            TitleMatch(title, name)
             for title in titles
             for name, own in zip(g.ids, g.titles, strict=True)
             if own.strip().casefold() == title
         ]
         nodes += [self.node(g.row(name)) for _, name in titled]
-        return Page(nodes[::-1], edges[: limit + 1][::-1], titled)
+        return FetchedRows(nodes[::-1], edges[: limit + 1][::-1], titled)
 
     def schema(self):
         types = dict(zip(self.graph.ids, self.graph.types, strict=True))

@@ -39,7 +39,10 @@ API = {
     "hits": ("Hits", ["Hit", "Hits", "hits.NodePath"]),
     "operators": ("Operators", ["operators"]),
     "requests": ("Requests of an operator", ["core.requests", "core.candidates"]),
-    "construction": ("Pages, edges, knowledge", ["construction", "construction.knowledge", "construction.knowledge_readers"]),
+    "construction": (
+        "Pages, edges, knowledge",
+        ["construction", "construction.knowledge", "construction.knowledge_readers"],
+    ),
     "models": (
         "Signals and models",
         ["minilm", "SentenceEncoder", "CrossEncoder", "LanguageModelRelevance", "signals.signal", "signals.sparse_encoders"]

@@ -18,24 +18,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnexpectedArgumentError, shown
 
-__all__ = [
-    "as_path",
-    "called",
-    "check_keywords",
-    "check_pickle",
-    "check_query",
-    "choice",
-    "fraction",
-    "is_number",
-    "keywords_of",
-    "listed",
-    "meant",
-    "not_a_class",
-    "positive",
-    "strings",
-    "typed",
-]
-
 _T = TypeVar("_T")
 
 # Characters of a name that a similar one is looked for.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sized
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
-__all__ = ["Cache", "Same", "SizedCache"]
+__all__ = ["Cache", "SizedCache"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)

@@ -12,18 +12,6 @@ from threading import Lock, Thread, current_thread
 from time import monotonic
 from typing import Any, TypeVar
 
-__all__ = [
-    "CONCURRENT",
-    "at_most",
-    "called",
-    "concurrently",
-    "ending_in",
-    "finished",
-    "in_threads",
-    "most_calls",
-    "seconds_to_end",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -6,8 +6,6 @@ import torch
 
 from graph_retrievers.errors import DeviceError, shown
 
-__all__ = ["resolve_device"]
-
 
 def resolve_device(device: str | torch.device | None = None) -> torch.device:
     """Return a torch device of this machine: the CPU by default; for CUDA, with the index of the device.

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-__all__ = ["progress_bar"]
-
 _SECONDS = 10
 
 

@@ -11,8 +11,6 @@ import torch
 
 from graph_retrievers.arguments import seed_number
 
-__all__ = ["seeded", "seeded_weights", "undrawn"]
-
 _ONE_AT_A_TIME = RLock()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from graph_retrievers.core.trace import Asked, surround
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 
-__all__ = ["answered", "instrument", "retrieving", "uninstrument"]
+__all__ = ["instrument", "uninstrument"]
 
 TRACER: Any = None
 """The tracer of :func:`instrument`; None without instrumentation."""

@@ -10,7 +10,8 @@ from graph_retrievers import Fused, Retriever, Vector
 from graph_retrievers.core.requests import Weights
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory, smoothed
+from graph_retrievers.search.backend import smoothed
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.systems.baselines import Re2, Rerank
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
 from tests.rankings import Ranking, lists_of, rank, ranked
@@ -67,7 +68,7 @@ def candidates(stex, index, ranking):
 def test_granker_worked_example_with_both_readings_of_the_degree(device, degree, row_1, mixed_1, mixed_2):
     index = small_index(device)
     ranking = ranking_of(index, ["1", "2", "3", "4"])
-    weights, strength = Memory(ask(index)).weights([(0, Weights(ranking.nodes[0].cpu().numpy()))])[0]
+    weights, strength = MemoryBackend(ask(index)).weights([(0, Weights(ranking.nodes[0].cpu().numpy()))])[0]
     propagation = propagation_matrix(weights, strength if degree == "graph" else weights.sum(1))
     assert propagation[0].tolist() == pytest.approx(row_1, abs=1e-6)
     assert propagation[2].tolist() == pytest.approx([0.5, 0.5, 0, 0], abs=1e-6)

@@ -15,7 +15,7 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts
@@ -253,8 +253,8 @@ def test_links_are_the_edges_of_the_index_in_both_directions_by_row():
     for edges, expected in ((some, [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0], [0] * 4]), ([], [[0] * 4] * 4)):
         queries = Queries.of(index_of(TEXTS, edges=edges), ["which loom"], vectors=[[1.0, 0.0, 0.0]])
         (head,) = lists_of(ranking)
-        (documents,) = Meanings.together(Memory(queries), [(0, Meanings(operator, head.nodes))])
-        (inputs,) = run(Memory(queries), [operator.inputs(Question(Memory(queries), 0), head, documents)])
+        (documents,) = Meanings.together(MemoryBackend(queries), [(0, Meanings(operator, head.nodes))])
+        (inputs,) = run(MemoryBackend(queries), [operator.inputs(Question(MemoryBackend(queries), 0), head, documents)])
         found = inputs.arguments[1]
         assert found.shape == (4, 4, 2) and found[..., 1].tolist() == expected
     # A document set by itself knows of none.

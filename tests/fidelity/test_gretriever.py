@@ -17,7 +17,7 @@ from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import gretriever
 from graph_retrievers.systems.gretriever import GRetriever, SteinerTreeSearch, edge_prizes
@@ -260,7 +260,8 @@ def test_filters_hold_for_nodes_edges_and_the_walk():
 
 def around(queries, search, starts):
     """The nodes that the tree is searched among."""
-    return run(Memory(queries), [search._candidates(Question(Memory(queries), 0), np.array(starts), False)])[0][0].tolist()
+    backend = MemoryBackend(queries)
+    return run(backend, [search._candidates(Question(backend, 0), np.array(starts), False)])[0][0].tolist()
 
 
 def test_candidates_that_do_not_fit_are_those_least_similar_without_two_neighbours_inside():

@@ -24,7 +24,7 @@ from graph_retrievers.operators import (
 )
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.lesegr import search as search_module
@@ -410,7 +410,7 @@ def test_hops_end_where_nothing_new_is_reached():
     index = index_of([(0, 1), (1, 2)], torch.eye(4), [1.0] * 4)
     operator, asked = LexicalSemanticSearch(LeSeGRModel(4), hops=10**12), Queries.of(index, ["q"], vectors=torch.eye(4)[:1])
     (found,) = lists_of(ranked(VectorSearch(1), asked))
-    (pool,) = run(Memory(asked), [operator.pool(Question(Memory(asked), 0), found)])
+    (pool,) = run(MemoryBackend(asked), [operator.pool(Question(MemoryBackend(asked), 0), found)])
     assert pool.nodes.tolist() == [0, 1, 2] and pool.trails[2].tolist() == [0, 1, 2]
 
 

@@ -15,7 +15,7 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.systems.mor.parse import parse_metapath, read_plan
-from graph_retrievers.systems.mor.plan import GraphSchema, check_plan
+from graph_retrievers.systems.mor.plan import TypeSchema, check_plan
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import Written, trajectories
@@ -23,7 +23,7 @@ from tests.rankings import ranked
 
 GENE = "gene/protein"
 SCHEMAS = {
-    "mag": GraphSchema(
+    "mag": TypeSchema(
         [
             ("author", "affiliated_with", "institution"),
             ("paper", "cites", "paper"),
@@ -32,7 +32,7 @@ SCHEMAS = {
         ],
         targets=["paper"],
     ),
-    "amazon": GraphSchema(
+    "amazon": TypeSchema(
         [
             ("product", "also_buy", "product"),
             ("product", "also_view", "product"),
@@ -42,7 +42,7 @@ SCHEMAS = {
         ],
         targets=["product"],
     ),
-    "prime": GraphSchema(
+    "prime": TypeSchema(
         [(GENE, "ppi", GENE), ("drug", "synergistic interaction", "drug"), ("drug", "side effect", "effect/phenotype")]
         + [("drug", relation, GENE) for relation in ("carrier", "enzyme", "target", "transporter")]
         + [("drug", relation, "disease") for relation in ("contraindication", "indication", "off-label use")]
@@ -220,7 +220,7 @@ def test_toy_plans_that_end_in_text(device):
 
 
 def test_toy_plan_cut_to_its_last_three_steps():
-    schema = GraphSchema.of(CorpusGraph(list(TOY_TYPES), [""] * 16, types=list(TOY_TYPES.values()), edges=TOY_EDGES), ["paper"])
+    schema = TypeSchema.of(CorpusGraph(list(TOY_TYPES), [""] * 16, types=list(TOY_TYPES.values()), edges=TOY_EDGES), ["paper"])
     plan = read_plan({"Metapath": "institution -> author -> paper -> author -> paper", "Restriction": {"paper": ["words"]}})
     assert str(check_plan(plan, schema, 3).plan) == "paper<words> - author - paper<words>"
     assert check_plan(plan, schema).reason == "no start restriction"

@@ -18,7 +18,7 @@ from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Edge
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.path_texts import path_texts
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
 from graph_retrievers.systems import FastInsight
@@ -212,7 +212,7 @@ def test_numbers_that_are_not_finite_are_refused_by_name():
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
         ranked(Pipeline(first, GRanker(paths=True)), Queries.of(bad, ["q"]))
     # The node is named beside others that were read before.
-    memory = Memory(Queries.of(bad, ["q"]))
+    memory = MemoryBackend(Queries.of(bad, ["q"]))
     memory.relevance([(0, Relevance(np.array([0]), texts=TEXTS[:1]))])
     with pytest.raises(InvalidVectorError, match="'bad' gave nan for node 'n1'"):
         memory.relevance([(0, Relevance(np.array([0, 1]), texts=TEXTS[:2]))])

@@ -26,7 +26,7 @@ from graph_retrievers.errors import (
     MissingSignalError,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.hits import NOTHING_FOUND
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher import (

@@ -13,7 +13,7 @@ from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.hits import NOTHING_FOUND
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.stores.cypher import CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.cypher.predicates import filter_predicate

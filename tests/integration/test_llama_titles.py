@@ -88,7 +88,7 @@ def test_a_field_of_ones_own(folder):
             assert sorted(made.index.graph.titles) == [f"Part {place}" for place in range(5)]
             assert to_context(made.retrieve("Oil the treadle")).startswith("Texts:\n- Part 3: ")
     assert walked(nodes, title_key="").index.graph.titles == [""] * 5
-    with pytest.raises(InvalidArgumentError, match="title_key= goes with nodes="):
+    with pytest.raises(InvalidArgumentError, match="Pass the GraphIndex to the class itself"):
         GraphRetriever.from_defaults(system=PPR(), index=walked(nodes).index, title_key="name")
     titled = [TextNode(text="A loom.", metadata={"title": "Loom", "header_path": "/Guide/", "file_name": "guide.md"})]
     assert walked(titled).index.graph.titles == ["Loom"]

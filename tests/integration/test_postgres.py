@@ -21,7 +21,7 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres import (
-    Corpus,
+    PostgresCorpus,
     PostgresDatabase,
     PostgresGraph,
     PostgresVectors,
@@ -52,7 +52,7 @@ def opened(database, name="works", **options):
 
 
 def stores(database, name="works"):
-    corpus = Corpus(database, name)
+    corpus = PostgresCorpus(database, name)
     return PostgresGraph(corpus), PostgresVectors(corpus), PostgresWords(corpus)
 
 
@@ -78,7 +78,7 @@ def test_an_index_is_opened_by_its_address(postgres_server, postgres, pages):
         remote = open_index(postgres_server.url, "works", embedding=HashEmbedding(16))
         hits = RemoteRetriever(remote).retrieve(QUESTIONS[0])
         assert [hit.id for hit in hits] == [hit.id for hit in Retriever(index, WalkFusion()).retrieve(QUESTIONS[0])]
-        remote.graph.corpus.database.close()
+        remote.store.corpus.database.close()
         drop(database)
 
 
@@ -243,7 +243,7 @@ def test_half_of_a_surrogate_pair_is_in_no_graph_and_harms_no_question(postgres,
             retriever.retrieve("machine", scope=condition)
     assert graph.read(ids=[wrong], texts=[wrong], titles=[wrong], names=[wrong], limit=9).nodes == []
     with pytest.raises(InvalidArgumentError, match="The name of the index is"):
-        Corpus(postgres, wrong)
+        PostgresCorpus(postgres, wrong)
 
 
 def test_long_texts_titles_and_words_are_kept_and_long_ids_are_refused(postgres):
@@ -263,7 +263,7 @@ def test_long_texts_titles_and_words_are_kept_and_long_ids_are_refused(postgres)
 
 
 def stores_of(database, name):
-    return PostgresGraph(Corpus(database, name))
+    return PostgresGraph(PostgresCorpus(database, name))
 
 
 def test_metadata_come_back_as_they_were(postgres):
@@ -439,7 +439,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres, pages)
 
 def test_an_empty_database_and_tables_of_others_are_told(postgres):
     with pytest.raises(DatabaseError, match="has no index in the schema .*Write one with write_index, or give schema="):
-        Corpus(postgres, "works")
+        PostgresCorpus(postgres, "works")
     with postgres.writing() as writing:
         writing.run("CREATE SCHEMA {schema}")
         writing.run("CREATE TABLE {corpora} (name text)")
@@ -543,7 +543,7 @@ def test_an_index_of_vectors_finds_nearly_the_same_and_as_many_in_a_scope(postgr
     vectors = np.random.default_rng(0).normal(size=(12_500, 8)).astype(np.float32)
     texts = [f"t{row}" for row in range(len(vectors))]
     write_index(GraphIndex.from_texts(texts, ids=texts, vectors=vectors, metric="cosine"), postgres, "works")
-    corpus = Corpus(postgres, "works")
+    corpus = PostgresCorpus(postgres, "works")
     create_vector_index(corpus)
     create_vector_index(corpus)
     exact, near = PostgresVectors(corpus), PostgresVectors(corpus, exact=False)

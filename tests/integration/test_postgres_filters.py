@@ -8,7 +8,7 @@ import pytest
 from graph_retrievers import GraphIndex, Node
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.stores.postgres import Corpus, PostgresGraph, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, write_index
 from graph_retrievers.stores.postgres.predicates import filter_predicate
 from tests.integration.test_cypher_filters import CONDITIONS, DATED, DAY, TIME, expected, filtered_index, random_filter
 from tests.postgres import drop
@@ -20,7 +20,7 @@ def filtered(request, postgres_server):
     graph = filtered_index(request.param, request.param).graph
     with postgres_server.open() as database:
         write_index(GraphIndex.from_graph(graph), database, "works")
-        yield graph, PostgresGraph(Corpus(database, "works"))
+        yield graph, PostgresGraph(PostgresCorpus(database, "works"))
         drop(database)
 
 
@@ -95,7 +95,7 @@ def test_every_value_against_every_value(postgres):
     nodes += [Node("none", "", metadata={}), Node("other", "", metadata={"v.a": 7, "w": 1, "v": {"a": 8}})]
     index = GraphIndex.from_nodes(nodes)
     write_index(index, postgres, "works")
-    store = PostgresGraph(Corpus(postgres, "works"))
+    store = PostgresGraph(PostgresCorpus(postgres, "works"))
     draw, refused = random.Random(0), 0
     conditions = [{path: {operator: value}} for path in PATHS[:2] for operator in OPERATORS[:6] for value in VALUES]
     conditions += [{path: {"$contains": value}} for path in PATHS[:3] for value in VALUES]
@@ -155,7 +155,7 @@ def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
     write_index(GraphIndex.from_nodes(nodes), postgres, "works")
     for condition in ({"tenant": "t7"}, {"tenant": {"$in": ["t7", "t8"]}}, {"tags": {"$contains": 5}}):
         predicate = filter_predicate(condition)
-        (rows,) = Corpus(postgres, "works").read(
+        (rows,) = PostgresCorpus(postgres, "works").read(
             (f"EXPLAIN SELECT id FROM {{nodes}} n WHERE n.corpus = %(corpus)s AND {predicate.on('n')}", predicate.parameters)
         )
         assert any("nodes_fields" in line for (line,) in rows), rows

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graph_retrievers import GAR, FastInsight, GraphIndex, Node, Retriever, WalkFusion
-from graph_retrievers.stores.postgres import Corpus, PostgresWords, open_index, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, write_index
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from tests.integration.test_scale_out import FILTERS, INPUTS, SYSTEMS, Hashed
 from tests.integration.test_tenants_on_stores import alone, corpus, strange, tenant
@@ -112,7 +112,7 @@ def test_words_are_those_of_bm25(postgres):
     ids = [f"{99 - row}" for row in range(len(texts))]
     index = GraphIndex.from_texts(texts, ids=ids)
     write_index(index, postgres, "works")
-    words = PostgresWords(Corpus(postgres, "works"))
+    words = PostgresWords(PostgresCorpus(postgres, "works"))
     asked = ["oak", "which oak loom? a LOOM!", "nothing", "...", "oak"]
     scores, rows = index.bm25.search(asked, 18)
     found = words.search(asked, 99)

@@ -24,7 +24,7 @@ from graph_retrievers import BM25, GAR, Edge, GraphIndex, Hits, Node, Operator, 
 from graph_retrievers.cli import main
 from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.recording import recorded
-from graph_retrievers.core.requests import Closest, Instead, Nearest, Scores
+from graph_retrievers.core.requests import Nearest, NearestByCosine, Scores, WithQuery
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.operators import OperatorKind
@@ -150,7 +150,7 @@ def test_calls_of_one_step_say_which_search_they_are():
             yield (
                 *(Nearest(3), Nearest(3, "bm25"), Nearest(1, "bm25", returned=True), Nearest(2, "bm25", text="a" * 100)),
                 *(Nearest(2, "bm25", text="b"), Nearest(2, "bm25", text=question.text), Nearest(4, among="walk")),
-                *(Nearest(1200, among="return", types=("film", "book")), Instead(Closest(1), "a loom")),
+                *(Nearest(1200, among="return", types=("film", "book")), WithQuery(NearestByCosine(1), "a loom")),
                 *(Scores(np.arange(2), "bm25"), Nearest(1, "mine")),
             )
             return found

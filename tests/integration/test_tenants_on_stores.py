@@ -261,7 +261,7 @@ def test_a_node_that_came_into_a_scope_after_its_ids_were_read_is_noticed(corpus
     graph = MemoryGraph(index.graph)
     retriever = RemoteRetriever(RemoteIndex(graph, vectors=MemoryVectors(index.graph.ids, vectors[:40])), FastInsight())
     assert len(retriever.retrieve("?", vector=np.ones(6), scope={"tenant": "a"})) == 10
-    scoped = retriever.index.within({"tenant": "a"}).graph
+    scoped = retriever.index.within({"tenant": "a"}).store
     scoped.graph = graph
     with pytest.raises(DatabaseError, match="was not in the scope when its ids were read: the graph was changed"):
         retriever.retrieve("?", vector=np.ones(6), scope={"tenant": "a"})

@@ -120,7 +120,7 @@ def test_defaults_give_the_answers_in_memory(engines, system, filters):
     retriever = RemoteRetriever(remote, system)
     found = retriever.retrieve_batch(QUESTIONS, **filters)
     assert_same(found, Retriever(index, system).retrieve_batch(QUESTIONS, **filters))
-    assert any(len(hits) > 3 for hits in found) and not remote.signals
+    assert any(len(hits) > 3 for hits in found) and not remote.own_signals
     assert_same([retriever.retrieve(QUESTIONS[0], **filters)], [Retriever(index, system).retrieve(QUESTIONS[0], **filters)])
 
 
@@ -128,8 +128,8 @@ def test_the_default_is_that_in_memory_and_says_why(engines):
     index, remote = engines
     retriever = RemoteRetriever(remote)
     assert (
-        WalkFusion().form_on(retriever._made.index) == WalkFusion().form_on(index)
-        and retriever._made.reason == Retriever(index, WalkFusion()).reason
+        WalkFusion().form_on(retriever.index) == WalkFusion().form_on(index)
+        and retriever.reason == Retriever(index, WalkFusion()).reason
     )
     documents = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
     assert [document.id for document in documents] == [hit.id for hit in Retriever(index, WalkFusion()).retrieve(QUESTIONS[0])]
@@ -213,7 +213,7 @@ def test_a_collection_that_is_there_gets_words_beside_its_vectors():
 def test_what_does_not_fit_is_refused(database):
     index = index_of("names")
     remote = in_engines(index, database)
-    graph, words = remote.graph, remote.words
+    graph, words = remote.store, remote.words
     with pytest.raises(MissingSignalError, match="no BM25, of which the words are made"):
         words.fill(GraphIndex(index.graph, {"dense": index.dense}))
     with pytest.raises(InvalidArgumentError, match="expected a WordStore"):
@@ -250,7 +250,7 @@ def test_a_full_text_index_of_the_database_finds_nearly_the_same(cypher_server, 
     words, vectors = full_text(cypher_server, database, index), MemoryVectors(index.graph.ids, index.dense.vectors.numpy())
     remote = RemoteIndex(CypherGraphStore(database), vectors=vectors, words=words, embedding=Hashed())
     retriever, local = RemoteRetriever(remote), Retriever(index, WalkFusion())
-    assert retriever._made.reason == local.reason
+    assert retriever.reason == local.reason
     shared = [
         {hit.id for hit in retriever.retrieve(question)} & {hit.id for hit in local.retrieve(question)} for question in QUESTIONS
     ]

@@ -14,7 +14,7 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph import typed_adjacency as module
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import Written, trajectories
@@ -167,7 +167,7 @@ def test_typed_steps_equal_a_scan_of_all_edges(world, seed, way):
     with pytest.MonkeyPatch().context() as changed:
         if way == "search":
             changed.setattr(module, "_POINTER_LIMIT", 0)
-        memory = Memory(Queries.of(index_of(types, titles, edges), ["a"]))
+        memory = MemoryBackend(Queries.of(index_of(types, titles, edges), ["a"]))
         frontier = rng.sample(range(size), rng.randint(0, size))
         both = [(a, r, b) for a, r, b in edges] + [(b, r, a) for a, r, b in edges if a != b]
         for kind, relation in ((rng.choice(TYPES), rng.choice([*RELATIONS, None])), (None, rng.choice(RELATIONS))):
@@ -186,6 +186,6 @@ def test_a_step_that_meets_its_limit_leaves_nodes_out():
     size = 40
     edges = [(0, "by", n) for n in range(1, size)]
     index = index_of(["film"] + ["person"] * (size - 1), ["t"] * size, [*edges, (1, "by", 2)])
-    memory = Memory(Queries.of(index, ["a"]))
+    memory = MemoryBackend(Queries.of(index, ["a"]))
     ((near, whole),) = memory.steps([(0, Steps(np.array([1, 0, 2]), "person", None, 10))])
     assert (near.owner.tolist(), near.node.tolist(), whole) == ([0], [2], False)

@@ -14,7 +14,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, PersonalizedPageRank, Pipeline
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.pagerank import PPR, TransitionGraph, Walk, personalized_pagerank
 from tests.rankings import ranked
@@ -237,9 +237,9 @@ def test_walks_that_differ_are_each_their_own_beside_others():
         return (yield Walk(graph, np.array([0]), np.ones(1), 1.0, spread, ((None, 6),), damping))
 
     settings_ = [(graphs[0], 0.5, none), (graphs[1], 0.5, none), (graphs[0], 0.9, none), (graphs[0], 0.5, elsewhere)]
-    together = run(Memory(queries), [walk(*each) for each in settings_])
+    together = run(MemoryBackend(queries), [walk(*each) for each in settings_])
     for each, found in zip(settings_, together, strict=True):
-        (alone,) = run(Memory(queries), [walk(*each)])
+        (alone,) = run(MemoryBackend(queries), [walk(*each)])
         assert [part.tolist() for part in found] == [part.tolist() for part in alone]
 
 

@@ -1,5 +1,7 @@
 """Retrievers on a graph that is fetched piece by piece give the answers in memory, on random graphs."""
 
+import json
+import zlib
 from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
@@ -7,15 +9,36 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GAR, MMR, Eager, FastInsight, Fused, MoR, Pipeline, Scored, SpreadingActivation, Vector, WalkFusion
+from graph_retrievers import (
+    GAR,
+    GRAG,
+    MMR,
+    Decomposition,
+    Eager,
+    FastInsight,
+    Fused,
+    GRetriever,
+    HyDE,
+    IRCoT,
+    LightRAG,
+    MoR,
+    PathRAG,
+    Pipeline,
+    Scored,
+    SpreadingActivation,
+    Vector,
+    WalkFusion,
+)
 from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
+    ChunkGathering,
     FeedbackSearch,
     GatedPropagation,
     HybridSearch,
     PathSearch,
     ReciprocalRankFusion,
+    RelationGathering,
     Rerank,
     VectorSearch,
 )
@@ -61,6 +84,18 @@ def scorer(node, similarity, depth):
     return similarity + len(node.text) / 100 - depth
 
 
+def writer(prompt):
+    """Passages, questions and a sentence: words of the question."""
+    number = len(prompt) % 9
+    return json.dumps(
+        {"passages": [f"word{number}", "word3 word8"], "questions": [f"word{number}"], "sentence": f"word{number} word1"}
+    )
+
+
+def embed(texts):
+    return [np.random.default_rng(zlib.crc32(text.encode())).normal(size=6).tolist() for text in texts]
+
+
 SYSTEMS = {
     "paths": (FastInsight, {"nodes_per_round": 4, "paths": True, "alpha": 0.5}),
     "eager": (Eager, {"start_k": 3, "adjacent_k": 4}),
@@ -90,11 +125,29 @@ SYSTEMS = {
     "names and passages": (WalkFusion, {"form": "names", "depth": 20}),
     "mor": (MoR, {"candidates": 12, "seeds": 3, "matches": 4}),
     "mor filled": (MoR, {"candidates": 25, "fill": True, "backfill": False}),
+    "relations and chunks": (
+        Pipeline(
+            VectorSearch(4, returned=False),
+            RelationGathering(60, exclude_types=["place"]),
+            ChunkGathering("relations", chunk_types=["place"], relation_tokens=40),
+        ),
+        {},
+    ),
+    "lightrag": (LightRAG, {"top_k": 5, "facts": True}),
+    "lightrag by weight": (LightRAG, {"top_k": 4, "chunk_pick": "weight", "passage_type": "place", "facts": True}),
+    "g-retriever": (GRetriever, {"seeds": 3, "facts": True}),
+    "pathrag": (PathRAG, {}),
+    "g-rag": (GRAG, {"first": "hybrid", "depth": 9}),
+    "hyde": (HyDE, {"search": "hybrid", "language_model": writer, "documents": 2}),
+    "hyde before a walk": (HyDE, {"search": Eager(max_depth=1), "language_model": writer}),
+    "decomposition": (Decomposition, {"search": "hybrid", "language_model": writer}),
+    "ircot": (IRCoT, {"search": "hybrid", "language_model": writer, "steps": 2}),
+    "ircot with reranking": (IRCoT, {"search": FastInsight(budget=9), "language_model": writer, "steps": 2}),
 }
 
 
 # What they do follows from the whole graph, of which a store of words tells.
-BY_TRAITS = {"default", "default of spreading", "names and passages"}
+BY_TRAITS = {"pathrag", "lightrag", "lightrag by weight", "default", "default of spreading", "names and passages"}
 # Names of two nodes each, in any case, and of one by its id.
 NAMING = ["Who saw Title 3 and word1 word2?", "title 1 word4", "word6 word7 Title 2", f"{uuid5(NAMESPACE_OID, 'node 5')} word9"]
 
@@ -123,7 +176,9 @@ def test_the_answers_are_those_in_memory(name, data):
     model = CountingRelevance() if has_model else None
     searched = name in BY_TRAITS or (name != "fused with search" and data.draw(st.booleans()))
     words = {"words": MemoryWords(index)} if searched else {"signals": {"bm25": index.bm25}}
-    remote = RemoteIndex(graph, vectors=vectors, relevance=model, **words)
+    written = {"embedding": embed} if system in (HyDE, Decomposition, IRCoT) else {}
+    remote = RemoteIndex(graph, vectors=vectors, relevance=model, **words, **written)
+    index = index.with_models(**written) if written else index
     questions = NAMING if name in BY_TRAITS else QUESTIONS
     filters = {key: data.draw(CONDITION) for key in ("filter", "seed_filter", "traversal_filter")}
     scope = data.draw(st.none() | st.sampled_from(SCOPES)) if name not in BY_TRAITS else None

@@ -16,7 +16,7 @@ from graph_retrievers.core.requests import Vectors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.systems import MMR, Eager, Scored
 from tests.rankings import Ranking, ranked
 from tests.references import strategies as literal
@@ -268,13 +268,13 @@ def test_a_hub_is_one_round(kind):
 
 
 def test_each_node_is_compared_with_the_question_once(monkeypatch):
-    asked, similarity = [], Memory.similarity
+    asked, similarity = [], MemoryBackend.similarity
 
     def counted(self, requests):
         asked.extend(len(request.nodes) for _, request in requests)
         return similarity(self, requests)
 
-    monkeypatch.setattr(Memory, "similarity", counted)
+    monkeypatch.setattr(MemoryBackend, "similarity", counted)
     star = GraphIndex.from_texts(
         [f"t{row}" for row in range(300)], edges=[("0", str(r)) for r in range(300)], vectors=torch.eye(300)
     )
@@ -324,4 +324,4 @@ def test_what_cannot_be_is_refused(caplog):
     queries = Queries.of(index, ["?"], vectors=[[1.0, 0.0, 0.0]])
     object.__setattr__(queries, "index", type("Index", (), {"dense": Outside(), "graph": index.graph})())
     with pytest.raises(MissingSignalError, match="which Outside does not give"):
-        Memory(queries).vectors([(0, Vectors(np.zeros(1, np.int64)))])
+        MemoryBackend(queries).vectors([(0, Vectors(np.zeros(1, np.int64)))])

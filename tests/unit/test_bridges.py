@@ -26,7 +26,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.systems.traits import names_mentioned
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 from tests.helpers import HashEmbedding
@@ -40,8 +40,8 @@ QUESTION = "Where did the star of Kismet go to school?"
 def bridged(queries, seeds, count):
     """What names lead to, for all questions: places in ``seeds.flatten()`` ([B, S], -1 pads), node rows and numbers of names."""
     real = [torch.nonzero(row >= 0).flatten() for row in seeds]
-    searches = [bridges(Question(Memory(queries), b), seeds[b, real[b]].numpy(), count) for b in range(len(queries))]
-    led = enumerate(run(Memory(queries), searches))
+    searches = [bridges(Question(MemoryBackend(queries), b), seeds[b, real[b]].numpy(), count) for b in range(len(queries))]
+    led = enumerate(run(MemoryBackend(queries), searches))
     found = [(b * seeds.shape[1] + real[b].numpy()[place], far, -2 - name) for b, (place, far, name) in led]
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 

@@ -16,7 +16,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.passages import PassageGathering
@@ -94,11 +94,11 @@ def chains_of(edges, level, seeds, walkable=None, **options):
     """Chains of nodes with given activations, and the notes."""
     ids = [str(node) for node in range(len(level))]
     index = GraphIndex(CorpusGraph(ids, [""] * len(ids), edges=[(str(a), str(b)) for a, b in edges]))
-    question = Question(Memory(Queries.of(index, ["?"], traversal_filter=walkable)), 0)
+    question = Question(MemoryBackend(Queries.of(index, ["?"], traversal_filter=walkable)), 0)
     nodes = np.argsort(-np.array(level), kind="stable")
     trails = np.stack([np.where(np.isin(nodes, seeds), -1, seeds[0]), nodes], 1)
     found = Candidates(nodes, np.array(level, float)[nodes], trails, np.zeros(len(nodes), np.int64), ("Seeds",))
-    (found,) = run(Memory(question.queries), [ChainSearch(**options).search(question, found)])
+    (found,) = run(MemoryBackend(question.queries), [ChainSearch(**options).search(question, found)])
     if options.get("as_trails"):
         return {path[-1]: path for path in without_pads(found.trails)}, question.notes
     assert (np.diff(found.chains.scores) <= 0).all()
@@ -166,10 +166,10 @@ def test_a_seed_has_the_chain_that_leads_to_it_though_a_better_one_starts_there(
 
 def test_a_chain_as_a_path_tells_no_relation_of_the_path_before_it():
     index = GraphIndex(CorpusGraph(["0", "1", "2"], [""] * 3, edges=[("0", "1"), ("1", "2"), ("0", "2")]))
-    question = Question(Memory(Queries.of(index, ["?"])), 0)
+    question = Question(MemoryBackend(Queries.of(index, ["?"])), 0)
     trails, relations = np.array([[-1, 0], [0, 1], [0, 2]]), np.array([[-1], [4], [4]])
     walked = Candidates(np.arange(3), np.array([1.0, 0.9, 0.1]), trails, np.zeros(3, int), ("A",), relations)
-    (found,) = run(Memory(question.queries), [ChainSearch(limit=1, as_trails=True).search(question, walked)])
+    (found,) = run(MemoryBackend(question.queries), [ChainSearch(limit=1, as_trails=True).search(question, walked)])
     assert without_pads(found.trails) == [[0], [0, 1], [0, 2]] and found.relations.tolist() == [[-1], [-1], [4]]
 
 

@@ -25,7 +25,7 @@ class Lists:
     """Answers from a dictionary of links, and from one list of best nodes for every question."""
 
     def __init__(self, texts, k=10):
-        self.size, self.graph = 4, SimpleNamespace(ids=tuple("abcd"))
+        self.size, self.ids = 4, tuple("abcd")
         self.queries = SimpleNamespace(texts=texts, k=k, index=SimpleNamespace(signals={"dense": None}))
         self.calls = []
 

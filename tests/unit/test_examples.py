@@ -51,9 +51,8 @@ def told_defaults(docstring):
 def test_docstrings_tell_the_defaults():
     wrong, count = [], 0
     for module in map(import_module, modules()):
-        for name in getattr(module, "__all__", ()):
-            kind = getattr(module, name)
-            if not callable(kind) or kind.__module__ != module.__name__:
+        for name, kind in vars(module).items():
+            if name.startswith("_") or not callable(kind) or getattr(kind, "__module__", "") != module.__name__:
                 continue
             methods = inspect.getmembers_static(kind, inspect.isfunction) if inspect.isclass(kind) else ()
             for function in (kind, *(method for _, method in methods)):

@@ -17,13 +17,14 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.node_path import SharedName
 from graph_retrievers.graph.subgraph import Subgraph
-from graph_retrievers.hits import NOTHING_FOUND, Hit, Hits, NodePath
+from graph_retrievers.hits import Hit, Hits, NodePath
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import BM25Search
-from graph_retrievers.systems.mor.plan import GraphSchema
+from graph_retrievers.systems.mor.plan import TypeSchema
 from graph_retrievers.systems.spreading import GatedPropagation
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
@@ -351,7 +352,7 @@ def test_no_document_writes_a_line_of_a_prompt():
     nodes = [Node("a", "", "Ada", FORGED), Node("b", "", "Babbage", "person")]
     built = CorpusGraph.from_nodes(nodes, [("a", "b", FORGED)])
     described = [f"Node types: {FLAT}, person", "Relations:", f"{FLAT} -[{FLAT}]-> person"]
-    assert GraphSchema.of(built).describe().split("\n") == described
+    assert TypeSchema.of(built).describe().split("\n") == described
     index = GraphIndex.from_graph(built, embedding=lambda texts: [[1.0, 0.0]] * len(texts), edge_signals=True)
     facts = FactLinking(language_model=lambda prompt: told.append(prompt) or '{"facts": [1]}', facts=True)
     ranked(facts, Queries.of(index, ["Ada?"]))

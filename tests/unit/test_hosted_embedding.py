@@ -313,13 +313,13 @@ def test_a_model_that_is_not_known_as_hosted_is_tried_again_and_the_error_says_w
 def test_a_first_build_waits_for_one_round_of_requests(folder):
     together = threading.Barrier(3, timeout=20)
 
-    class Together(Service):
+    class Parallel(Service):
         def embed_documents(self, texts):
             together.wait()
             return super().embed_documents(texts)
 
     # Two requests with texts, and the one by which the cache knows the model; each waits for the others.
-    GraphIndex.from_texts(TEXTS[:64], embedding=HostedEmbedding(model := Together(), max_concurrency=3), metric="dot")
+    GraphIndex.from_texts(TEXTS[:64], embedding=HostedEmbedding(model := Parallel(), max_concurrency=3), metric="dot")
     assert sorted(model.asked) == sorted(TEXTS[:64])
     # What is kept is not embedded again beside the fixed texts.
     GraphIndex.from_texts(TEXTS[:64], embedding=(again := Service()), metric="dot")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import TitleMentions, build_edges
-from graph_retrievers.construction.spec import Corpus
+from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph import Node
 
@@ -167,7 +167,7 @@ class TestTitleMentions:
             Node("a", "(Blue Moon) Blue Moons aBlue Moon _Blue Moon Blue Moon2 C++Blue Moon", "Text"),
             Node("b", "", "Blue Moon"),
         ]
-        assert [*TitleMentions().find(Corpus(nodes)).edges] == [("a", "b", "mentions")] * 2
+        assert [*TitleMentions().find(CorpusNodes(nodes)).edges] == [("a", "b", "mentions")] * 2
 
     @pytest.mark.parametrize(
         ("titles", "text", "found"),
@@ -193,7 +193,7 @@ class TestTitleMentions:
     )
     def test_titles_that_begin_or_end_alike(self, titles, text, found):
         nodes = [Node("text", text, "Text"), *(Node(title, "", title) for title in titles)]
-        assert [target for _, target, _ in TitleMentions().find(Corpus(nodes)).edges] == found
+        assert [target for _, target, _ in TitleMentions().find(CorpusNodes(nodes)).edges] == found
 
 
 def test_a_name_inside_the_own_title_that_gives_no_edges_is_not_a_mention():

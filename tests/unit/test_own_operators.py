@@ -12,16 +12,15 @@ from graph_retrievers import BM25
 from graph_retrievers.core.candidates import Candidates, best, found_by, order, reached, replaced, stacked
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Named, Together, run
+from graph_retrievers.core.driver import Named, Parallel, run
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.requests import (
     ByTitle,
-    Closest,
     Degree,
-    Instead,
-    Links,
+    EdgesAmong,
     Near,
     Nearest,
+    NearestByCosine,
     Neighbors,
     Pairs,
     Relevance,
@@ -31,6 +30,7 @@ from graph_retrievers.core.requests import (
     Texts,
     Titled,
     Weights,
+    WithQuery,
 )
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
@@ -155,18 +155,18 @@ ROWS = np.array([0, 1])
         (None, r"None; expected requests of graph_retrievers\.core\.requests"),
         (Neighbors, "<class .*Neighbors'>; expected requests"),
         ((Neighbors(ROWS), "bm25"), "'bm25'; expected requests"),
-        (Instead(7, "card"), "7; expected requests"),
+        (WithQuery(7, "card"), "7; expected requests"),
         (Neighbors([0, 1]), r"Neighbors of nodes \[0, 1\]; expected a numpy array of rows: integers, shape \[n\]"),
-        (Links(np.array([0.0, 1.0])), r"Links of nodes of shape \(2,\), float64; expected a numpy array of rows"),
+        (EdgesAmong(np.array([0.0, 1.0])), r"EdgesAmong of nodes of shape \(2,\), float64; expected a numpy array of rows"),
         (Texts(ROWS[None]), r"Texts of nodes of shape \(1, 2\), int64; expected"),
         (Neighbors(np.array([2, 5000])), "Neighbors of row 5000; expected rows from 0 to 11"),
         (Similarity(np.array([12, 3])), "Similarity of row 12; expected rows from 0 to 11"),
         ((Neighbors(ROWS), Degree(np.array([3, -1, 4]))), "Degree of row -1; expected rows from 0 to 11"),
-        (Instead(Weights(np.array([-2])), "card"), "Weights of row -2; expected rows"),
+        (WithQuery(Weights(np.array([-2])), "card"), "Weights of row -2; expected rows"),
         (Degree(np.array([1, -1], np.int32)), "Degree of row -1; expected rows"),
         (Relevance(ROWS, texts=["a"]), r"Relevance of 2 nodes with texts \['a'\]; expected a list of 2 strings, one for each node"),
         (Relevance(ROWS, texts="ab"), "Relevance of 2 nodes with texts 'ab'; expected"),
-        (Instead(Relevance(ROWS, texts=["a", None]), "card"), r"Relevance of 2 nodes with texts \['a', None\]; expected"),
+        (WithQuery(Relevance(ROWS, texts=["a", None]), "card"), r"Relevance of 2 nodes with texts \['a', None\]; expected"),
         (Nearest(3, "bm25", among="x"), "Nearest among 'x'; expected one of 'start', 'name', 'walk', 'return'"),
         (Relevance(ROWS, np.ones((3, 3), np.float32)), r"Relevance of 2 nodes with mix of shape \(3, 3\), float32; expected"),
         (Relevance(ROWS, np.ones((2, 2))), r"Relevance of 2 nodes with mix of shape \(2, 2\), float64; expected a float32 array"),
@@ -174,10 +174,10 @@ ROWS = np.array([0, 1])
         (Relevance(ROWS, np.eye(2, dtype=np.float32), 1.5), "Relevance with alpha 1.5; expected a number from 0 to 1"),
         (Relevance(ROWS, alpha="a"), "Relevance with alpha 'a'; expected a number from 0 to 1"),
         (Weights(np.array([3, 1, 4, 1])), r"Weights of row 1 twice; expected distinct rows, such as `found\.nodes`"),
-        (Instead(Links(np.array([2, 2])), "card"), "Links of row 2 twice; expected distinct rows"),
-        (Together([5]), "5 side by side; expected a list of generators, such as `operator.stepped"),
-        (Together(5), "5 side by side; expected a list of generators"),
-        (Together([BM25Search(2)]), "BM25Search.* side by side; expected a list of generators"),
+        (WithQuery(EdgesAmong(np.array([2, 2])), "card"), "EdgesAmong of row 2 twice; expected distinct rows"),
+        (Parallel([5]), "5 side by side; expected a list of generators, such as `operator.stepped"),
+        (Parallel(5), "5 side by side; expected a list of generators"),
+        (Parallel([BM25Search(2)]), "BM25Search.* side by side; expected a list of generators"),
         (Named("part", ROWS), r"array.* by the name 'part'; expected a generator, such as `operator\.stepped"),
     ],
 )
@@ -188,7 +188,13 @@ def test_what_an_operator_asks_is_checked(asked, told):
 
 @pytest.mark.parametrize(
     "asked",
-    [[Neighbors(ROWS), Degree(ROWS)], Links(ROWS[:0]), Degree(ROWS.astype(np.int32)), Similarity(ROWS[::-1]), Texts(ROWS + 10)],
+    [
+        [Neighbors(ROWS), Degree(ROWS)],
+        EdgesAmong(ROWS[:0]),
+        Degree(ROWS.astype(np.int32)),
+        Similarity(ROWS[::-1]),
+        Texts(ROWS + 10),
+    ],
 )
 def test_requests_of_any_rows_of_the_graph_are_answered(asked):
     found = Retriever(linked_index(), Pipeline(BM25Search(2), Asks(asked)), backfill=False).retrieve("loom")
@@ -227,7 +233,7 @@ def test_the_answers_of_own_requests_and_functions_are_counted(asked, told):
 
 def test_no_algorithms_side_by_side_are_answered_with_an_empty_list():
     def none_beside():
-        return (yield Together([]))
+        return (yield Parallel([]))
 
     assert run(None, [none_beside(), none_beside()]) == [[], []]
 
@@ -538,17 +544,17 @@ def test_neighbours_of_two_nodes_are_there_twice_and_the_error_names_the_cure():
         (Nearest(-1), "Nearest with k -1; expected the number of nodes, 0 or more"),
         (Nearest("3", "bm25"), "Nearest with k '3'; expected the number of nodes"),
         (Nearest(True, "bm25"), "Nearest with k True; expected"),
-        (Closest(-2), "Closest with k -2; expected"),
+        (NearestByCosine(-2), "NearestByCosine with k -2; expected"),
         (Nearest(3, "bm25", types="film"), r"Nearest with types 'film'; expected a tuple of strings, such as \('film',\)"),
-        (Closest(3, exclude_types=["film"]), r"Closest with exclude_types \['film'\]; expected a tuple of strings"),
+        (NearestByCosine(3, exclude_types=["film"]), r"NearestByCosine with exclude_types \['film'\]; expected a tuple of strings"),
         (Titled("T1"), "Titled with names 'T1'; expected a tuple of strings"),
         (Titled(("T1", 2)), r"Titled with names \('T1', 2\); expected"),
         (ByTitle("Kismet", "film"), "ByTitle with titles 'Kismet'; expected a tuple of strings"),
-        (Instead(Nearest(-1), "card"), "Nearest with k -1"),
+        (WithQuery(Nearest(-1), "card"), "Nearest with k -1"),
         (Nearest(3, ["bm25"]), r"Nearest with signal \['bm25'\]; expected a string"),
         (Nearest(3, "bm25", text=5), "Nearest with text 5; expected a string, or None"),
-        (Instead(Nearest(3), 5), "Instead with text 5; expected a string"),
-        (Instead(Nearest(3), "card", ["film"]), r"Instead with exclude_types \['film'\]; expected a tuple of strings"),
+        (WithQuery(Nearest(3), 5), "WithQuery with text 5; expected a string"),
+        (WithQuery(Nearest(3), "card", ["film"]), r"WithQuery with exclude_types \['film'\]; expected a tuple of strings"),
         (Neighbors(ROWS, [1]), r"Neighbors with parallel \[1\]; expected True or False"),
         (Steps(ROWS, None, ["r"], 4), r"Steps with relation \['r'\]; expected a string, or None"),
         (Steps(ROWS, None, "r", -1), "Steps with most -1; expected the number of edges, 0 or more"),

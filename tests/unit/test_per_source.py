@@ -14,7 +14,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.per_source import by_search
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from graph_retrievers.systems import BM25, MMR, PPR, Hybrid, Vector, WalkFusion
@@ -214,11 +214,11 @@ def test_a_field_that_no_node_has_is_warned_of(caplog):
 def test_no_document_has_more_places_in_front_than_search_gives_it():
     names = ["a:0", "a:1", "a:2", "b:0", "b:1", "c:0", "c:1", "b:2"]
     nodes = [Node(name, "a loom", metadata={"source": name[0]}) for name in names]
-    question = Question(Memory(Queries.of(GraphIndex.from_nodes(nodes, []), ["loom"], k=3)), 0)
+    question = Question(MemoryBackend(Queries.of(GraphIndex.from_nodes(nodes, []), ["loom"], k=3)), 0)
     found = Candidates.seeds(np.arange(8), np.arange(8.0, 0, -1), "Fused")
     # The first three of search are a:0, b:0 and a:2; c is not found by it, b:1 is its fourth.
     found.beside["ranks"], found.lists = np.array([[1], [0], [3], [2], [4], [0], [0], [5]]), ("HybridSearch",)
-    (after,) = run(Memory(question.queries), [by_search(question, found)])
+    (after,) = run(MemoryBackend(question.queries), [by_search(question, found)])
     assert [names[row] for row in after.nodes] == ["a:0", "a:1", "b:0", "c:0", "a:2", "b:1", "c:1", "b:2"]
     assert after.scores.tolist() == found.scores.tolist()
     # What is not fused, and nothing, stay as they are.

@@ -9,7 +9,7 @@ from graph_retrievers import Retriever
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, LanguageModelError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.mor.parse import read_plan
-from graph_retrievers.systems.mor.plan import GraphSchema
+from graph_retrievers.systems.mor.plan import TypeSchema
 from graph_retrievers.systems.mor.planner import CausalPlanner, LanguageModelPlanner, as_planner, planning_prompt
 from graph_retrievers.systems.mor.retriever import MoR
 from graph_retrievers.systems.mor.trained import TrainedPlanner, same_plan
@@ -55,7 +55,7 @@ def test_a_language_model_that_fails_costs_one_question_its_plan(index):
 
 
 def test_examples_of_ones_own_stand_in_the_prompt(index):
-    prompt = planning_prompt('Say "hello"', GraphSchema.of(index.graph), [("Who directed X?", DIRECTED)])
+    prompt = planning_prompt('Say "hello"', TypeSchema.of(index.graph), [("Who directed X?", DIRECTED)])
     assert "Who directed X?" in prompt and "galaxy" not in prompt and prompt.endswith('Question: "Say \\"hello\\""\nPlan:')
 
 

@@ -15,10 +15,10 @@ from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
 from graph_retrievers.systems.mor.plan import (
     MAX_PATHS,
     MAX_STEPS,
-    GraphSchema,
     PathStep,
     PlanningGraph,
     ReasoningPath,
+    TypeSchema,
     check_plan,
 )
 from graph_retrievers.systems.mor.retriever import MoR
@@ -111,7 +111,7 @@ def test_the_json_schema_is_one_that_the_language_port_checks():
 
 
 def test_schema_of_a_graph(index):
-    schema = GraphSchema.of(index.graph)
+    schema = TypeSchema.of(index.graph)
     assert schema.given == [
         ("movie", "directed_by", "person"),
         ("movie", "has_genre", "genre"),
@@ -120,13 +120,13 @@ def test_schema_of_a_graph(index):
     ]
     assert schema.relations("person", "movie") == ["directed_by", "starred_actors", "written_by"]
     assert "movie -[has_genre]-> genre" in schema.describe()
-    assert GraphSchema.of(CorpusGraph(["a"], [""])).types == [""]
+    assert TypeSchema.of(CorpusGraph(["a"], [""])).types == [""]
     with pytest.raises(InvalidArgumentError, match="'film'"):
-        GraphSchema.of(index.graph, ["film"])
+        TypeSchema.of(index.graph, ["film"])
 
 
 def check(index, plan, **options):
-    return check_plan(read_plan(plan), GraphSchema.of(index.graph, **options))
+    return check_plan(read_plan(plan), TypeSchema.of(index.graph, **options))
 
 
 @pytest.mark.parametrize(

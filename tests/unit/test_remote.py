@@ -28,7 +28,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.requests import (
     Contents,
     Degree,
-    Links,
+    EdgesAmong,
     Near,
     Nearest,
     Neighbors,
@@ -48,9 +48,9 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from graph_retrievers.stores.remote.backend import Stores
+from graph_retrievers.stores.remote.backend import RemoteBackend
+from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
@@ -152,7 +152,7 @@ def test_a_planner_is_asked_once(corpus):
 def test_mor_matches_by_vectors_too(corpus):
     index, _, _, remote = engines(corpus)
     index = GraphIndex(index.graph, {"dense": index.dense}, embedding=Letters(), relevance=index.relevance)
-    remote = RemoteIndex(remote.graph, vectors=remote.vectors, embedding=Letters(), relevance=CountingRelevance())
+    remote = RemoteIndex(remote.store, vectors=remote.vectors, embedding=Letters(), relevance=CountingRelevance())
     plan = [{"type": "film", "restriction": "word1"}, {"type": "person", "restriction": "word2"}]
     traversal = MixedTraversal(matching="dense")
     expected = Retriever(index, MoR(traversal=traversal)).retrieve(QUESTIONS[0], plan=plan)
@@ -248,8 +248,7 @@ def test_a_cosine_that_is_0_but_for_rounding_is_0_as_in_memory():
 @pytest.mark.parametrize("sizes", [(60, 3), (3, 60)])
 def test_searches_of_one_step_are_one_as_deep_as_the_deepest(corpus, sizes):
     _, _, words, remote = searched(corpus)
-    stored = remote.opened()
-    backend = Stores(Queries.of(stored, ["word1 word2"], vectors=[ONE]), {})
+    backend = RemoteBackend(StoredQueries.of(remote, ["word1 word2"], vectors=[ONE]), {})
 
     def both(signal):
         return (yield tuple(Nearest(k, signal) for k in sizes))
@@ -323,12 +322,13 @@ def test_the_form_of_walk_fusion_is_not_guessed_from_a_part():
 
 def test_values_of_the_whole_graph_are_refused_in_a_run(corpus):
     _, _, _, remote = engines(corpus)
-    index = remote.opened()
-    for key in ("transitions", ("names", True), "holds passages"):
+    backend = RemoteBackend(StoredQueries.of(remote, ["?"]), {})
+    for read in (lambda: remote.facts.fact("holds passages", len), lambda: remote.facts.titles):
         with pytest.raises(InvalidArgumentError, match="of the whole graph"):
-            index.graph.cache.get(key, lambda: None)
-    with pytest.raises(InvalidArgumentError, match="not saved"):
-        index.dense.state()
+            read()
+    for read in (lambda: remote.graph, lambda: backend.index):
+        with pytest.raises(InvalidArgumentError, match="edges"):
+            read()
 
 
 @pytest.mark.parametrize("name", ["scope", "filter", "seed_filter", "traversal_filter"])
@@ -424,7 +424,7 @@ def test_a_scope_of_as_many_nodes_as_are_allowed_has_positions_of_its_own(corpus
     with pytest.raises(InvalidArgumentError, match="more than max_nodes=99"):
         engines(corpus, max_nodes=99)[3].within(film)
     # A node that has taken the place of another one in the database.
-    scoped = engines(corpus)[3].within(film).graph
+    scoped = engines(corpus)[3].within(film).store
     scoped.ids[4] = "another"
     with pytest.raises(DatabaseError, match="was not in the scope when its ids were read"):
         scoped.read(positions=[4], limit=10)
@@ -439,9 +439,9 @@ def test_types_and_relations_of_a_scope_are_its_own_whatever_was_read_before(cor
     remote.read_schema()
     scoped = remote.within({"$type": "film"})
     scoped.read_schema()
-    told = scoped.opened().graph.cache.told("schema triples")
+    told = scoped.facts.told("schema triples")
     assert told and {kind for source, _, target in told for kind in (source, target)} == {"film"}
-    assert len(remote.opened().graph.cache.told("schema triples")) > len(told)
+    assert len(remote.facts.told("schema triples")) > len(told)
 
 
 def test_limits_end_a_call(corpus):
@@ -537,7 +537,7 @@ ROWS = np.array([41, 7, 250])
         (Neighbors(ROWS), 3),
         (Neighbors(ROWS, parallel=True), 3),
         (Steps(ROWS, "film", None, 99), 3),
-        (Links(ROWS), 3),
+        (EdgesAmong(ROWS), 3),
         (Weights(ROWS), 3),
         (Degree(ROWS), 2),
         (Degree(ROWS, parallel=True), 3),
@@ -660,5 +660,5 @@ def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
     whole = [*nodes, named], edges, np.concatenate([vectors, ONE[None]])
     index = index_of(whole)
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, whole[2]), words=MemoryWords(index))
-    with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads the part of the graph with .*'entity'"):
+    with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads the part of the graph without .*'entity'"):
         RemoteRetriever(remote, WalkFusion())

@@ -27,7 +27,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
 from graph_retrievers.stores.cypher.writer import name_key
-from graph_retrievers.stores.remote import Page, RemoteIndex, RemoteRetriever, Titled
+from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, RemoteRetriever, TitleMatch
 from graph_retrievers.stores.remote.pages import within
 from langchain_graph_retrievers import LangChainVectors
 from llama_graph_retrievers import LlamaIndexVectors
@@ -68,7 +68,7 @@ def test_results_that_are_no_nodes_are_left_out_with_a_note(corpus):
 def test_a_node_that_goes_during_a_call_is_named(corpus, monkeypatch):
     _, graph, _, remote = engines(corpus)
     read = graph.read
-    monkeypatch.setattr(graph, "read", lambda **asked: Page() if asked["expand"] else read(**asked))
+    monkeypatch.setattr(graph, "read", lambda **asked: FetchedRows() if asked["expand"] else read(**asked))
     with pytest.raises(UnknownNodeError, match="any more"):
         RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
@@ -262,8 +262,8 @@ def test_pages_without_the_nodes_of_their_edges_and_titles_are_refused(corpus, m
     def short(**asked):
         page = read(**asked)
         if kind == "title":
-            return Page(page.nodes, page.edges, [Titled(title, "gone") for title in asked["titles"]])
-        return Page([node for node in page.nodes if node.text is not None or not page.edges], page.edges)
+            return FetchedRows(page.nodes, page.edges, [TitleMatch(title, "gone") for title in asked["titles"]])
+        return FetchedRows([node for node in page.nodes if node.text is not None or not page.edges], page.edges)
 
     monkeypatch.setattr(graph, "read", short)
     plan = [{"type": "film", "restriction": "Title 3"}, {"type": "person"}]
@@ -364,13 +364,13 @@ def test_a_title_is_found_where_its_folded_case_has_other_words():
     titles = ["\u0130stanbul", "i\u0307stanbul", "I\u0307STANBUL", "Istanbul"]
     store = CypherGraphStore(Rows(*[{"part": "titles", "id": name, "name": name} for name in titles]))
     asked = "\u0130stanbul".casefold()
-    assert store.read(titles=[asked], limit=9).titled == [Titled(asked, name) for name in titles[:3]]
+    assert store.read(titles=[asked], limit=9).titled == [TitleMatch(asked, name) for name in titles[:3]]
 
 
 @pytest.mark.parametrize("given", [{"row": None}, {"weight": "heavy"}, {"weight": 0}])
 def test_edges_of_a_database_are_checked(corpus, given):
     edge = {"part": "expand", "id": "b", "near": "a", "forward": True, "row": 0, **given}
     store = CypherGraphStore(Rows({"part": "texts", "id": "a", "text": ""}, edge))
-    pages = engines(corpus)[3].opened().pages
+    pages = engines(corpus)[3].pages()
     with pytest.raises(DatabaseError, match="The edge from 'a' to 'b' has the position"):
         pages.take(store.read(expand=["a"], limit=9))

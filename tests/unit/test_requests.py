@@ -8,13 +8,12 @@ import pytest
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.requests import (
     ByTitle,
-    Closest,
     Completion,
     Contents,
     Degree,
-    Instead,
-    Links,
+    EdgesAmong,
     Nearest,
+    NearestByCosine,
     Neighbors,
     Relevance,
     Scores,
@@ -25,23 +24,25 @@ from graph_retrievers.core.requests import (
     Titled,
     Vectors,
     Weights,
+    WithQuery,
 )
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.stores.remote import RemoteIndex
-from graph_retrievers.stores.remote.backend import Stores
+from graph_retrievers.stores.remote.backend import RemoteBackend
+from graph_retrievers.stores.remote.queries import StoredQueries
 from tests.remote import QUESTIONS, CountingRelevance, MemoryGraph, MemoryVectors, index_of, question_vectors, random_corpus
 
 NODES = np.array([3, 0, 1, 17, 40, 2, 29])
 REQUESTS = [
-    *(kind(NODES, parallel) for kind in (Links, Neighbors, Degree) for parallel in (True, False)),
+    *(kind(NODES, parallel) for kind in (EdgesAmong, Neighbors, Degree) for parallel in (True, False)),
     *(Steps(NODES, *step, most) for step in (("film", None), (None, "r1"), ("person", "r2")) for most in (0, 9, 30, 10_000)),
     *(kind(NODES) for kind in (Weights, Vectors, Similarity, Scores, Texts, Contents, Relevance)),
     *(Titled(("title 3", "Title 9", "Nobody", "?"), fold) for fold in (True, False)),
     *(ByTitle(("TITLE 1", " title 16", "Title 3", "title 17", ""), kind) for kind in ("film", "person")),
-    *(Closest(9, exclude_types=types) for types in ((), ("film", "place"))),
+    *(NearestByCosine(9, exclude_types=types) for types in ((), ("film", "place"))),
     *(Nearest(9, signal, types=types) for signal in ("dense", "bm25") for types in ((), ("film", "place"))),
     *(Nearest(9, "bm25", text="word3 word8", among=among, returned=True) for among in ("start", "name", "walk", "return")),
     TermScores(NODES),
@@ -57,11 +58,11 @@ def test_each_request_is_answered_as_in_memory(request_, given):
     index = index_of(corpus, CountingRelevance())
     stores = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
     remote = RemoteIndex(stores[0], vectors=stores[1], signals={"bm25": index.bm25}, relevance=CountingRelevance())
-    own, stored = question_vectors(corpus)[:2], remote.opened()
-    backend = Stores(Queries.of(stored, QUESTIONS[:2], vectors=own), given)
+    own = question_vectors(corpus)[:2]
+    backend = RemoteBackend(StoredQueries.of(remote, QUESTIONS[:2], vectors=own), given)
     backend.pages.positions.update(range(80))
     backend.pages.fetch()
-    memory = Memory(Queries.of(index, QUESTIONS[:2], vectors=own, **given))
+    memory = MemoryBackend(Queries.of(index, QUESTIONS[:2], vectors=own, **given))
     trips = backend.pages.trips["graph database"]
     found, expected = (run(each, [alone(request_), alone(request_)]) for each in (backend, memory))
     assert_alike(found, expected)
@@ -73,29 +74,29 @@ OTHER_RELEVANCE = as_relevance_model(lambda pairs: [float(len(text)) for _, text
 # Such models read the schema at the end of the prompt.
 COUNTS, DOUBLES = (as_language_model(lambda prompt, times=times: str(times * len(prompt))) for times in (1, 2))
 PAIRS = [
-    *((kind(NODES, parallel=True), kind(NODES)) for kind in (Links, Neighbors, Degree)),
+    *((kind(NODES, parallel=True), kind(NODES)) for kind in (EdgesAmong, Neighbors, Degree)),
     (Nearest(9), Nearest(9, returned=True)),
     (Nearest(9), Nearest(5, "bm25")),
     (Nearest(9), Nearest(9, types=("film", "place"))),
     (Nearest(9), Nearest(9, text="word3 word8")),
     *((Nearest(9, "bm25"), Nearest(9, "bm25", among=among)) for among in ("walk", "return")),
     (Nearest(9, text="word3 word8"), Nearest(9, text="word4")),
-    (Closest(9), Closest(7, exclude_types=("person",))),
-    (Closest(9), Closest(9, "word3 word8")),
-    (Closest(9), Closest(5)),
+    (NearestByCosine(9), NearestByCosine(7, exclude_types=("person",))),
+    (NearestByCosine(9), NearestByCosine(9, "word3 word8")),
+    (NearestByCosine(9), NearestByCosine(5)),
     (Scores(NODES), Scores(NODES, "bm25")),
     (Scores(NODES), Scores(NODES[:3], text="word3 word8")),
     (TermScores(NODES), TermScores(NODES, "dense")),
     (Relevance(NODES), Relevance(NODES, model=OTHER_RELEVANCE)),
     (Relevance(NODES, MIX, 0.2), Relevance(NODES, MIX, 0.8)),
     (Relevance(NODES), Relevance(NODES, texts=["word1"] * len(NODES))),
-    (Instead(Nearest(9), "word3"), Instead(Nearest(9), "word4")),
-    (Instead(Nearest(9, returned=True), "word3"), Instead(Nearest(9, returned=True), "word3", returned=True)),
-    (Instead(Closest(9), "word3"), Instead(Closest(9), "word3", ("person",))),
-    (Instead(Nearest(9), "word3"), Instead(Similarity(NODES), "word3")),
-    (Instead(Nearest(9), "word3"), Instead(Nearest(9, "bm25"), "word3")),
+    (WithQuery(Nearest(9), "word3"), WithQuery(Nearest(9), "word4")),
+    (WithQuery(Nearest(9, returned=True), "word3"), WithQuery(Nearest(9, returned=True), "word3", returned=True)),
+    (WithQuery(NearestByCosine(9), "word3"), WithQuery(NearestByCosine(9), "word3", ("person",))),
+    (WithQuery(Nearest(9), "word3"), WithQuery(Similarity(NODES), "word3")),
+    (WithQuery(Nearest(9), "word3"), WithQuery(Nearest(9, "bm25"), "word3")),
     *((Completion(COUNTS, "one", {"type": "number"}), Completion(model, "one", {})) for model in (COUNTS, DOUBLES)),
-    (Instead(Similarity(NODES), "word3"), Instead(Similarity(NODES[:3]), "word3")),
+    (WithQuery(Similarity(NODES), "word3"), WithQuery(Similarity(NODES[:3]), "word3")),
 ]
 
 
@@ -108,7 +109,7 @@ def answers(algorithms, places=(0, 1, 2)):
     corpus = random_corpus(7, 80, 160)
     index, own = index_of(corpus, CountingRelevance(), embedding=embed), question_vectors(corpus)
     queries = Queries.of(index, [QUESTIONS[place] for place in places], vectors=own[list(places)], **FILTERS)
-    return run(Memory(queries), algorithms)
+    return run(MemoryBackend(queries), algorithms)
 
 
 # In a batch, the scores by terms have columns of zeros for those of longer questions.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graph_retrievers.arguments import keywords_of
-from graph_retrievers.queries import DEFAULT_K
+from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.systems import every_system, read_system
 

@@ -309,7 +309,7 @@ def test_the_trace_tells_the_searches_in_order_and_who_asked():
     search = Pipeline(BM25Search(4), VectorSearch(4))
     for name, expected in {
         "hyde": ["Completion", "MeanVector", "BM25Search", "VectorSearch"],
-        "ircot": ["BM25Search", "VectorSearch", "Completion"] * 3,
+        "ircot": ["BM25Search", "VectorSearch", "Texts", "Completion"] * 3,
         "decomposition": ["Completion"] + ["BM25Search", "VectorSearch"] * 2,
     }.items():
         kind, own = KINDS[name]

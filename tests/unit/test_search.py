@@ -12,17 +12,16 @@ from graph_retrievers import GraphIndex, Pipeline, ReciprocalRankFusion, Retriev
 from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, best, followed, found_by, order, reached, stacked
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.compositions import Loop
-from graph_retrievers.core.driver import Named, Together, changed, run
+from graph_retrievers.core.driver import Named, Parallel, changed, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.recording import own, recorded, recording
 from graph_retrievers.core.requests import (
-    Closest,
     Degree,
-    Instead,
-    Links,
+    EdgesAmong,
     Mentions,
     Nearest,
+    NearestByCosine,
     Neighbors,
     Pairs,
     Relevance,
@@ -34,12 +33,14 @@ from graph_retrievers.core.requests import (
     Titled,
     Vectors,
     Weights,
+    WithQuery,
 )
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory, smoothed
+from graph_retrievers.search.backend import smoothed
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.models import as_relevance_model
 from tests.rankings import Ranking, lists_of, ranked, ranking_of
 from tests.references.fastinsight import neighbours
@@ -148,13 +149,13 @@ def test_any_number_of_algorithms_that_ask_for_nothing_run_one_after_another():
         total = 0
         for _ in range(5000):
             total += yield Named("nothing", nothing())
-        (both,) = yield Together([many_beside()])
+        (both,) = yield Parallel([many_beside()])
         return total + both
 
     def many_beside():
         total = 0
         for _ in range(5000):
-            total += sum((yield Together([nothing(), nothing()])))
+            total += sum((yield Parallel([nothing(), nothing()])))
         return total
 
     assert run({}, [many(), many()]) == [15_000] * 2
@@ -168,7 +169,7 @@ def test_answers_of_algorithms_side_by_side_are_in_their_order():
         return found
 
     def both():
-        return (yield Together([asks("ab"), asks(""), asks("c")]))
+        return (yield Parallel([asks("ab"), asks(""), asks("c")]))
 
     assert run({"a": "A", "b": "B", "c": "C"}, [both()]) == [["AB", "", "C"]]
 
@@ -306,7 +307,7 @@ def test_the_answers_of_memory_are_those_of_plain_python(case, hubs):
     index = index_of(size, edges)
     walk = torch.tensor(walkable)
     queries = Queries.of(index, ["one", "three"], vectors=[[1.0, 0, 0, 0], [0, 2.0, 1.0, 0]], traversal_filter=walk)
-    memory, adjacent = Memory(queries), neighbours([(a, b) for a, b, _ in edges])
+    memory, adjacent = MemoryBackend(queries), neighbours([(a, b) for a, b, _ in edges])
     parallel = {row: sorted(b + a - row for a, b, _ in edges if a != b and row in (a, b)) for row in range(size)}
     for request, lists in ((Neighbors(nodes), adjacent), (Neighbors(nodes, parallel=True), parallel)):
         near = memory.neighbors([(0, request), (1, request)])[1]
@@ -317,10 +318,10 @@ def test_the_answers_of_memory_are_those_of_plain_python(case, hubs):
         assert list(zip(near.owner.tolist(), near.node.tolist(), strict=True)) == expected
     assert memory.degree([(0, Degree(nodes))])[0].tolist() == [len(adjacent.get(row, ())) for row in nodes]
     place = {row: at for at, row in enumerate(nodes.tolist())}
-    links = memory.links([(0, Links(nodes))])[0]
+    links = memory.links([(0, EdgesAmong(nodes))])[0]
     pairs = [(at, place[n]) for row, at in place.items() for n in sorted(adjacent.get(row, ())) if n in place]
     assert list(zip(links.owner.tolist(), links.node.tolist(), strict=True)) == pairs
-    rows = memory.links([(0, Links(nodes, parallel=True))])[0]
+    rows = memory.links([(0, EdgesAmong(nodes, parallel=True))])[0]
     several = [(at, place[n]) for row, at in place.items() for n in parallel[row] if n in place]
     assert list(zip(rows.owner.tolist(), rows.node.tolist(), strict=True)) == several
     with pytest.MonkeyPatch.context() as patch:
@@ -340,7 +341,7 @@ def test_scores_of_nodes_are_the_same_from_a_table_and_alone(monkeypatch, large)
     monkeypatch.setattr("graph_retrievers.queries._LARGE", large)
     index, nodes = index_of(9, []), np.array([8, 0, 4, 3])
     asked = torch.tensor([[1.0, 0, 0, 0], [0, 2.0, 1.0, 0]])
-    memory = Memory(Queries.of(index, ["one", "three"], vectors=asked))
+    memory = MemoryBackend(Queries.of(index, ["one", "three"], vectors=asked))
     vectors = index.dense.vectors.double()
     dots = (vectors @ asked.double().T).T
     lengths = vectors.norm(dim=1) * asked.double().norm(dim=1, keepdim=True)
@@ -364,12 +365,12 @@ def test_searches_keep_to_what_may_start_and_what_may_be_returned():
         index, ["one"], vectors=[[1.0, 0, 0, 0]], filter={"$id": {"$in": ["1", "2"]}}, seed_filter={"$id": {"$ne": "2"}}
     )
     for returned, allowed in ((False, {0, 1, 3, 4, 5, 6, 7, 8}), (True, {1})):
-        nodes, scores = Memory(queries).nearest([(0, Nearest(9, returned=returned))])[0]
+        nodes, scores = MemoryBackend(queries).nearest([(0, Nearest(9, returned=returned))])[0]
         assert set(nodes.tolist()) == allowed and all(a >= b for a, b in zip(scores, scores[1:], strict=False))
-    question, rows = Question(Memory(queries), 0), np.array([0, 1, 2])
+    question, rows = Question(MemoryBackend(queries), 0), np.array([0, 1, 2])
     assert question.started(rows).tolist() == [True, True, False] and question.returned(rows).tolist() == [False, True, True]
     assert question.walked(rows).all()
-    few, more = Memory(queries).nearest([(0, Nearest(2)), (0, Nearest(3))])
+    few, more = MemoryBackend(queries).nearest([(0, Nearest(2)), (0, Nearest(3))])
     assert few[0].tolist() == more[0].tolist()[:2] and len(more[0]) == 3
 
 
@@ -379,14 +380,14 @@ def test_the_closest_nodes_are_those_that_may_start_whatever_the_lengths_of_vect
     for scale in (1, units, 1.05 * units):
         index = GraphIndex.from_texts([f"text {row}" for row in range(6)], vectors=np.array(vectors) * scale)
         queries = Queries.of(index, ["one"], vectors=[[2.0, 0.0]], seed_filter={"$id": {"$nin": ["0", "2"]}})
-        nodes, cosines = Memory(queries).closest([(0, Closest(6))])[0]
+        nodes, cosines = MemoryBackend(queries).closest([(0, NearestByCosine(6))])[0]
         assert nodes.tolist() == [5, 1, 4] and cosines == pytest.approx([2 / 5**0.5, 0, -1], abs=1e-6)
 
 
 def test_relevance_is_read_once_a_pair_and_smoothed_where_a_row_is_not_zero():
     index, nodes = index_of(4, []), np.array([2, 0])
     queries = Queries.of(index, ["one", "three"], vectors=torch.eye(4)[:2])
-    memory = Memory(queries)
+    memory = MemoryBackend(queries)
     plain = memory.relevance([(0, Relevance(nodes)), (1, Relevance(nodes))])
     assert [part.tolist() for part in plain] == [[9.0, 9.0], [11.0, 11.0]] and queries.latents.encoded == 4
     told = memory.relevance([(1, Relevance(nodes, texts=["a", "abc"]))])[0]
@@ -498,7 +499,7 @@ def test_the_trace_tells_what_runs_side_by_side_inside_an_operator_by_its_name()
         kind = OperatorKind.GRAPH_SEARCH
 
         def search(self, question, found):
-            yield Together([self.near(found.nodes), self.near(found.nodes)])
+            yield Parallel([self.near(found.nodes), self.near(found.nodes)])
             return found
 
         def near(self, nodes):
@@ -586,7 +587,7 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
         found, _ = yield Nearest(2, "bm25"), Mentions()
         yield Neighbors(rows) if other else Neighbors(rows[:1])
         yield Steps(rows, None, "r", 9)
-        yield Instead(Scores(rows, "bm25"), "loom" if other else "card")
+        yield WithQuery(Scores(rows, "bm25"), "loom" if other else "card")
         yield Texts(rows)
         return found
 
@@ -594,9 +595,9 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
         queries, trace = Queries.of(index, texts), []
         with recorded() as found:
             assert recording()
-            run(Memory(queries), [asks(place) for place in range(len(texts))], trace)
+            run(MemoryBackend(queries), [asks(place) for place in range(len(texts))], trace)
         assert not recording() and [one.asked for one in found] == trace
-        run(Memory(queries), [asks(0) for _ in texts], trace)
+        run(MemoryBackend(queries), [asks(0) for _ in texts], trace)
         assert len(found) < len(trace), "nothing is kept behind the block"
         assert all(own(request).asked is one.asked.request for one in found for request in one.requests)
         assert [len(one.requests) for one in found] == [len(texts)] * len(found)
@@ -670,7 +671,7 @@ def test_requests_are_changed_inside_what_runs_side_by_side_or_has_a_name():
 
     def whole():
         alone = yield Named("Mine", asks("a"))
-        return [alone, *(yield Together([asks("b"), asks("c")]))]
+        return [alone, *(yield Parallel([asks("b"), asks("c")]))]
 
     turned = changed(whole(), lambda request: Word(request.word.upper()))
     assert run({"A": "1", "B": "2", "C": "3"}, [turned]) == [["112", "222", "332"]]
@@ -711,7 +712,7 @@ def test_notes_are_told_once_and_counts_of_visited_nodes_are_kept():
 
 
 def test_a_question_for_fewer_or_more_nodes_keeps_its_notes():
-    question = Question(Memory(Queries.of(GraphIndex.from_texts(["a loom"]), ["?"], k=5)), 0)
+    question = Question(MemoryBackend(Queries.of(GraphIndex.from_texts(["a loom"]), ["?"], k=5)), 0)
     for k in (2, 9):
         other = question.asking(k)
         other.notes.append("a note")
@@ -721,7 +722,7 @@ def test_a_question_for_fewer_or_more_nodes_keeps_its_notes():
 
 def test_texts_of_an_operator_are_searched_for_with_the_inputs_of_a_question():
     index = GraphIndex.from_texts(["a loom", "a card", "a mill"])
-    memory = Memory(Queries.of(index, ["loom"], inputs={"year": [1]}))
+    memory = MemoryBackend(Queries.of(index, ["loom"], inputs={"year": [1]}))
     asked = [(0, Nearest(1, "bm25", text=text)) for text in ("card", "mill", "card")]
     assert [nodes.tolist() for nodes, _ in memory.nearest(asked)] == [[1], [2], [1]]
 
@@ -731,9 +732,11 @@ def test_a_degree_of_edges_asked_beside_one_of_nodes():
     both = np.array([0, 1])
 
     def asks():
-        return (yield Degree(both), Degree(both, parallel=True), Neighbors(both), Neighbors(both, parallel=True), Links(both, True))
+        return (
+            yield Degree(both), Degree(both, parallel=True), Neighbors(both), Neighbors(both, parallel=True), EdgesAmong(both, True)
+        )
 
-    alone, parallel, near, rows, links = run(Memory(Queries.of(index, ["q"])), [asks()])[0]
+    alone, parallel, near, rows, links = run(MemoryBackend(Queries.of(index, ["q"])), [asks()])[0]
     # An edge from a node to itself counts with parallel, and never among links.
     assert alone.tolist() == [1, 1] and parallel.tolist() == [3, 2]
     assert near.node.tolist() == [1, 0] and rows.node.tolist() == [0, 1, 1, 0, 0] and links.node.tolist() == [1, 1, 0, 0]
@@ -762,14 +765,14 @@ def test_notes_of_operators_side_by_side_are_in_the_order_of_the_operators():
 
 def test_a_text_that_is_the_question_keeps_its_vector_beside_other_texts():
     index = GraphIndex.from_texts(["a loom", "a card"], vectors=np.eye(2), embedding=lambda texts: [[0.0, 1.0]] * len(texts))
-    memory, rows = Memory(Queries.of(index, ["loom", "card"], vectors=np.eye(2)[[0, 0]])), np.array([0, 1])
-    asked = [(0, Instead(Similarity(rows), "loom")), (1, Instead(Similarity(rows), "mill"))]
+    memory, rows = MemoryBackend(Queries.of(index, ["loom", "card"], vectors=np.eye(2)[[0, 0]])), np.array([0, 1])
+    asked = [(0, WithQuery(Similarity(rows), "loom")), (1, WithQuery(Similarity(rows), "mill"))]
     assert [values.tolist() for values in memory.instead(asked)] == [[1, 0], [0, 1]]
 
 
 def test_a_relation_that_no_edge_has_has_no_number():
     index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1", "reads")])
-    question = Question(Memory(Queries.of(index, ["loom"])), 0)
+    question = Question(MemoryBackend(Queries.of(index, ["loom"])), 0)
     assert [question.relation(name) for name in ("reads", "writes", None)] == [0, -1, -1]
 
 
@@ -801,18 +804,18 @@ def test_a_long_parameter_is_shown_by_its_class():
 
 
 def test_names_are_found_in_either_case_unless_told_otherwise():
-    memory = Memory(Queries.of(GraphIndex.from_texts(["a loom", "a card"], titles=["Loom", "Card"]), ["a Loom and a card"]))
+    memory = MemoryBackend(Queries.of(GraphIndex.from_texts(["a loom", "a card"], titles=["Loom", "Card"]), ["a Loom and a card"]))
     assert memory.titled([(0, Titled(("card", "Loom")))]) == [[[1], [0]]]
     assert memory.titled([(0, Titled(("card", "Loom"), False))]) == [[[], [0]]]
 
 
 def test_steps_are_whole_where_their_edges_are_just_as_many_as_may_be_read():
     index = GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1", "r"), ("0", "2", "r")])
-    memory = Memory(Queries.of(index, ["q"]))
+    memory = MemoryBackend(Queries.of(index, ["q"]))
     for most, whole, nodes in ((3, True, [1, 2]), (2, True, [1, 2]), (1, False, [])):
         ((near, told),) = memory.steps([(0, Steps(np.array([0]), None, "r", most))])
         assert (told, near.node.tolist()) == (whole, nodes)
 
 
 def test_the_size_of_a_request_as_another_text_is_its_own():
-    assert Instead(Nearest(7), "card").size == 7 and Instead(Degree(np.array([0, 1])), "card").size == 2
+    assert WithQuery(Nearest(7), "card").size == 7 and WithQuery(Degree(np.array([0, 1])), "card").size == 2

@@ -14,7 +14,7 @@ from graph_retrievers.operators import BM25Search, EntityLinking, FactSearch, Ga
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.facts import NearestEdges, started_edges
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.relevance import BiEncoder
@@ -443,7 +443,7 @@ def test_the_lowest_score_of_facts_is_told_where_it_is_asked_for(monkeypatch):
 
     def least(index, *told, **filters):
         queries = Queries.of(index, ["letters"], vectors=vectors, **filters)
-        ((rows, found, low),) = run(Memory(queries), [alone(NearestEdges(2, "edge_dense", started_edges, *told))])
+        ((rows, found, low),) = run(MemoryBackend(queries), [alone(NearestEdges(2, "edge_dense", started_edges, *told))])
         assert len(rows) == len(found)
         return low
 
@@ -453,9 +453,9 @@ def test_the_lowest_score_of_facts_is_told_where_it_is_asked_for(monkeypatch):
     for kept in (True, False):
         if not kept:
             monkeypatch.setattr(Queries, "table", lambda self, name: None)
-        lists = run(Memory(queries), [alone(NearestEdges(2, "edge_dense", started_edges, True)) for _ in range(3)])
+        lists = run(MemoryBackend(queries), [alone(NearestEdges(2, "edge_dense", started_edges, True)) for _ in range(3)])
         assert [low for *_, low in lists] == pytest.approx([float(scores.min()), -float(scores.max()), float(scores.min())])
-    lists = run(Memory(queries), [alone(NearestEdges(k, "edge_dense", started_edges)) for k in (1, 3, 2)])
+    lists = run(MemoryBackend(queries), [alone(NearestEdges(k, "edge_dense", started_edges)) for k in (1, 3, 2)])
     assert [len(rows) for rows, *_ in lists] == [1, 3, 2]
     # Where nothing may be found it is 0 too.
     assert least(index, True, seed_filter={"$id": "nobody"}) == 0

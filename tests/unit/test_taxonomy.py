@@ -8,11 +8,11 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator, OperatorKind, kind_of
 from graph_retrievers.core.requests import (
     ByTitle,
-    Closest,
     Contents,
     Degree,
-    Links,
+    EdgesAmong,
     Nearest,
+    NearestByCosine,
     Neighbors,
     Pairs,
     Relevance,
@@ -42,8 +42,11 @@ from tests.retrievers import EVERY, on
         ([Neighbors, Similarity], OperatorKind.VECTOR_GRAPH_SEARCH),
         ([Relevance, Neighbors, Similarity], OperatorKind.GRAPH_MODEL_SEARCH),
         ([Neighbors, Texts, Contents, Titled, ByTitle], OperatorKind.GRAPH_SEARCH),
-        *(([kind], OperatorKind.GRAPH_SEARCH) for kind in (Degree, Links, Neighbors, Steps, Weights)),
-        *(([kind], OperatorKind.VECTOR_SEARCH) for kind in (Closest, Nearest, Pairs, Scores, Similarity, TermScores, Vectors)),
+        *(([kind], OperatorKind.GRAPH_SEARCH) for kind in (Degree, EdgesAmong, Neighbors, Steps, Weights)),
+        *(
+            ([kind], OperatorKind.VECTOR_SEARCH)
+            for kind in (NearestByCosine, Nearest, Pairs, Scores, Similarity, TermScores, Vectors)
+        ),
         ([Request], None),
         ([], None),
     ],

@@ -89,6 +89,19 @@ def test_the_api_reference_tells_of_every_public_name_once():
     assert "graph_retrievers.core.compositions.Pipeline" in told and "langchain_graph_retrievers.presets.MoRRetriever" in told
 
 
+def test_no_export_is_without_a_page():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    code = " ".join(re.findall(r"```.*?```|`[^`]*`", " ".join(page.read_text(encoding="utf-8") for page in pages), re.DOTALL))
+    words, documented, bare = set(re.findall(r"\w+", code)), website.documented(), []
+    for folder in (ROOT / "shared" / "graph_retrievers", ROOT / "langchain_graph_retrievers", ROOT / "llama_graph_retrievers"):
+        for file in folder.rglob("*.py"):
+            module = ".".join(file.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+            listed = re.search(r"^__all__ = \[(.*?)\]", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+            names = re.findall(r'"(\w+)"', listed[1]) if listed else []
+            bare += [f"{module}.{name}" for name in names if f"{module}.{name}" not in documented and name not in words]
+    assert bare == []
+
+
 def test_docstrings_lose_the_markup_of_sphinx():
     text = "See :class:`~graph_retrievers.PPR` and :func:`nothing.known`, :math:`a_b`."
     made = website.inline(f"{text}\n\n    .. math::\n        x = 1,\n        y = 2\n\n    More.\n")

@@ -19,7 +19,6 @@ from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 if TYPE_CHECKING:
     from graph_retrievers.index import GraphIndex
 
-__all__ = ["add_engines", "opened_engines"]
 
 _SECONDS = 60
 _POSTGRES = ("postgresql://", "postgres://")

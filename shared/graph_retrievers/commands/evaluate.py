@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from graph_retrievers.evaluation.outcome import Evaluation
     from graph_retrievers.systems.system import System
 
-__all__ = ["add_commands", "run_evaluate", "run_make_queries"]
 
 _RETRIEVERS = "vector,bm25,hybrid,fastinsight,walk-fusion"
 _QUERIES = (

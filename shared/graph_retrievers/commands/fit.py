@@ -11,8 +11,6 @@ from typing import Any
 from graph_retrievers.commands.models import add_options, embedded_index
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["FITTERS", "add_commands", "run_fit"]
-
 FITTERS: dict[str, tuple[str, str]] = {
     "g-rag": ("graph_retrievers.systems.grag.retriever", "fit_grag"),
     "lesegr": ("graph_retrievers.systems.lesegr.retriever", "fit_lesegr"),

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["in_flags", "log_in_flags", "printable"]
-
 # Characters that a terminal obeys or that reverse what follows; titles and texts may hold them.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

@@ -12,9 +12,6 @@ from graph_retrievers.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from graph_retrievers.systems.system import System
 
-__all__ = ["imported", "named_system"]
-
-
 def imported(option: str, path: str) -> Any:
     """Return the object that ``module:name``, the value of an option, names; the working directory is searched too."""
     module, _, name = path.partition(":")

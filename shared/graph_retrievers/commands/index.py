@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.signals.embedding import Embedding
 
-__all__ = ["add_commands", "edge_specs", "run_index"]
 
 _EDGES = ("links", "structure", "mentions", "neighbors")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graph_retrievers.agents import GraphTools, ToolAnswer
 
-__all__ = ["add_commands", "mcp_server", "run_mcp"]
+__all__ = ["mcp_server"]
 
 _INSTRUCTIONS = (
     "Documents that refer to each other. Call search first; read gives whole texts; neighbors follows links to what the question "

@@ -17,16 +17,7 @@ if TYPE_CHECKING:
     from graph_retrievers.index import GraphIndex
     from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = [
-    "absolute",
-    "add_options",
-    "chosen_retriever",
-    "embedded_index",
-    "index_and_queries",
-    "is_index",
-    "load_index",
-    "reranker",
-]
+__all__ = ["reranker"]
 
 
 _OPTIONS: dict[str, dict[str, Any]] = {

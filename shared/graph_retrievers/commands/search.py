@@ -16,9 +16,6 @@ from graph_retrievers.commands.models import add_options, chosen_retriever, load
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
 
-__all__ = ["add_commands", "hits_table", "run_inspect", "run_search"]
-
-
 def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
     parser = subparsers.add_parser("search", help="search an index", description="Search a saved index and print the hits.")

@@ -13,8 +13,6 @@ from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.models import add_options, load_index
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
-__all__ = ["add_commands", "listen", "run_serve"]
-
 
 def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to what `add_subparsers` of :mod:`argparse` returned; it sets ``run``, see :func:`run_serve`."""

@@ -15,8 +15,6 @@ from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.retriever import MoR
 from graph_retrievers.systems.system import every_system
 
-__all__ = ["print_taxonomy"]
-
 
 def print_taxonomy() -> None:
     """Print the composition of each retriever, and the declared kind of each operator with that of its actual requests."""

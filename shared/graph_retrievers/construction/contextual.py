@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import called, positive, typed
 from graph_retrievers.construction.documents import to_nodes
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, NothingToReadError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.progress import progress_bar
@@ -149,7 +149,7 @@ class ContextualCitations(EdgeSpec):
         self.cites, self.document, self.refers_to, self.relation = cites, document, refers_to, relation
         self.top_n, self._show_progress = positive("top_n", top_n), show_progress
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges: those inside documents, then those across citations, in the order of the chunks."""
         if corpus.vectors is None:
             raise MissingSignalError("A contextual citation graph needs vectors: pass embedding= or vectors=.")
@@ -172,9 +172,9 @@ class ContextualCitations(EdgeSpec):
         pairs = [(u, v) for u, names in cited.items() for v in names if v != u]
         known = [(chunks[u], chunks[v]) for u, v in pairs if v in chunks]
         across = [(corpus.nodes[j].id, corpus.nodes[i].id, self.relation) for i, j in self._across(corpus, known)]
-        return Found([*inside.edges, *across], inside.absent + len(pairs) - len(known))
+        return FoundEdges([*inside.edges, *across], inside.absent + len(pairs) - len(known))
 
-    def _across(self, corpus: Corpus, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, int]]:
+    def _across(self, corpus: CorpusNodes, pairs: list[tuple[list[int], list[int]]]) -> Iterator[tuple[int, int]]:
         """Yield (citing chunk, cited chunk) of the most relevant chunks across each pair of documents."""
         vectors = check_vectors(corpus.vectors, len(corpus.nodes))
         contents = CorpusGraph.from_nodes(corpus.nodes).contents()

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from graph_retrievers.construction.sections import Chunk
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["without_copies"]
-
 # Of a shorter text, the same words on another page may mean something else.
 _LONG, _COPIED = 40, 0.75
 

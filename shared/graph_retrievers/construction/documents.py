@@ -19,8 +19,6 @@ from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.labels import is_random
 from graph_retrievers.signals.embedding import check_vectors
 
-__all__ = ["document_vectors", "node_origin", "node_title", "text_nodes", "to_nodes", "unit_vectors"]
-
 logger = logging.getLogger(__name__)
 
 # What a LlamaIndex node has beside id, text, metadata and vector.

@@ -35,7 +35,7 @@ from graph_retrievers.construction.mentions import TitleMentions
 from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_edges
 from graph_retrievers.construction.relationships import Relationships
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Edge, EdgeLike, Node
@@ -52,13 +52,6 @@ __all__ = [
     "TitleMentions",
     "Triples",
     "build_edges",
-    "default_edges",
-    "edge_items",
-    "edge_parts",
-    "edges_among",
-    "is_words",
-    "needs_vectors",
-    "specifications",
 ]
 
 logger = logging.getLogger(__name__)
@@ -85,10 +78,10 @@ def build_edges(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     >>> build_edges(nodes, [("b", "a", "inspired"), ("cites", "$id")])
     [('b', 'a', 'inspired'), ('a', 'b', 'cites')]
     """
-    return [edge for _, part in edge_parts(edges, Corpus(nodes, documents, vectors)) for edge in part]
+    return [edge for _, part in edge_parts(edges, CorpusNodes(nodes, documents, vectors)) for edge in part]
 
 
-def edge_parts(edges: Any, corpus: Corpus, *, lenient: bool = False) -> list[tuple[EdgeSpec | None, Sequence[EdgeLike]]]:
+def edge_parts(edges: Any, corpus: CorpusNodes, *, lenient: bool = False) -> list[tuple[EdgeSpec | None, Sequence[EdgeLike]]]:
     """Return the edges of :func:`build_edges` by their source: a specification, or None for edges given one by one.
 
     With `lenient`, a specification with nothing to read in the corpus finds no edges, with a warning.
@@ -144,7 +137,7 @@ def edges_among(nodes: Sequence[Node], edges: Any, vectors: Any = None, document
     The arguments and the result are those of :func:`build_edges`. Explicit edges to absent nodes, and fields that none of these
     nodes has, are errors there; here they are skipped.
     """
-    corpus = Corpus(nodes, documents, vectors)
+    corpus = CorpusNodes(nodes, documents, vectors)
     present = [part for item in edge_items(edges) for part in _present(item, corpus)]
     return build_edges(nodes, present, vectors, documents)
 
@@ -181,7 +174,7 @@ def specifications(edges: Any) -> list[EdgeSpec]:
     return found
 
 
-def _present(item: Any, corpus: Corpus) -> list[Any]:
+def _present(item: Any, corpus: CorpusNodes) -> list[Any]:
     """Return the part of an item of an ``edges`` argument that these nodes have."""
     if is_networkx(item):
         return [edge for edge in networkx_edges(item) if {edge.source, edge.target} <= corpus.rows.keys()]
@@ -201,7 +194,7 @@ class Called(EdgeSpec):
     def __init__(self, function: Callable[[Node], Any]) -> None:
         self.function = function
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         edges: list[tuple[str, str, str]] = []
         for node in corpus.nodes:
             given = called(f"{self!r}", self.function, node)
@@ -219,7 +212,7 @@ class Called(EdgeSpec):
         return corpus.known(edges)
 
 
-def _found(spec: EdgeSpec, corpus: Corpus) -> list[tuple[str, str, str]]:
+def _found(spec: EdgeSpec, corpus: CorpusNodes) -> list[tuple[str, str, str]]:
     found, absent, told = spec.find(corpus)
     edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
     level = logging.WARNING if absent and not edges else logging.INFO
@@ -237,7 +230,7 @@ def is_words(item: Any) -> bool:
     return isinstance(item, (tuple, list)) and 2 <= len(item) <= 3 and all(isinstance(part, str) for part in item)
 
 
-def _is_field_pair(pair: Sequence[str], number: int, corpus: Corpus) -> bool:
+def _is_field_pair(pair: Sequence[str], number: int, corpus: CorpusNodes) -> bool:
     """Return whether a pair of strings names two fields, not two nodes; raise an error if it is ambiguous or names neither."""
     fields = [has_field(corpus, part) for part in pair]
     if all(part in corpus.rows for part in pair):
@@ -255,7 +248,7 @@ def _is_field_pair(pair: Sequence[str], number: int, corpus: Corpus) -> bool:
     return all(fields)
 
 
-def _explicit(item: Edge | Sequence[str], what: str, corpus: Corpus) -> EdgeLike:
+def _explicit(item: Edge | Sequence[str], what: str, corpus: CorpusNodes) -> EdgeLike:
     """Return an explicit edge; raise UnknownNodeError if one of its ends is not a node."""
     edge = (item.source, item.target, item.relation) if isinstance(item, Edge) else tuple(item)
     for end in edge[:2]:

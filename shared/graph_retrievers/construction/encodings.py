@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["web_encoding"]
-
 # https://encoding.spec.whatwg.org/#names-and-labels, by the codec that reads what browsers read under these labels. Left out are
 # those that browsers do not read ("replacement"), and UTF-16: what says so in letters of one byte is UTF-8.
 _LABELS = {

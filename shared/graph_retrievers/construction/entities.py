@@ -10,7 +10,7 @@ from typing import Any
 
 from graph_retrievers.arguments import fraction, positive, typed
 from graph_retrievers.construction.documents import to_nodes
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
@@ -100,7 +100,7 @@ class EntityMentions(EdgeSpec):
         most = max(_FEW, self.max_share * len(found))
         return {key for key, count in texts.items() if self.min_texts <= count <= most}
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of texts and of the names in them."""
         entities: dict[str, str] = {}
         for node in corpus.nodes:
@@ -110,7 +110,7 @@ class EntityMentions(EdgeSpec):
         found = self.extractor.names([node.text for node in told])
         if not entities:
             raise NothingToReadError(self._why_none(found))
-        return Found(
+        return FoundEdges(
             [
                 (node.id, entities[key], self.relation)
                 for node, names in zip(told, found, strict=True)

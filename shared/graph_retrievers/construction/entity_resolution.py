@@ -11,8 +11,6 @@ import networkx
 
 from graph_retrievers.graph.words import MARKS
 
-__all__ = ["candidate_clusters", "group_schema", "majority_type", "merged_names", "resolution_prompt"]
-
 # A name of one frequent word would put thousands of names into one prompt.
 _LARGEST_CLUSTER = 100
 _DESCRIPTION_LENGTH = 120

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from graph_retrievers.arguments import positive, typed
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, UnknownNodeError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.nested import MISSING, look_up
 
-__all__ = ["Metadata", "Triples", "has_field"]
+__all__ = ["Metadata", "Triples"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Metadata(EdgeSpec):
         self.relation = source if relation is None else relation
         self.limit = positive("limit", limit)
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of the nodes."""
         for name in (self.source, self.target):
             if not has_field(corpus, name):
@@ -81,7 +81,7 @@ class Metadata(EdgeSpec):
                 )
         if crowded:
             logger.warning("%r: skipped %d values that more than %d nodes have.", self, len(crowded), self.limit)
-        return Found(edges, absent)
+        return FoundEdges(edges, absent)
 
 
 class Triples(EdgeSpec):
@@ -108,7 +108,7 @@ class Triples(EdgeSpec):
                 raise InvalidArgumentError(f"Triple {number} is {shown(triple)}; expected three strings, (head, relation, tail).")
         self.key = key
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges in the order of the triples."""
         held = _holders(corpus.nodes, self.key, as_text=True)
         edges: list[tuple[str, str, str]] = []
@@ -120,10 +120,10 @@ class Triples(EdgeSpec):
                         "add the node or drop the triple."
                     )
             edges.extend((corpus.nodes[h].id, corpus.nodes[t].id, relation) for h in held[head] for t in held[tail])
-        return Found(edges)
+        return FoundEdges(edges)
 
 
-def has_field(corpus: Corpus, name: str) -> bool:
+def has_field(corpus: CorpusNodes, name: str) -> bool:
     """Return whether a field is one of a node's own, or in the metadata of any node."""
     if name in _OWN or name in corpus.fields:
         return True

@@ -9,8 +9,6 @@ from typing import Any
 from graph_retrievers.construction.markdown import own_anchor
 from graph_retrievers.graph.corpus_graph import Node
 
-__all__ = ["heading_path", "heading_title"]
-
 _HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)
 
 

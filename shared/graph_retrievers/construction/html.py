@@ -12,8 +12,6 @@ from urllib.parse import urljoin
 from graph_retrievers.construction.encodings import web_encoding
 from graph_retrievers.construction.pages import Block, Page, without_number
 
-__all__ = ["html_charset", "read_html"]
-
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
 # page's own, stand within a line.

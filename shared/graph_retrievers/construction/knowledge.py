@@ -14,7 +14,7 @@ from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.signals.language import complete_many
 
-__all__ = ["MENTIONS", "PASSAGE", "canonical_description", "resolve_entities"]
+__all__ = ["canonical_description", "resolve_entities"]
 
 PASSAGE = "passage"
 """Type of the nodes with the documents."""

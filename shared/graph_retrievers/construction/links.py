@@ -14,7 +14,7 @@ from graph_retrievers.arguments import typed
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import own_anchor, read_markdown, reference_definitions, slug
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
 from graph_retrievers.graph.corpus_graph import Node
@@ -86,7 +86,7 @@ class Links(EdgeSpec):
         check_site(site)
         self.url_field, self.field, self.relation, self.site = url_field, field, relation, site
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of the nodes and of their links."""
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         # A node without an address is its own page.
@@ -150,7 +150,7 @@ class Links(EdgeSpec):
                 resolved[False],
             )
         told = f"{_named('; links to pages that are not there', lost)}{_named('; links to anchors that are not there', unknown)}"
-        return Found(edges, absent, told)
+        return FoundEdges(edges, absent, told)
 
     def _read(
         self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]

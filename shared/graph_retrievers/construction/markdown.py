@@ -16,8 +16,6 @@ from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.words import composed
 
-__all__ = ["own_anchor", "read_markdown", "reference_definitions", "slug"]
-
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
 _ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import product
 
 from graph_retrievers.arguments import positive, typed
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.construction.titles import file_spellings, file_title
 from graph_retrievers.errors import NothingToReadError
 from graph_retrievers.graph.addresses import page_address
@@ -84,7 +84,7 @@ class TitleMentions(EdgeSpec):
         self.min_length = positive("min_length", min_length)
         self.relation = relation
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of the mentions."""
         if not any(node.title for node in corpus.nodes):
             raise NothingToReadError("No node has a title; give titles, or leave TitleMentions out.")
@@ -112,7 +112,7 @@ class TitleMentions(EdgeSpec):
             for other in names[name]
             if other != row and not (pages[row] and pages[row] == pages[other])
         ]
-        return Found(edges)
+        return FoundEdges(edges)
 
     def _names(self, nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
         """Return the names to look for, each with the rows of its nodes; no rows if a match of the name gives no edge."""

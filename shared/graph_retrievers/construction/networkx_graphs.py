@@ -12,7 +12,7 @@ from graph_retrievers.graph.subgraph import Subgraph
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["from_networkx", "is_networkx", "networkx_edges", "to_networkx"]
+__all__ = ["from_networkx", "to_networkx"]
 
 
 def from_networkx(

@@ -6,8 +6,6 @@ import logging
 
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
 
-__all__ = ["Omissions"]
-
 _NAMED = 10
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from graph_retrievers.construction.titles import title_lines
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["Block", "Page", "plain_lines", "read_text", "with_short_titles", "without_number"]
+__all__ = ["Page", "read_text"]
 
 # Characters of a title or heading.
 _TITLE = 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import NothingToReadError
 
 __all__ = ["Relationships"]
@@ -34,7 +34,7 @@ class Relationships(EdgeSpec):
     ['next']
     """
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, in the order of the nodes."""
         held = [
             getattr(document, "relationships", None) or node.origin.get("relationships")

@@ -14,8 +14,6 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.construction.pages import Block, Page
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["Chunk", "split_page", "text_and_source"]
-
 # A section with fewer tokens than this joins another. Anchors of a heading that its further parts repeat.
 _SHORT, _REPEATED = 40, 10
 # Where a block is cut: behind sentences and lines, of a row of a table first behind cells, and else behind words.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from graph_retrievers.construction.pages import Page
 
-__all__ = ["Published", "published"]
+__all__ = ["published"]
 
 _MANY = 100_000
 _SITE_URL = re.compile(r"""^site_url:[ \t]*["']?(https?://[^\s"'#]+)""", re.MULTILINE)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.page_order import PageOrder, page_order
 
-__all__ = ["Corpus", "EdgeSource", "EdgeSpec", "Found"]
+__all__ = ["EdgeSpec"]
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusNodes:
     """The N nodes between which edges are found, their source documents, and their vectors, [N, d], if known."""
 
     nodes: Sequence[Node]
@@ -45,14 +45,14 @@ class Corpus:
         held = ("" if row in self.parents else address for row, address in enumerate(addresses))
         return page_order(held, [node.metadata for node in self.nodes], [node.origin for node in self.nodes])
 
-    def known(self, edges: Iterable[tuple[str, str, str]]) -> Found:
+    def known(self, edges: Iterable[tuple[str, str, str]]) -> FoundEdges:
         """Return the edges whose two ends are nodes, and the number of the others."""
         listed = list(edges)
         kept = [edge for edge in listed if edge[0] in self.rows and edge[1] in self.rows]
-        return Found(kept, len(listed) - len(kept))
+        return FoundEdges(kept, len(listed) - len(kept))
 
 
-class Found(NamedTuple):
+class FoundEdges(NamedTuple):
     """Edges, the number of skipped references to targets outside the corpus, and a message about them for the log."""
 
     edges: list[tuple[str, str, str]]
@@ -69,7 +69,7 @@ class EdgeSpec(ABC):
     >>> class SameYear(EdgeSpec):
     ...     def find(self, corpus):
     ...         pairs = [(a, b) for a in corpus.nodes for b in corpus.nodes if a.metadata["year"] == b.metadata["year"]]
-    ...         return Found([(a.id, b.id, "same year") for a, b in pairs if a.id < b.id])
+    ...         return FoundEdges([(a.id, b.id, "same year") for a, b in pairs if a.id < b.id])
     >>> build_edges([Node("a", "", metadata={"year": 1801}), Node("b", "", metadata={"year": 1801})], SameYear())
     [('a', 'b', 'same year')]
     """
@@ -77,7 +77,7 @@ class EdgeSpec(ABC):
     needs_vectors: bool = False
 
     @abstractmethod
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges of a corpus, in a fixed order; repetitions and self loops are dropped afterwards."""
 
     def __repr__(self) -> str:

@@ -9,8 +9,6 @@ import numpy as np
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 
-__all__ = ["chroma_records", "faiss_vectors", "vector_table"]
-
 
 def faiss_vectors(index: Any) -> np.ndarray:
     """Return all vectors of a faiss index, float32, shape [N, d]; InvalidArgumentError if it does not give them back."""

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["chroma_metric", "equal_lengths", "faiss_metric", "index_metric", "qdrant_metric"]
-
 # Numbers of faiss.
 _FAISS = {0: "dot", 1: "euclidean"}
 _NAMES = {"cosine": "cosine", "dot": "dot", "ip": "dot", "euclid": "euclidean", "l2": "euclidean"}

@@ -6,7 +6,7 @@ import logging
 
 from graph_retrievers.arguments import typed
 from graph_retrievers.construction.headings import heading_path
-from graph_retrievers.construction.spec import Corpus, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, page_address
 
@@ -68,7 +68,7 @@ class DocumentStructure(EdgeSpec):
         self.url_field, self.parts = url_field, parts
         self._warned = False
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         """Return the edges, page by page, in the order of each page."""
         fields = ADDRESS_FIELDS if self.url_field is None else (self.url_field,)
         pages = corpus.pages(page_address(node.metadata, fields) for node in corpus.nodes)
@@ -98,7 +98,7 @@ class DocumentStructure(EdgeSpec):
                 before = corpus.nodes[rows[place - 1]] if place else None
                 if before is not None and (self.parts or not path or path != heading_path(before)):
                     edges.append((before.id, node.id, "next"))
-        return Found(edges)
+        return FoundEdges(edges)
 
 
 class _Sections:

@@ -8,8 +8,6 @@ from pathlib import PurePath
 
 from graph_retrievers.graph.labels import is_random
 
-__all__ = ["file_spellings", "file_title", "title_lines"]
-
 # Characters of a line that may be a title; a longer one is a paragraph that was not wrapped.
 _LONGEST = 100
 _UNDERLINE = re.compile(r"([^\w\s])\1{2,}\s*")

@@ -13,7 +13,6 @@ from graph_retrievers.core.chains import Chains, Facts, padded
 from graph_retrievers.errors import InvalidArgumentError, shown
 
 __all__ = [
-    "LONGEST_TRAIL",
     "Candidates",
     "MisfitError",
     "best",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Chains", "Facts", "padded"]
+__all__ = ["Chains", "Facts"]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ import numpy as np
 
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import AMONG, Instead, Links, Pairs, Relevance, Request, Scores, TermScores, Weights
+from graph_retrievers.core.requests import AMONG, EdgesAmong, Pairs, Relevance, Request, Scores, TermScores, Weights, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
-
-__all__ = ["check_answers", "check_candidates", "check_requests"]
 
 # Without a size, any row of a graph may be.
 _ROWS, _ANY = np.dtype(np.int64), 1 << 63
@@ -65,7 +63,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
     if not isinstance(asked, tuple | list):
         asked = (asked,)
     for request in asked:
-        while isinstance(request, Instead):
+        while isinstance(request, WithQuery):
             _check_fields(request, owner)
             request = request.request
         if not isinstance(request, Request):
@@ -85,7 +83,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
                 _check_rows(request, nodes, end, owner)
             if isinstance(request, Relevance):
                 _check_beside(request, owner)
-            elif isinstance(request, Links | Weights) and len(set(nodes.tolist())) < len(nodes):
+            elif isinstance(request, EdgesAmong | Weights) and len(set(nodes.tolist())) < len(nodes):
                 row = next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
                 cure = "expected distinct rows, such as `found.nodes` or `np.unique(near.node)`"
                 raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")
@@ -145,8 +143,8 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
-    >>> from graph_retrievers.search.memory import Memory
-    >>> question = Question(Memory(Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"])), 0)
+    >>> from graph_retrievers.search.memory import MemoryBackend
+    >>> question = Question(MemoryBackend(Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"])), 0)
     >>> try:
     ...     check_candidates(Candidates.seeds(np.array([1, 1]), np.array([0.9, 0.8]), "Mine"), question, "Mine")
     ... except InvalidArgumentError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import fused, in_turns, list_weights, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator, OperatorKind, side_by_side
 from graph_retrievers.core.question import Question
@@ -72,13 +72,13 @@ class Composite(Operator):
         """Return what any of the operators lacks, each once."""
         return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Run the operators one after another, each on the results of the previous one."""
         for operator in self.operators:
             found = yield from operator.stepped(question, found)
         return found
 
-    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def stepped(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what :meth:`search` returns; its operators already prune."""
         return self.search(question, found)
 
@@ -135,7 +135,7 @@ class Loop(Pipeline):
         """Return the round in brackets with a star."""
         return f"({super().formula()})*"
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Repeat the round."""
         size = 0
         while size < len(found) < self.budget:
@@ -168,7 +168,7 @@ class FirstStage(Composite):
         """Return the formula of the operator."""
         return self.operators[0].formula()
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the results of the operator."""
         deeper = question.asking(max(question.k, self.depth))
         found = yield from self.operators[0].stepped(deeper, found)  # type: ignore[attr-defined]
@@ -226,7 +226,7 @@ class ReciprocalRankFusion(Composite):
         named = zip(self.operators, self.weights, _list_names(self.operators), strict=True)
         return [(operator, weight, name) for operator, weight, name in named if weight > 0]
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of all lists by fused score."""
         used = self.used()
         lists = yield from side_by_side([operator for operator, *_ in used], question, found)
@@ -278,7 +278,7 @@ class RoundRobin(Composite):
         """Return the parts joined by plus signs."""
         return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes and the facts of all lists in turns."""
         lists = yield from side_by_side(self.operators, question, found)
         return in_turns(lists, found)

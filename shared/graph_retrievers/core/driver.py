@@ -17,19 +17,19 @@ from graph_retrievers.core.requests import Request
 from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["Named", "Search", "Together", "changed", "run"]
+__all__ = ["changed", "run"]
 
 T = TypeVar("T")
 _COSTLY = attrgetter("costly")
 
-Search = Generator[Any, Any, T]
+Algorithm = Generator[Any, Any, T]
 """An algorithm for one question, which returns T. It yields a :class:`~graph_retrievers.core.requests.Request` and receives the
-answer, a tuple of requests and receives a tuple of answers, :class:`Together` and receives a list, or :class:`Named` and receives
+answer, a tuple of requests and receives a tuple of answers, :class:`Parallel` and receives a list, or :class:`Named` and receives
 the result of that algorithm.
 """
 
 
-class Together:
+class Parallel:
     """Algorithms that run side by side, for one question: the answer is a list of their results.
 
     Parameters
@@ -37,7 +37,7 @@ class Together:
     algorithms : sequence of generators
     """
 
-    def __init__(self, algorithms: Sequence[Search[Any]]) -> None:
+    def __init__(self, algorithms: Sequence[Algorithm[Any]]) -> None:
         self.algorithms = algorithms
 
 
@@ -45,7 +45,7 @@ class Named(NamedTuple):
     """An algorithm with a name for its requests in a trace, such as that of its operator."""
 
     name: str
-    algorithm: Search[Any]
+    algorithm: Algorithm[Any]
 
 
 class _Task:
@@ -54,7 +54,7 @@ class _Task:
     An `owner` waits for its result: for that alone, or for those of all that it runs side by side, of which this has a number.
     """
 
-    def __init__(self, algorithm: Search[Any], place: int, name: str, owner: _Task | None = None, number: int = 0) -> None:
+    def __init__(self, algorithm: Algorithm[Any], place: int, name: str, owner: _Task | None = None, number: int = 0) -> None:
         self.algorithm, self.place, self.name, self.owner, self.number = algorithm, place, name, owner, number
         # Results of what it runs side by side, and how many of them are missing.
         self.results: list[Any] | None = None
@@ -65,7 +65,7 @@ _Waiting = tuple[_Task, Sequence[Request], bool]
 """An algorithm, its requests, and whether that is only one request."""
 
 
-def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
+def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
     """Return the results of algorithms, each for the question at its place.
 
     In each step, the waiting algorithms are answered; requests with the same key are one call of the backend. Costly requests are
@@ -76,8 +76,8 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
     Parameters
     ----------
     backend : object
-        Answers requests, such as :class:`~graph_retrievers.search.memory.Memory`. If it has a method `prepare`, it is called at
-        the beginning of each step with all requests of the step, each with the place of its question. If it has a `size`, rows
+        Answers requests, such as :class:`~graph_retrievers.search.memory.MemoryBackend`. If it has a method `prepare`, it is called
+        at the beginning of each step with all requests of the step, each with the place of its question. If it has a `size`, rows
         must be below it.
     algorithms : sequence of generators, length B
     trace : list of Asked, optional
@@ -140,7 +140,7 @@ def run(backend: Any, algorithms: Sequence[Search[T]], trace: list[Asked] | None
                     raise _no_algorithm(asked.algorithm, f"by the name {asked.name!r}", "a generator", task.name)
                 task.results = None
                 ready.append((_Task(asked.algorithm, task.place, asked.name, task), None))
-            elif isinstance(asked, Together):
+            elif isinstance(asked, Parallel):
                 _check_algorithms(asked.algorithms, task.name)
                 task.missing = len(asked.algorithms)
                 task.results = [None] * task.missing
@@ -222,7 +222,7 @@ def _unhashable(request: Request, owner: str, error: TypeError) -> InvalidArgume
     return InvalidArgumentError(f"{told}; expected hashable values, such as strings and tuples, as {why}.")
 
 
-def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Search[T]:
+def changed(algorithm: Algorithm[T], change: Callable[[Request], Request]) -> Algorithm[T]:
     """Return the result of an algorithm, with its requests replaced by others.
 
     >>> def twice(number):
@@ -237,8 +237,8 @@ def changed(algorithm: Search[T], change: Callable[[Request], Request]) -> Searc
             asked = algorithm.send(answer)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
-        if isinstance(asked, Together):
-            answer = yield Together([changed(each, change) for each in asked.algorithms])
+        if isinstance(asked, Parallel):
+            answer = yield Parallel([changed(each, change) for each in asked.algorithms])
         elif isinstance(asked, Named):
             answer = yield Named(asked.name, changed(asked.algorithm, change))
         else:

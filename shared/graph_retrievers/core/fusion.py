@@ -11,7 +11,7 @@ from graph_retrievers.core.candidates import Candidates, concatenated, falling, 
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["fused", "in_turns", "list_weights", "min_max_parts", "reciprocal_rank_parts", "turns"]
+__all__ = ["fused"]
 
 # More than any list is long.
 _LAST = 1 << 48

@@ -12,18 +12,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from graph_retrievers.errors import TimeLimitError
 
-__all__ = [
-    "LIMITS",
-    "AllOver",
-    "Limit",
-    "TimeLimit",
-    "in_thread",
-    "limit_over",
-    "limited",
-    "present_limits",
-    "seconds_left",
-    "within_limits",
-]
+__all__ = ["in_thread"]
 
 T = TypeVar("T")
 P = ParamSpec("P")

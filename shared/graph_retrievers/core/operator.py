@@ -19,12 +19,12 @@ import numpy as np
 from graph_retrievers.arguments import typed
 from graph_retrievers.core.candidates import Candidates, MisfitError
 from graph_retrievers.core.checks import check_candidates
-from graph_retrievers.core.driver import Named, Search, Together
+from graph_retrievers.core.driver import Algorithm, Named, Parallel
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["Operator", "OperatorKind", "kind_of", "side_by_side"]
+__all__ = ["Operator", "OperatorKind", "kind_of"]
 
 
 class OperatorKind(Enum):
@@ -137,14 +137,14 @@ class Operator(ABC):
             cls.name = cls.__name__
 
     @abstractmethod
-    def search(self, question: Question, found: Candidates) -> Search[Candidates] | Candidates:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates] | Candidates:
         """Return the candidates of one question, best first (the ranking function R); `found` has the previous operator's."""
 
     def prepare(self, index: Any) -> None:
         """Compute in advance what the first question needs; called for a retriever on a prepared index. By default nothing."""
         return
 
-    def stepped(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def stepped(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the best `k` of what :meth:`search` returns (the pruning function P after the ranking function).
 
         A list whose scores are not descending is sorted, unless the operator `appends`; equal scores keep their order. Chains and
@@ -206,10 +206,10 @@ class Operator(ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def side_by_side(operators: Sequence[Operator], question: Question, found: Candidates) -> Search[list[Candidates]]:
+def side_by_side(operators: Sequence[Operator], question: Question, found: Candidates) -> Algorithm[list[Candidates]]:
     """Return what each operator keeps for a question; their notes are in the order of the operators."""
     asked = [question.apart() for _ in operators]
-    lists = yield Together([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
+    lists = yield Parallel([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
     for own in asked:
         question.notes += own.notes
         question.touched = question.touched if own.touched is None else own.touched

@@ -17,8 +17,8 @@ class Question:
     Parameters
     ----------
     backend : object
-        Answers the requests of the batch, such as :class:`~graph_retrievers.search.memory.Memory`. It also has what is asked here:
-        `queries`, `size`, `edges`, `passing`, `typed`, `types`, `ends` and `relation`.
+        Answers the requests of the batch, such as :class:`~graph_retrievers.search.memory.MemoryBackend`. It also has what is asked
+        here: `queries`, `ids`, `size`, `index`, `edges`, `passing`, `typed`, `types`, `ends`, `relation` and `relation_names`.
     place : int
         Number of the question in the batch.
 
@@ -30,6 +30,10 @@ class Question:
     size : int
         Number of nodes N of the graph.
     ids : sequence of str, length N
+    queries : Batch
+        All questions of the batch, with their vectors.
+    corpus : Corpus
+        Signals, models and facts of the corpus, wherever it lies.
     signals : tuple of str
         Names of the available signals.
     notes : list of str
@@ -42,10 +46,21 @@ class Question:
         self.backend, self.place = backend, place
         self.queries: Any = backend.queries
         self.text, self.k = self.queries.texts[place], self.queries.k
-        self.ids, self.size = backend.graph.ids, backend.size
-        self.signals = tuple(self.queries.index.signals)
+        self.ids, self.size = backend.ids, backend.size
+        self.corpus: Any = self.queries.index
+        self.signals = tuple(self.corpus.signals)
         self.notes: list[str] = []
         self.touched: int | None = None
+
+    @property
+    def index(self) -> Any:
+        """The index, for an operator that reads all of it; WholeGraphError if it is not in memory."""
+        return self.backend.index
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether there are vectors of the nodes and of the question."""
+        return self.corpus.has_dense and self.queries.has_vectors  # type: ignore[no-any-return]
 
     def apart(self) -> Self:
         """Return this question with its own notes, for an operator that runs beside others."""
@@ -91,6 +106,10 @@ class Question:
     def ends(self, facts: np.ndarray) -> np.ndarray:
         """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
         return self.backend.ends(facts)  # type: ignore[no-any-return]
+
+    def relation_names(self, numbers: np.ndarray) -> list[str]:
+        """Return the names of relations by their numbers, shape [T]: list of str, length T."""
+        return self.backend.relation_names(numbers)  # type: ignore[no-any-return]
 
     def relation(self, name: str | None) -> int:
         """Return the number of a relation in :attr:`Candidates.relations`; -1 for None."""

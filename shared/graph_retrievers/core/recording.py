@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graph_retrievers.core.requests import Instead, Request
-
-__all__ = ["RECORD", "Found", "record", "recorded", "recording"]
+from graph_retrievers.core.requests import Request, WithQuery
 
 
-class Found(NamedTuple):
+class StepResult(NamedTuple):
     """What one call of a backend found.
 
     Attributes
@@ -39,13 +37,13 @@ class Found(NamedTuple):
     requests: Sequence[Request] = ()
 
 
-RECORD: ContextVar[list[Found] | None] = ContextVar("record of the present search", default=None)
+RECORD: ContextVar[list[StepResult] | None] = ContextVar("record of the present search", default=None)
 """Where the searches of this thread add what they find; None unless they are recorded."""
 _NONE = np.zeros(0, np.int64)
 
 
 @contextmanager
-def recorded() -> Iterator[list[Found]]:
+def recorded() -> Iterator[list[StepResult]]:
     """Yield a list to which the searches inside, in this thread, add the results of each call.
 
     Examples
@@ -57,7 +55,7 @@ def recorded() -> Iterator[list[Found]]:
     >>> found[0].asked.request.__name__, found[0].nodes.tolist()
     ('Nearest', [1])
     """
-    found: list[Found] = []
+    found: list[StepResult] = []
     token = RECORD.set(found)
     try:
         yield found
@@ -70,7 +68,9 @@ def recording() -> bool:
     return RECORD.get() is not None
 
 
-def record(found: list[Found], asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None = None) -> None:
+def record(
+    found: list[StepResult], asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None = None
+) -> None:
     """Add the results of a call to a record; of nodes beyond a `size`, none."""
     told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
     columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
@@ -79,12 +79,12 @@ def record(found: list[Found], asked: Any, requests: Sequence[Request], answers:
     nodes = _NONE if nodes is None else nodes
     kept = nodes < (np.inf if size is None else size)
     scores, near = (None if column is None else column[kept] for column in (scores, near))
-    found.append(Found(asked, nodes[kept], scores, near, requests))
+    found.append(StepResult(asked, nodes[kept], scores, near, requests))
 
 
 def own(request: Any) -> Request:
     """Return the request itself, for any text that replaces the question."""
-    while isinstance(request, Instead):
+    while isinstance(request, WithQuery):
         request = request.request
     return request  # type: ignore[no-any-return]
 

@@ -11,14 +11,16 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = [
-    "AMONG",
     "ByTitle",
-    "Closest",
+    "NearestByCosine",
     "Completion",
     "Contents",
     "Degree",
-    "Instead",
-    "Links",
+    "EdgeRows",
+    "EdgeTexts",
+    "Edges",
+    "WithQuery",
+    "EdgesAmong",
     "Mentions",
     "Near",
     "Nearest",
@@ -157,7 +159,7 @@ class Nearest(Request):
 
 
 @dataclass(frozen=True)
-class Closest(Request):
+class NearestByCosine(Request):
     """The `k` nodes with the largest cosine with the question: ``(nodes [n], cosines [n])``, best first.
 
     They may start a traversal, have a vector, and none of the types `exclude_types`. With a `text`, its vector replaces that of
@@ -247,10 +249,12 @@ class TermScores(Request):
 
 @dataclass(frozen=True, eq=False)
 class Texts(Request):
-    """The texts of nodes, shape [n]: list of str."""
+    """The texts of nodes, shape [n]: list of str; with `titles`, as models read them, after the title where the index says so."""
 
     verb = "texts"
+    shared = ("titles",)
     nodes: np.ndarray
+    titles: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +350,58 @@ class Steps(Request):
     most: int
 
 
+class EdgeRows(NamedTuple):
+    """Edges at n nodes, T in all; each array is of shape [T].
+
+    Attributes
+    ----------
+    owner : ndarray, int64
+        The place of the node to which each edge belongs; ascending.
+    row : ndarray, int64
+        Number of the edge: its relationship row.
+    far : ndarray, int64
+        The node at its other end.
+    relation : ndarray, int64
+        Number of its relation (:meth:`graph_retrievers.core.question.Question.relation_names`).
+    weight : ndarray, float32
+    """
+
+    owner: np.ndarray
+    row: np.ndarray
+    far: np.ndarray
+    relation: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Edges(Request):
+    """The edges at nodes, shape [n], in either direction, whose other ends may be visited: :class:`EdgeRows`.
+
+    An edge between two of the nodes occurs twice, once for each owner; one from a node to itself once.
+    """
+
+    verb = "edges_at"
+    reads = "graph"
+    tells = "edges"
+    nodes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTexts(Request):
+    """What signals read for edges by their numbers, shape [M]: list of str.
+
+    It is the text of an edge, or the names of its ends and its relation if that is empty.
+    """
+
+    verb = "edge_texts"
+    rows: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number of edges."""
+        return len(self.rows)
+
+
 @dataclass(frozen=True)
 class ByTitle(Request):
     """The nodes of a type with one of the given titles, ignoring case, that may start where they are named.
@@ -363,13 +419,15 @@ class Degree(Request):
     """The number of neighbours of nodes, shape [n], in the whole graph: int64, shape [n]; of edges with `parallel`.
 
     They are those of :class:`Neighbors`, even if they may not be visited; edges from a node to itself count with `parallel`.
+    Neighbours of `exclude_types` do not count; not with `parallel`.
     """
 
     verb = "degree"
     reads = "graph"
-    shared = ("parallel",)
+    shared = ("parallel", "exclude_types")
     nodes: np.ndarray
     parallel: bool = False
+    exclude_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +435,7 @@ class Weights(Request):
     """Weights of the edges among distinct nodes, shape [n], that the algorithm has: ``(W [n, n], D [n])``, float32.
 
     W is symmetric and 0 where two nodes are not linked; of parallel edges the largest weight counts. D are the sums of weights in
-    the whole graph. As for :class:`Links`, it does not matter whether a node may be visited.
+    the whole graph. As for :class:`EdgesAmong`, it does not matter whether a node may be visited.
     """
 
     verb = "weights"
@@ -386,7 +444,7 @@ class Weights(Request):
 
 
 @dataclass(frozen=True, eq=False)
-class Links(Request):
+class EdgesAmong(Request):
     """The edges among distinct nodes, shape [n], that the algorithm has, even if they may not be visited.
 
     The answer is :class:`Near` with places in `nodes` at both ends, each edge from both ends; with `parallel`, once for each edge
@@ -414,7 +472,7 @@ class Pairs(Request):
 
 
 @dataclass(frozen=True, eq=False)
-class Instead(Request):
+class WithQuery(Request):
     """The answer to `request` as if the question were another text.
 
     Nodes of `exclude_types`, and edges at them, then do not start a traversal. Without `returned`, the filter of the result does
@@ -439,7 +497,7 @@ class Instead(Request):
 
     def key(self) -> Hashable:
         """Return the key of the request, and what else requests answered together have in common."""
-        return Instead, self.request.key(), self.exclude_types, self.returned
+        return WithQuery, self.request.key(), self.exclude_types, self.returned
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from graph_retrievers.core.requests import Request
 
-__all__ = ["Asked", "Trace", "surround"]
-
 
 class Asked(NamedTuple):
     """One call of a backend.

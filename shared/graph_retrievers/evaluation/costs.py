@@ -10,8 +10,6 @@ from statistics import fmean, median
 
 import torch
 
-__all__ = ["measure"]
-
 
 def measure(
     run: Callable[[int], tuple[int, int | None] | None], num_queries: int, *, sample: int, seed: int, device: torch.device

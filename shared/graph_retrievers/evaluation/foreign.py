@@ -7,12 +7,10 @@ from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["as_search"]
-
-Scored = list[tuple[str, float]]
+ScoredIds = list[tuple[str, float]]
 
 
-def as_search(retriever: Any) -> Callable[[str], Scored]:
+def as_search(retriever: Any) -> Callable[[str], ScoredIds]:
     """Return a retriever of another library as a function from a query to (node id, score), best first.
 
     It is an object with ``invoke(text)`` that returns documents (LangChain): the node id is the document's ``id``, or ``"id"`` in
@@ -35,7 +33,7 @@ def as_search(retriever: Any) -> Callable[[str], Scored]:
     )
 
 
-def _scored(items: list[tuple[str, float | None]]) -> Scored:
+def _scored(items: list[tuple[str, float | None]]) -> ScoredIds:
     first: dict[str, float | None] = {}
     for node, score in items:
         first.setdefault(node, score)

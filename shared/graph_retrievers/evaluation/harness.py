@@ -17,7 +17,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.evaluation.costs import measure
-from graph_retrievers.evaluation.foreign import Scored, as_search
+from graph_retrievers.evaluation.foreign import ScoredIds, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.outcome import Evaluation, Returned
 from graph_retrievers.evaluation.tables import listed
@@ -27,7 +27,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.systems.system import System, read_system
 
-__all__ = ["ANNOTATIONS", "evaluate"]
+__all__ = ["evaluate"]
 
 ANNOTATIONS = ("entities", "plan")
 """Annotations of queries that some retrievers read."""
@@ -233,8 +233,8 @@ class _Runner:
         return {name: [list(getattr(query, name)) or None for query in queries] for name in wanted}
 
 
-def _returned(pairs: Scored, k: int, found: Scored | None = None) -> Returned:
-    def columns(part: Scored) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def _returned(pairs: ScoredIds, k: int, found: ScoredIds | None = None) -> Returned:
+    def columns(part: ScoredIds) -> tuple[tuple[str, ...], tuple[float, ...]]:
         return tuple(node for node, _ in part), tuple(score for _, score in part)
 
     return Returned(*columns(pairs[:k]), *columns((pairs if found is None else found)[:_FOUND_LIMIT]))

@@ -20,8 +20,6 @@ from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.language import complete_many
 
-__all__ = ["linked_pairs", "make_queries", "write_queries"]
-
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _TEXT_LIMIT = 4096
 _SCHEMA = {

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["Gold", "all_recall", "average_precision", "capped_recall", "hit", "ndcg", "recall", "reciprocal_rank", "relevant_nodes"]
+__all__ = ["hit", "recall"]
 
 Gold = Collection[str] | Mapping[str, float]
 """Relevant ids, or a grade for each judged id."""

@@ -15,8 +15,6 @@ from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.evaluation.topological import topological_credit
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["ALL_FIVE", "MULTI_HOP", "Evaluation", "Returned", "query_metrics"]
-
 MULTI_HOP = {"uncapped-recall@2": "Recall@2", "uncapped-recall@5": "Recall@5", "all-recall@5": "All@5"}
 """Metrics that are common in papers on multi-hop questions, and their titles in tables."""
 ALL_FIVE = "Recall@2 and Recall@5 are not capped. All@5: the share of questions with all relevant nodes among the first five."

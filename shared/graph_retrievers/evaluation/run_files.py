@@ -13,7 +13,7 @@ import numpy as np
 from graph_retrievers.datasets import text_lines
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown
 
-__all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run", "write_text"]
+__all__ = ["write_text"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Run = dict[str, list[tuple[str, float]]]

@@ -13,7 +13,7 @@ from graph_retrievers.arguments import choice, positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation.outcome import Evaluation
 
-__all__ = ["Comparison", "compare", "holm", "paired_bootstrap", "randomization_test"]
+__all__ = ["compare", "holm"]
 
 _CHUNK, _SAMPLES = 1000, 10_000
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from graph_retrievers.evaluation.outcome import Evaluation
 from graph_retrievers.evaluation.significance import Comparison
 
-__all__ = ["aligned", "format_seconds", "listed", "results_table", "source_rows"]
+__all__ = ["results_table"]
 
 
 def results_table(evaluation: Evaluation, comparisons: Sequence[Comparison] = ()) -> str:

@@ -11,8 +11,6 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation import metrics
 
-__all__ = ["stark_metrics", "tied_hits", "tied_reciprocal_rank"]
-
 
 def tied_reciprocal_rank(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]) -> float:
     r"""Return the mean over found relevant nodes of 1 / mean rank among their ties; MTRR is its mean over queries.

@@ -12,8 +12,6 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
 
-__all__ = ["node_rows", "path_costs", "topological_credit", "topological_recall"]
-
 
 def path_costs(graph: CorpusGraph, oracle: Tensor, *, targets: Tensor | None = None) -> Tensor:
     r"""Return the costs of the paths from all N nodes of the graph to M oracle nodes (rows), shape [M, N], float64.

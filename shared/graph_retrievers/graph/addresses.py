@@ -11,8 +11,6 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["ADDRESS_FIELDS", "AddressBook", "check_site", "is_other_file", "node_source", "page_address"]
-
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
 # Characters of an address; browsers and servers stop at 2,000 to 8,000.

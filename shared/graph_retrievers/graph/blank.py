@@ -12,8 +12,6 @@ from torch import Tensor
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["BLANK", "blank_nodes", "keep_blank", "tell_blank"]
-
 BLANK = "_blank"
 """Metadata field that is true for such a node in a database."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, Un
 from graph_retrievers.graph.plain import check_text, copied, plain
 from graph_retrievers.graph.ragged import gather_rows
 
-__all__ = ["COLUMNS", "HEAVIEST", "LIGHTEST", "CorpusGraph", "Edge", "EdgeLike", "Incidence", "Node", "Rows", "simple_keys"]
+__all__ = ["CorpusGraph", "Edge", "Node"]
 
+T = TypeVar("T")
 # In single precision, sums of larger weights overflow and shares of smaller ones vanish.
 # The most is 1e30 as float32 keeps it, so that a weight that is read back is one too.
 LIGHTEST, HEAVIEST = 1e-30, 1.0000000150474662e30
@@ -401,6 +402,13 @@ class CorpusGraph:
     def has_edges(self) -> bool:
         """Whether the graph has a relationship row."""
         return self.num_edges > 0
+
+    def fact(self, name: str, read: Callable[[CorpusGraph], T]) -> T:
+        """Return a fact of the whole graph, which `read` reads from the nodes and edges: once, and kept with the graph.
+
+        See :class:`~graph_retrievers.graph.facts.GraphFacts`.
+        """
+        return self.cache.get(name, lambda: read(self))
 
     def row(self, node: str) -> int:
         """Return the row of the node with id `node`; UnknownNodeError if there is none."""

@@ -11,7 +11,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import plain
 
-__all__ = ["DAY", "Moment", "instant", "is_date", "moment"]
+__all__ = ["instant"]
 
 DAY = 86_400_000_000
 """Microseconds of a day."""

@@ -18,7 +18,7 @@ from graph_retrievers.graph.labels import path_title
 from graph_retrievers.graph.languages import has_stems
 from graph_retrievers.graph.tokens import estimate_tokens
 
-__all__ = ["NO_EDGES", "NO_EDGES_NOTE", "GraphDescription", "describe", "keep_told", "tell_no_edges"]
+__all__ = ["describe"]
 
 _logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from graph_retrievers.graph.plain import plain
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Filter", "as_kept", "dated_fields", "filter_key", "filter_mask", "flat_filter", "not_dates", "type_mask"]
+__all__ = ["filter_mask"]
 
 Filter = Mapping[str, Any] | Callable[[Node], bool] | Tensor
 """A condition on nodes: a mapping over metadata, a function of a :class:`Node`, or a mask from :func:`filter_mask`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["is_random", "label", "one_line", "path_title"]
+__all__ = ["label"]
 
 # Of letters and digits that say nothing, as LlamaIndex and vector stores of LangChain make ids, or a hash; something may follow.
 _RANDOM = re.compile(r"(?:\A|/)(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{33,})(?![0-9a-z])", re.IGNORECASE)

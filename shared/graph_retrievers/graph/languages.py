@@ -12,8 +12,6 @@ from types import ModuleType
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.words import normal, word_pattern
 
-__all__ = ["LANGUAGES", "found_language", "has_stems", "inflected", "language_code", "script_of", "stem_of", "stop_words"]
-
 _TEXTS, _CHARACTERS = 1000, 1000
 # Of words; of texts that are decided.
 _LEAST, _MAJORITY = 0.02, 0.5

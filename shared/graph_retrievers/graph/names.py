@@ -6,27 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.facts import GraphFacts
 from graph_retrievers.graph.languages import found_language, inflected, stem_of
 from graph_retrievers.graph.page_order import named_rows
 from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks, normal
-
-__all__ = [
-    "NAMED_BY_TEXTS",
-    "NAME_TITLES",
-    "InflectedNames",
-    "NameTable",
-    "capitalized_names",
-    "is_proper_name",
-    "name_keys",
-    "name_runs",
-    "name_table",
-    "name_types",
-    "name_words",
-    "named_step",
-    "nodes_titled",
-    "opening_name",
-    "word_spans",
-]
 
 # Words, single letters of scripts without spaces between words, and single punctuation marks.
 _TOKEN, _PLAIN_TOKEN = re.compile(rf"{WORD}|[^\w\s]"), re.compile(r"\w+|[^\w\s]")
@@ -366,7 +349,7 @@ def name_table(graph: CorpusGraph, fold: bool = False) -> NameTable:
     return graph.cache.get(("names", fold), make)
 
 
-def name_types(graph: CorpusGraph) -> tuple[str, ...]:
+def name_types(graph: GraphFacts) -> tuple[str, ...]:
     """Return the node types that represent names in the texts of others: all their nodes are marked as such, and have no text.
 
     :class:`~graph_retrievers.construction.entities.EntityMentions` creates such nodes. Empty if the graph has only such nodes.
@@ -375,7 +358,7 @@ def name_types(graph: CorpusGraph) -> tuple[str, ...]:
     ('entity',)
     """
 
-    def make() -> tuple[str, ...]:
+    def read(graph: CorpusGraph) -> tuple[str, ...]:
         if "" not in graph.texts:
             return ()
         names, others = set[str](), set[str]()
@@ -383,7 +366,7 @@ def name_types(graph: CorpusGraph) -> tuple[str, ...]:
             (names if not text and metadata.get(NAMED_BY_TEXTS) is True else others).add(kind)
         return tuple(sorted(names - others)) if others else ()
 
-    return graph.cache.get("types of names", make)
+    return graph.fact("types of names", read)
 
 
 def nodes_titled(graph: CorpusGraph, title: str) -> list[int]:

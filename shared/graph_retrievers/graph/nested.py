@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["MISSING", "look_up", "paths"]
+__all__ = ["paths"]
 
 MISSING = object()
 """What :func:`look_up` returns for a path that leads nowhere; None is a value."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_retrievers.graph.corpus_graph import Edge
 
-__all__ = ["NodePath", "SharedName"]
+__all__ = ["NodePath"]
 
 
 @dataclass(frozen=True)

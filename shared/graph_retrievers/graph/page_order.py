@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from graph_retrievers.graph.addresses import page_address
 
-__all__ = ["PLACE_FIELDS", "PageOrder", "named_rows", "page_order"]
-
 # Numbers of the pages of a file such as a PDF, as the loaders of LangChain and LlamaIndex write them.
 _NUMBERS = ("page", "page_number", "page_label")
 PLACE_FIELDS = ("start_index", "start_char_idx", "chunk_index", "chunk", "position", "row")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 
-__all__ = ["check_text", "copied", "plain"]
+__all__ = ["plain"]
 
 _DEPTH = 64
 # Python writes and reads integers of 4,300 digits.

@@ -7,14 +7,7 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = [
-    "descending",
-    "falling",
-    "gather_rows",
-    "min_max",
-    "ranked_lists",
-    "top_k",
-]
+__all__ = ["top_k"]
 
 
 def ranked_lists(rows: Tensor, scores: Tensor, size: int, owner: str) -> None:

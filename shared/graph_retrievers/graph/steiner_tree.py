@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["prize_collecting_steiner_tree"]
-
 # Events nearer to each other than this share of the largest number happen together.
 _ROUNDING = 1e-9
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["estimate_tokens"]
-
 # A character of a script that is written without spaces, up to seven letters, up to three digits, or a mark.
 _PIECE = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_\u3040-\u9fff\uac00-\ud7af]{1,7}|\d{1,3}|[^\w\s]|_")
 

@@ -9,8 +9,6 @@ from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
-__all__ = ["TypedAdjacency", "typed_adjacency"]
-
 # With more row pointers than this (one for each node and kind of step), rows are found by binary search instead.
 _POINTER_LIMIT = 1 << 27
 

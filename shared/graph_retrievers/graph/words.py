@@ -6,20 +6,7 @@ import re
 import unicodedata
 from typing import Literal
 
-__all__ = [
-    "MARKS",
-    "WORD",
-    "composed",
-    "ends_word",
-    "is_unspaced",
-    "korean_stems",
-    "needs_marks",
-    "normal",
-    "pairs",
-    "unpointed",
-    "word_count",
-    "word_pattern",
-]
+__all__ = ["pairs"]
 
 # Blocks of Unicode that hold combining marks.
 _BLOCKS = ((0x300, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFE30), (0x10000, 0x12000), (0x16A00, 0x17000), (0x1D100, 0x1E950))

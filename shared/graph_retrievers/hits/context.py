@@ -15,8 +15,6 @@ from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.hits.hit import Hit
 from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
 
-__all__ = ["context_text"]
-
 _SUMMARY = (
     "Summarise in a few sentences what the context below adds to its first text for answering the question. Use nothing but the "
     "texts."

@@ -10,7 +10,7 @@ from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.subgraph import Subgraph
 
-__all__ = ["Hit", "plain_context", "plain_provenance", "plain_subgraph"]
+__all__ = ["Hit"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,7 +24,7 @@ from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits.hit import Hit
 from graph_retrievers.hits.hits import Hits
 
-__all__ = ["NOTHING_FOUND", "Similarities", "named_rows", "to_hits"]
+__all__ = ["to_hits"]
 
 _Triple = tuple[str, str, str]
 Similarities = Mapping[tuple[int, int], float | None]

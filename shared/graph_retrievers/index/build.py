@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graph_retrievers.construction.documents import document_vectors, unit_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
-from graph_retrievers.construction.spec import Corpus, EdgeSource
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSource
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.blank import tell_blank
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
@@ -21,7 +21,7 @@ from graph_retrievers.signals.embedding import Embedding, as_embedding, check_ve
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import embed_corpus, with_cache
 
-__all__ = ["Built", "build", "check_not_empty"]
+__all__ = ["build"]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def build(
             vectors = embed(graph.contents())
         # As the index keeps them, and a change finds them.
         compared = unit_vectors(check_vectors(vectors, len(graph))) if vectors is not None and metric == "cosine" else vectors
-        parts = edge_parts(edges, Corpus(nodes, documents, compared), lenient=lenient)
+        parts = edge_parts(edges, CorpusNodes(nodes, documents, compared), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])
         sources = [EdgeSource(spec, len(part)) for spec, part in parts]
     if vectors is None and model is not None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from graph_retrievers.arguments import listed, strings
 from graph_retrievers.construction.documents import to_nodes, unit_vectors
 from graph_retrievers.construction.edges import edge_parts
-from graph_retrievers.construction.spec import Corpus, EdgeSource, EdgeSpec
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, MissingSignalError, UnknownNodeError, shown
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows
@@ -25,7 +25,7 @@ from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import embed_corpus
 
-__all__ = ["change", "check_ids"]
+__all__ = ["change"]
 
 
 class _Changed(NamedTuple):
@@ -242,7 +242,7 @@ def _change_edges(
     found: Iterable[tuple[EdgeSpec | None, Sequence[EdgeLike]]] = ()
     same = len(nodes.rows) == 0 and len(changed) == len(graph)
     if specs and not same:
-        corpus = Corpus([changed.node(row) for row in range(len(changed))], vectors=vectors)
+        corpus = CorpusNodes([changed.node(row) for row in range(len(changed))], vectors=vectors)
         found = edge_parts(specs, corpus, lenient=True)
     parts, made, again = list[Rows](), list[EdgeSource](), iter(found)
     for (spec, _), part in zip(sources, stretches, strict=True):

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from graph_retrievers.errors import IndexWriteError
 
-__all__ = ["MANIFEST", "PREVIOUS", "digest", "locked", "own_name", "publish", "sweep", "sync", "workshop"]
+__all__ = ["digest", "workshop"]
 
 MANIFEST, PREVIOUS = "manifest.json", "previous.json"
 

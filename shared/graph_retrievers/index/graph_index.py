@@ -21,7 +21,6 @@ from graph_retrievers.errors import (
     DimensionMismatchError,
     EmptyGraphError,
     InvalidArgumentError,
-    MissingSignalError,
     shown,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
@@ -30,6 +29,7 @@ from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import Built, build, check_not_empty
 from graph_retrievers.index.change import change
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.options import SignalOptions
 from graph_retrievers.index.scope import restricted
 from graph_retrievers.index.settings import (
@@ -45,7 +45,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
-from graph_retrievers.signals.signal import Signal, VectorSignal
+from graph_retrievers.signals.signal import Signal
 
 __all__ = ["GraphIndex"]
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _SCOPES, _COPIES = 1000, 2
 
 
-class GraphIndex:
+class GraphIndex(Corpus):
     """A corpus graph with its signals, read by every retriever in memory.
 
     An index does not change after it is built, so any number of callers may share it. Raises EmptyGraphError if the graph has no
@@ -625,28 +625,14 @@ class GraphIndex:
         return self.graph.device
 
     @property
-    def embedding_name(self) -> str:
-        """Name of the embedding model, or an empty string."""
-        model = self.embedding
-        return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
-
-    def signal(self, name: str) -> Signal:
-        """Return a signal by name; for a missing signal, the MissingSignalError says how to build it."""
-        if name in self.signals:
-            return self.signals[name]
-        hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
-        hint = hints.get(name, "build it with edge_signals=True" if name.startswith("edge_") else "pass it in signals=")
-        called = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
-        there = ", ".join(self.signals) or "none"
-        raise MissingSignalError(f"This index has no {called}; {hint}. Signals it has: {there}.")
+    def facts(self) -> CorpusGraph:
+        """Facts of the whole graph, which is at hand."""
+        return self.graph
 
     @property
-    def dense(self) -> VectorSignal:
-        """The vectors of the nodes; MissingSignalError if the index has none."""
-        signal = self.signal("dense")
-        if not isinstance(signal, VectorSignal):
-            raise MissingSignalError(f"The signal 'dense' is a {type(signal).__name__}; expected a VectorSignal.")
-        return signal
+    def is_scope(self) -> bool:
+        """Whether this is the index of a scope."""
+        return self.rows is not None
 
     @property
     def bm25(self) -> Signal:
@@ -654,18 +640,8 @@ class GraphIndex:
         return self.signal("bm25")
 
     @property
-    def has_dense(self) -> bool:
-        """Whether the index has vectors of the nodes."""
-        return "dense" in self.signals
-
-    @property
-    def has_bm25(self) -> bool:
-        """Whether the index has BM25 over the nodes."""
-        return "bm25" in self.signals
-
-    @property
     def _parts(self) -> Built:
-        return Built(self.graph, self.signals, self.embedding, self.edge_sources)
+        return Built(self.graph, dict(self.signals), self.embedding, self.edge_sources)
 
     def _own_relevance(self) -> RelevanceModel | None:
         """Return the relevance model, None for the one that follows the embedding model."""

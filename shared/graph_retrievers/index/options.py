@@ -8,8 +8,6 @@ import torch
 
 from graph_retrievers.signals.signal import Signal
 
-__all__ = ["BuildOptions", "DocumentOptions", "SignalOptions", "StoreOptions", "TextOptions"]
-
 
 class _Settings(TypedDict, total=False):
     bm25: bool | str | Signal

@@ -10,8 +10,6 @@ import numpy as np
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Rows, simple_keys
 
-__all__ = ["merged_keys", "set_rows", "surviving"]
-
 _T = TypeVar("_T")
 
 

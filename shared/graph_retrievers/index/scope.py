@@ -12,7 +12,7 @@ from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph
 from graph_retrievers.index.build import Built
 from graph_retrievers.index.rows import set_rows, surviving
 
-__all__ = ["induced_graph", "restricted"]
+__all__ = ["restricted"]
 
 
 def restricted(before: Built, rows: Tensor) -> Built:

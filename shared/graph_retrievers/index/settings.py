@@ -16,7 +16,7 @@ from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
 from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.relationships import Relationships
-from graph_retrievers.construction.spec import Corpus, EdgeSource, EdgeSpec, Found
+from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec, FoundEdges
 from graph_retrievers.construction.structure import DocumentStructure
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -24,8 +24,6 @@ from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.sparse import SparseIndex
-
-__all__ = ["picklable_sources", "restored_signals", "restored_sources", "saved_embedding", "saved_signals", "saved_sources"]
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +161,7 @@ class _Unknown(EdgeSpec):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def find(self, corpus: Corpus) -> Found:
+    def find(self, corpus: CorpusNodes) -> FoundEdges:
         raise InvalidArgumentError(
             f"Edges of this index were found by {self.name!r}, which is not part of this package, so that they cannot follow a "
             "change; pass it as edges= when the index is loaded."

@@ -37,16 +37,7 @@ from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph,
 from graph_retrievers.graph.plain import check_text, plain
 from graph_retrievers.index.folders import MANIFEST, PREVIOUS, digest, locked, own_name, publish, sweep, sync, workshop
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Saved",
-    "check_target",
-    "current_manifest",
-    "publish_index",
-    "read_saved",
-    "read_settings",
-    "write_index",
-]
+__all__ = ["write_index"]
 
 logger = logging.getLogger(__name__)
 

@@ -18,18 +18,6 @@ from torch import Tensor, nn
 from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import InvalidArgumentError, reason, shown
 
-__all__ = [
-    "check_trained",
-    "checked_settings",
-    "checkpoint_folder",
-    "load_checkpoint",
-    "load_part",
-    "read_settings",
-    "read_weights",
-    "restored",
-    "save_checkpoint",
-]
-
 _WEIGHTS = "weights_sha256"
 # Bytes of the names and shapes of weights, of their file, and of settings. Each is far above what `fit` writes: some 10,000
 # tensors, whose number takes more than its share of time, and settings of as many plans as a planner can hold.

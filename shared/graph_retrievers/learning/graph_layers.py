@@ -16,8 +16,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["GATConv", "GCNConv", "GINConv", "SAGEConv", "TransformerConv", "segment_softmax"]
-
 
 def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
     """Return the softmax of `values`, shape [E, H], within each of `count` segments; `segments`, shape [E], holds their numbers.

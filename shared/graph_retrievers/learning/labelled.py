@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["LabelledQuery", "questions_digest"]
-
 
 @dataclass(frozen=True)
 class LabelledQuery:

@@ -17,7 +17,7 @@ from graph_retrievers.learning.state import History, load_state, save_state
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.seeding import seeded
 
-__all__ = ["History", "fit"]
+__all__ = ["fit"]
 
 
 def fit(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["listwise_cross_entropy", "pairwise_hinge", "sampled_cross_entropy"]
-
 
 def sampled_cross_entropy(positive: Tensor, negative: Tensor) -> Tensor:
     """Return the mean cross entropy of each positive, shape [P], among its negatives, shape [P, M].

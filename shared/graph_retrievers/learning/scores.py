@@ -7,8 +7,6 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["check_scores"]
-
 
 def check_scores(scores: Tensor, who: str) -> None:
     """Raise InvalidArgumentError if a score of a trained network is NaN or infinite; `who` names the network.

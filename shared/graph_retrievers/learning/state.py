@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 
-__all__ = ["History", "clear_state", "load_state", "save_state"]
-
 _PART = "training"
 
 

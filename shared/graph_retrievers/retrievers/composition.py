@@ -11,7 +11,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE
 from graph_retrievers.graph.names import name_types
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.systems.system import System
 
@@ -27,14 +27,14 @@ class Composition:
 
     Examples
     --------
-    >>> from graph_retrievers import PPR
+    >>> from graph_retrievers import PPR, GraphIndex
     >>> index = GraphIndex.from_texts(["a loom", "a card"])
     >>> made = Composition(index, PPR().compose(index))
     >>> made.reads_graph, made.reason
     (True, 'there are no edges')
     """
 
-    def __init__(self, index: GraphIndex, operator: Operator, system: System | None = None) -> None:
+    def __init__(self, index: Corpus, operator: Operator, system: System | None = None) -> None:
         self.index, self.operator, self.system = index, operator, system
         self.untrained = () if system is None else system.untrained(index)
 
@@ -51,7 +51,7 @@ class Composition:
     @cached_property
     def lacks_edges(self) -> bool:
         """Whether the composition walks along edges alone, and there are none."""
-        return self.operator.walks and not self.operator.follows_names and not self.index.graph.has_edges
+        return self.operator.walks and not self.operator.follows_names and not self.index.facts.has_edges
 
     @cached_property
     def compares_vectors(self) -> bool:
@@ -79,7 +79,7 @@ class Composition:
     def notes(self) -> tuple[str, ...]:
         """Notes on every question."""
         # The rows of a scope are those of a larger index, which may have edges.
-        lacks = NO_EDGES_NOTE if self.index.rows is None else _NO_EDGES_IN_SCOPE
+        lacks = _NO_EDGES_IN_SCOPE if self.index.is_scope else NO_EDGES_NOTE
         parts = (part.note for part in self.untrained)
         return (*([_FALLS_BACK] if self.falls_back else []), *parts, *([lacks] if self.lacks_edges else []))
 
@@ -91,7 +91,7 @@ class Composition:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The node types of mere names."""
-        return name_types(self.index.graph)
+        return name_types(self.index.facts)
 
     @cached_property
     def skips_names(self) -> bool:

@@ -21,7 +21,7 @@ from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 
-__all__ = ["check_same_model", "excerpt_index", "excerpt_vectors", "known_vectors", "rerank"]
+__all__ = ["rerank"]
 
 
 def excerpt_index(

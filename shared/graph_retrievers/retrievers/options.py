@@ -3,11 +3,6 @@
 from collections.abc import Collection
 from typing import TypedDict
 
-__all__ = [
-    "CommonOptions",
-    "RetrieverOptions",
-]
-
 
 class CommonOptions(TypedDict, total=False):
     """Keywords of every retriever, for a class with its own `k`."""

@@ -9,8 +9,6 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 
-__all__ = ["PLAIN_DEPTH", "PlainSearch"]
-
 PLAIN_DEPTH = 100
 """Number of nodes of the search without the graph."""
 

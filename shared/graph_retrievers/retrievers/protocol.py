@@ -17,16 +17,7 @@ from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
 from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors, embed_queries, takes_lists
 
-__all__ = [
-    "EMPTY_QUESTION",
-    "LISTED",
-    "LISTING",
-    "NOTHING_PASSES",
-    "AsyncRetriever",
-    "BaseRetriever",
-    "Call",
-    "RetrieverProtocol",
-]
+__all__ = ["BaseRetriever", "RetrieverProtocol"]
 
 _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 

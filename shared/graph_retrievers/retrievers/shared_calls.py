@@ -16,8 +16,6 @@ from graph_retrievers.core.limits import AllOver, Limit, limit_over, limited, pr
 from graph_retrievers.hits import Hits
 from graph_retrievers.retrievers.protocol import Call
 
-__all__ = ["SharedCalls"]
-
 Answer = Callable[[Call], list[Hits]]
 
 

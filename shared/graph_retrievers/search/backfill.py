@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
@@ -45,11 +45,11 @@ class Backfill(Operator):
     def __init__(self, per_source: int | None = None, source_field: str | None = None) -> None:
         self.per_source, self.source_field = per_source, source_field
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates, followed by the added nodes."""
-        queries, k = question.queries, min(question.k, question.size)
-        dense = queries.index.has_dense and (queries.has_vectors or not queries.index.has_bm25)
-        if len(found) >= k or not (dense or queries.index.has_bm25):
+        corpus, k = question.corpus, min(question.k, question.size)
+        dense = corpus.has_dense and (question.has_vectors or not corpus.has_bm25)
+        if len(found) >= k or not (dense or corpus.has_bm25):
             return found
         reach = k if self.per_source is None else min(DEEPER * k, question.size)
         while True:

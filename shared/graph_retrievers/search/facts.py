@@ -13,15 +13,14 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.chains import Facts
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.queries import Queries, both
-from graph_retrievers.search.memory import column
 
-__all__ = ["EdgeScores", "FactSearch", "NearestEdges", "edge_mask", "edges_within", "returned_edges", "started_edges"]
+__all__ = ["EdgeScores", "FactSearch", "NearestEdges"]
 
 
 @dataclass(frozen=True)
@@ -114,14 +113,13 @@ class FactSearch(Operator):
         self.limit = positive("limit", limit)
         self.signal, self.returned = signal, returned
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the ends of the best facts, and the facts; earlier results are not read."""
-        graph = question.queries.index.graph
-        if question.queries.index.signal(self.signal).covers != "edges":
+        if question.corpus.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"FactSearch searches edges; the signal {self.signal!r} covers nodes.")
         rows, scores, _ = yield NearestEdges(self.limit, self.signal, returned_edges if self.returned else started_edges)
         # Each end once, at its best fact: in the order of the facts, source before target.
-        ends = np.stack([column(graph, "sources")[rows], column(graph, "targets")[rows]], 1).ravel()
+        ends = question.ends(rows).ravel()
         first = np.sort(np.unique(ends, return_index=True)[1])
         made = Candidates.seeds(ends[first], scores.repeat(2)[first], self.name)
         made.facts = Facts(rows, scores, self.name) if self.returned else None

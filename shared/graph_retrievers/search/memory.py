@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,20 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import run
-from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import (
     ByTitle,
-    Closest,
-    Completion,
     Contents,
     Degree,
-    Instead,
-    Links,
+    EdgeRows,
+    Edges,
+    EdgesAmong,
+    EdgeTexts,
     Mentions,
     Near,
     Nearest,
+    NearestByCosine,
     Neighbors,
     Pairs,
-    Relevance,
     Scores,
     Similarity,
     Steps,
@@ -38,6 +37,7 @@ from graph_retrievers.core.requests import (
     Titled,
     Vectors,
     Weights,
+    WithQuery,
 )
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
@@ -45,11 +45,12 @@ from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries, both
+from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.language import complete_many
 
-__all__ = ["Memory", "column", "ranked", "slices", "smoothed"]
+__all__ = ["ranked"]
 
 # Nodes with more neighbours than this many times their pairs are joined by looking the pairs up.
 _HUBS = 4
@@ -61,7 +62,7 @@ _CACHED = 1 << 12
 _ENTRIES = 1 << 24
 
 
-class Memory:
+class MemoryBackend(Backend):
     """Answers requests from the graph and the signals of a :class:`~graph_retrievers.index.GraphIndex`.
 
     Each method takes the requests of one kind as (place of the question in the batch, request) and returns their answers.
@@ -73,11 +74,13 @@ class Memory:
     """
 
     def __init__(self, queries: Queries) -> None:
-        self.queries, self.graph, self.size = queries, queries.index.graph, len(queries.index.graph)
+        super().__init__(queries, queries.index.graph.ids)
+        self.graph = queries.index.graph
 
-    def questions(self) -> list[Question]:
-        """Return the questions of the batch."""
-        return [Question(self, place) for place in range(len(self.queries))]
+    @property
+    def index(self) -> GraphIndex:
+        """The index."""
+        return self.queries.index  # type: ignore[no-any-return]
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
         """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
@@ -102,16 +105,14 @@ class Memory:
         """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
         return np.stack([column(self.graph, end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
 
+    def relation_names(self, numbers: np.ndarray) -> list[str]:
+        """Return the names of relations by their numbers, shape [T]."""
+        return [self.graph.relation_names[number] for number in numbers.tolist()]
+
     def relation(self, name: str) -> int:
         """Return the number of a relation; -1 if no edge has it."""
         names = self.graph.relation_names
         return names.index(name) if name in names else -1
-
-    def complete(self, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
-        """Return the answers to all prompts, several of which are sent at the same time."""
-        prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
-        found = dict(complete_many(asked[0][1].model, prompts, schemas))
-        return [found[place] for place in range(len(asked))]
 
     def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal."""
@@ -126,7 +127,7 @@ class Memory:
         mask = masks[wanted.among]
         return both(_typed(self.graph, wanted.types), mask) if wanted.types else mask
 
-    def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def closest(self, asked: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
         first, width = asked[0][1], max(request.k for _, request in asked)
         queries, places = self._searched(asked, "dense")
@@ -174,35 +175,36 @@ class Memory:
         """Return cosines, from the table of all scores if there is one."""
         queries, table = self.queries, self._table("dense")
         if table is None:
-            return self._split(queries.cosines(*self._pairs(asked)), asked)
-        batch, nodes = _entries(asked)
+            return split_by(asked, queries.cosines(*self._pairs(asked)))
+        batch, nodes = entries_of(asked)
         lengths = queries.index.dense.norms.numpy().take(nodes) * queries.lengths.numpy().take(batch)
         cosines = table[batch, nodes].astype(np.float64) / np.maximum(lengths, 1e-30)
-        return [cosines[start:stop] for start, stop in pairwise(_ends(asked))]
+        return [cosines[start:stop] for start, stop in pairwise(ends_of(asked))]
 
     def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
         """Return a signal's scores."""
         if asked[0][1].text is not None:
             queries, places = self._searched(asked, asked[0][1].signal)
             pairs = self._pairs([(row, request) for row, (_, request) in zip(places, asked, strict=True)])
-            return self._split(queries.pair_scores(*pairs, asked[0][1].signal), asked)
+            return split_by(asked, queries.pair_scores(*pairs, asked[0][1].signal))
         table = self._table(asked[0][1].signal)
         if table is None:
-            return self._split(self.queries.scores(*self._pairs(asked), asked[0][1].signal), asked)
+            return split_by(asked, self.queries.scores(*self._pairs(asked), asked[0][1].signal))
         return [table[b].take(request.nodes) for b, request in asked]
 
     def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
         """Return a signal's scores by terms."""
         name = asked[0][1].signal
-        return self._split(self.queries.index.signal(name).term_scores(self.queries.view(name), *self._pairs(asked)), asked)
+        return split_by(asked, self.queries.index.signal(name).term_scores(self.queries.view(name), *self._pairs(asked)))
 
     def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
         """Return texts of nodes."""
-        return [[self.graph.texts[row] for row in request.nodes.tolist()] for _, request in asked]
+        read = self.graph.content if asked[0][1].titles else self.graph.texts.__getitem__
+        return [list(map(read, request.nodes.tolist())) for _, request in asked]
 
     def _table(self, signal: str) -> np.ndarray | None:
         table = self.queries.table_at_hand(signal) if self.queries.index.device.type == "cpu" else None
-        return None if table is None else _host(table)
+        return None if table is None else host(table)
 
     def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length; MissingSignalError if they are not in memory."""
@@ -213,25 +215,7 @@ class Memory:
                 "with vectors in memory."
             )
         found = normalize(dense.taken(self._pairs(asked)[1]).double(), dim=1)
-        return self._split(found, asked)
-
-    def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
-        """Return the relevance model's scores."""
-        (batch, nodes), (queries, first) = _entries(asked), (self.queries, asked[0][1])
-        if first.model is not None:
-            queries = replace(queries.afresh(), index=queries.index.with_models(relevance=first.model))
-        texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
-        latents, mixed = queries.pair_latents(batch, nodes, texts), None
-        if first.model is not None:
-            self.queries.latents.encoded += queries.latents.encoded
-        if any(request.mix is not None for _, request in asked):
-            parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
-            mixed = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
-        for place, request in asked:
-            if request.notes is not None:
-                request.notes.extend(queries.relevance_notes(place))
-        scores = queries.head(latents, batch, nodes, mixed)
-        return [scores[start:stop] for start, stop in pairwise(_ends(asked))]
+        return split_by(asked, found)
 
     def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
@@ -239,7 +223,7 @@ class Memory:
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return slices of the adjacency lists, without nodes that may not be visited."""
-        (_, nodes), ends = _entries(asked), _ends(asked)
+        (_, nodes), ends = entries_of(asked), ends_of(asked)
         if len(asked) > 1 and len(nodes) > _CACHED:
             return [near for one in asked for near in self.neighbors([one])]
         near = self._near(nodes, asked[0][1].parallel)
@@ -247,6 +231,26 @@ class Memory:
             near = near.kept(_passing(self.queries.walk_allowed, near.node))
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
+
+    def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
+        """Return slices of the incidence lists, without those that lead where a traversal may not go."""
+        view, found = self.graph.incidence, []
+        indptr, neighbors, rows = self.graph.cache.get(
+            "incidence on the host", lambda: [host(part) for part in (view.indptr, view.neighbors, view.rows)]
+        )
+        for _, request in asked:
+            owner, entry = slices(indptr, request.nodes)
+            if self.queries.walk_allowed is not None:
+                kept = np.flatnonzero(_passing(self.queries.walk_allowed, neighbors.take(entry)))
+                owner, entry = owner[kept], entry[kept]
+            row = rows.take(entry).astype(np.int64)
+            relation, weight = self._column("relations").take(row).astype(np.int64), self._column("weights").take(row)
+            found.append(EdgeRows(owner, row, neighbors.take(entry).astype(np.int64), relation, weight))
+        return found
+
+    def edge_texts(self, asked: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
+        """Return the texts of edges."""
+        return [self.graph.edge_contents(request.rows.tolist()) for _, request in asked]
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return slices of the typed adjacency lists, without nodes that may not be visited."""
@@ -275,10 +279,21 @@ class Memory:
     def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the lengths of the adjacency lists."""
         if not asked[0][1].parallel:
-            degree = self._column("degree")
+            degree = self._degrees(asked[0][1].exclude_types)
             return [degree.take(request.nodes).astype(np.int64) for _, request in asked]
         indptr, _ = self._lists(parallel=True)
         return [indptr.take(request.nodes + 1) - indptr.take(request.nodes) for _, request in asked]
+
+    def _degrees(self, types: tuple[str, ...]) -> np.ndarray:
+        """Return the number of neighbours of each node that are not of some types: shape [N]."""
+        if not types:
+            return self._column("degree")
+
+        def make() -> np.ndarray:
+            counted = (~type_mask(self.graph, types)[self.graph.indices.long()]).double()
+            return host(torch.segment_reduce(counted, "sum", offsets=self.graph.indptr, initial=0.0).long())
+
+        return self.graph.cache.get(("degrees without", types), make)
 
     def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""
@@ -290,7 +305,7 @@ class Memory:
             found.append((among, strength.take(request.nodes)))
         return found
 
-    def links(self, asked: Sequence[tuple[int, Links]]) -> list[Near]:
+    def links(self, asked: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
         """Return the edges among nodes."""
         return [Near(*self._inside(request.nodes, request.parallel)[:2]) for _, request in asked]
 
@@ -333,31 +348,25 @@ class Memory:
                 told = f"{shown(function)} gave values of shape {tuple(values.shape)} for {len(v)} pairs of question and node"
                 raise InvalidArgumentError(f"{told}; expected one for each, shape ({len(v)},).")
             found.append(values)
-        return self._split(torch.cat(found).double(), asked)
+        return split_by(asked, torch.cat(found).double())
 
-    def instead(self, asked: Sequence[tuple[int, Instead]]) -> Sequence[Any]:
-        """Return answers as if questions were other texts; the results for these are kept."""
-        first, pairs = asked[0][1], tuple(dict.fromkeys((b, request.text) for b, request in asked))
-        key = ("instead", pairs, first.exclude_types, first.returned)
-        other = self.queries.cache.get(key, lambda: Memory(self._asked(pairs, first)))
-        row_of = {pair: row for row, pair in enumerate(pairs)}
-        inner = [(row_of[b, request.text], request.request) for b, request in asked]
-        return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
+    def for_texts(
+        self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
+    ) -> MemoryBackend:
+        """Return the backend of other questions, with the filters and the inputs of those at some places."""
+        queries = self.queries.for_texts(texts, places, vectors=vectors)
+        return MemoryBackend(queries if k is None else replace(queries, k=k))
 
-    def _asked(self, pairs: Sequence[tuple[int, str]], asked: Instead) -> Queries:
-        """Return queries of other texts, each replacing a question, with the filters of a request."""
-        queries, places, texts = self.queries, [b for b, _ in pairs], tuple(text for _, text in pairs)
-        start = queries.seeds_allowed
-        if asked.exclude_types:
-            start = both(start, ~type_mask(self.graph, asked.exclude_types))
+    def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> MemoryBackend:
+        """Return the backend of texts in place of questions, with the filters of a request."""
+        queries, start = self.queries, self.queries.seeds_allowed
+        if first.exclude_types:
+            start = both(start, ~type_mask(self.graph, first.exclude_types))
+        texts = tuple(text for _, text in pairs)
         if texts != queries.texts:
-            new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
-            vectors = None
-            if queries.has_vectors:
-                vectors = queries.vectors[places].clone()
-                vectors[new] = queries.embed([texts[row] for row in new])
-            queries = queries.rewritten(texts, places, vectors=vectors)
-        return replace(queries, seeds_allowed=start, named_allowed=start, allowed=queries.allowed if asked.returned else None)
+            queries = queries.rewritten(texts, [b for b, _ in pairs], vectors=self._vectors_instead(pairs))
+        allowed = queries.allowed if first.returned else None
+        return MemoryBackend(replace(queries, seeds_allowed=start, named_allowed=start, allowed=allowed))
 
     def _near(self, nodes: np.ndarray, parallel: bool) -> Near:
         indptr, indices = self._lists(parallel)
@@ -368,48 +377,32 @@ class Memory:
         view: Any = self.graph.incidence if parallel else self.graph
         columns = view.indptr, view.neighbors if parallel else view.indices
         if self.graph.device.type == "cpu":
-            return _host(columns[0]), _host(columns[1])
-        return self.graph.cache.get(("adjacency lists on the host", parallel), lambda: (_host(columns[0]), _host(columns[1])))
+            return host(columns[0]), host(columns[1])
+        return self.graph.cache.get(("adjacency lists on the host", parallel), lambda: (host(columns[0]), host(columns[1])))
 
     def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
         device = self.queries.index.device
-        batch, nodes = _entries(asked)
+        batch, nodes = entries_of(asked)
         return torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
-
-    @staticmethod
-    def _split(values: Tensor, asked: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
-        found = _host(values)
-        return [found[start:stop] for start, stop in pairwise(_ends(asked))]
 
 
 def _listed(
     scores: Tensor, nodes: Tensor, places: list[int], asked: Sequence[tuple[int, Any]]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row of each request."""
-    table, values = _host(nodes), _host(scores)
+    table, values = host(nodes), host(scores)
     lengths = (table >= 0).sum(1).tolist()
     sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
     return [(table[row, :n], values[row, :n]) for row, n in zip(places, sizes, strict=True)]
-
-
-def _entries(asked: Sequence[tuple[int, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the question and the row of every node that requests ask about, each [n]."""
-    batch = np.repeat([b for b, _ in asked], [len(request.nodes) for _, request in asked])
-    return batch, np.concatenate([request.nodes for _, request in asked])
-
-
-def _ends(asked: Sequence[tuple[int, Any]]) -> list[int]:
-    """Return where the entries of each of B requests begin, and where the last end: length B + 1."""
-    return list(accumulate((len(request.nodes) for _, request in asked), initial=0))
 
 
 def column(graph: CorpusGraph, name: str) -> np.ndarray:
     """Return an attribute of a graph, such as `sources` or `degree`, on the host."""
     values: Tensor = getattr(graph, name)
     if values.device.type == "cpu":
-        return _host(values)
-    return graph.cache.get((name, "on the host"), lambda: _host(values))
+        return host(values)
+    return graph.cache.get((name, "on the host"), lambda: host(values))
 
 
 def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None = None) -> list[Candidates]:
@@ -423,28 +416,9 @@ def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None 
     array([1])
     """
     first = [Candidates.none()] * len(queries) if before is None else before
-    backend = Memory(queries)
+    backend = MemoryBackend(queries)
     searches = [operator.stepped(*pair) for pair in zip(backend.questions(), first, strict=True)]
     return run(backend, searches, queries.trace, operator.name)
-
-
-def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
-    r"""Return :math:`H' = (1 - \alpha) H + \alpha P H` (FastInsight, Algorithm 2, line 6): Tensor, shape [n, d].
-
-    Parameters
-    ----------
-    latents : Tensor, shape [n, d]
-        The H of the paper.
-    mix : ndarray, shape [n, n], float32, or None
-        The P of the paper; a zero row marks a node without neighbours, which keeps its latent (the paper divides by zero there).
-    alpha : float
-        In [0, 1].
-    """
-    if mix is None:
-        return latents
-    mixed = torch.addmm(latents, torch.from_numpy(mix).to(latents.device), latents, beta=1 - alpha, alpha=alpha)
-    linked = torch.from_numpy((mix > 0).any(1, keepdims=True)).to(latents.device)
-    return torch.where(linked, mixed, latents)
 
 
 def slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -465,8 +439,4 @@ def _typed(graph: CorpusGraph, types: tuple[str, ...]) -> Tensor:
 
 
 def _passing(mask: Tensor | None, nodes: np.ndarray) -> np.ndarray:
-    return np.ones(len(nodes), bool) if mask is None else _host(mask).take(nodes)
-
-
-def _host(values: Tensor) -> np.ndarray:
-    return values.cpu().numpy()  # type: ignore[no-any-return]
+    return np.ones(len(nodes), bool) if mask is None else host(mask).take(nodes)

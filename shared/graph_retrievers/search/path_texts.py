@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -18,7 +18,7 @@ from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.signals.relevance import BiEncoder, PathText, RelevanceModel
 
-__all__ = ["PathTexts", "path_texts", "texts_read"]
+__all__ = ["PathTexts"]
 
 
 def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
@@ -61,7 +61,7 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
 
 def texts_read(
     question: Question, found: Candidates, paths: bool = False, model: RelevanceModel | None = None
-) -> Search[list[str] | None]:
+) -> Algorithm[list[str] | None]:
     """Return the texts of candidates for a relevance model: with the path to each, or None for only their own texts.
 
     Parameters
@@ -74,7 +74,7 @@ def texts_read(
     model : RelevanceModel, optional
         By default that of the index.
     """
-    model = model or question.queries.index.relevance
+    model = model or question.corpus.relevance
     if isinstance(model, BiEncoder) or not (paths or model.paths):
         return None
     return (yield PathTexts(found))  # type: ignore[no-any-return]

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents
 from graph_retrievers.graph.addresses import node_source
 
-__all__ = ["DEEPER", "by_search", "per_source", "sources_of"]
+__all__ = ["per_source"]
 
 DEEPER = 4
 """Factor by which more nodes are requested if those of one document are limited."""
 
 
-def per_source(question: Question, found: Candidates, most: int, field: str | None = None) -> Search[Candidates]:
+def per_source(question: Question, found: Candidates, most: int, field: str | None = None) -> Algorithm[Candidates]:
     """Return the candidates, with only the first `most` of each document.
 
     Parameters
@@ -53,7 +53,7 @@ def per_source(question: Question, found: Candidates, most: int, field: str | No
     return found if len(kept) == len(found) else found.taken(np.array(kept, np.int64))
 
 
-def by_search(question: Question, found: Candidates) -> Search[Candidates]:
+def by_search(question: Question, found: Candidates) -> Algorithm[Candidates]:
     """Return the candidates, with at most as many of one document among the first as search has among its first k.
 
     A document that is not in the first k of search gets one place. So the first k are from at least as many documents as those of
@@ -80,7 +80,7 @@ def by_search(question: Question, found: Candidates) -> Search[Candidates]:
     return replace(found.taken(np.array(front + behind)), scores=found.scores)
 
 
-def sources_of(nodes: np.ndarray) -> Search[list[str]]:
+def sources_of(nodes: np.ndarray) -> Algorithm[list[str]]:
     """Return the document of each of some nodes, shape [n], as :func:`~graph_retrievers.graph.addresses.node_source` finds it."""
     held = yield Contents(nodes)
     return [node_source(node.id, node.metadata, node.origin) for node in held]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import fused, list_weights, min_max_parts, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -47,7 +47,7 @@ class VectorSearch(Operator):
         self.k = None if k is None else positive("k", k)
         self.returned, self.signal = returned, signal
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the k best nodes; earlier results are not read."""
         nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned)
         return Candidates.seeds(nodes, scores, self.name)
@@ -124,7 +124,7 @@ class HybridSearch(Operator):
         """Return whether vectors have a weight."""
         return self.weights[0] > 0
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return nodes by fused score; earlier results are not read."""
         k = self.k or question.k
         used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["MOST_HITS", "is_own", "offered", "search_app"]
+__all__ = ["search_app"]
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import Any
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.serve.picture import picture, subgraph
 
-__all__ = ["FILES", "page_file", "search_page"]
+__all__ = ["search_page"]
 
 _FOLDER = Path(__file__).parent
 

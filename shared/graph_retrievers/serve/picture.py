@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.recording import Found, own, recorded
+from graph_retrievers.core.recording import StepResult, own, recorded
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
@@ -19,7 +19,7 @@ from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.retrievers.retriever import Retriever
 
-__all__ = ["MOST_NODES", "named", "picture", "subgraph"]
+__all__ = ["named", "picture", "subgraph"]
 
 MOST_NODES = 5000
 """Maximum number of nodes drawn for one search."""
@@ -35,7 +35,7 @@ _NAME, _SNIPPET = 200, 320
 _ASKED = {
     "Nearest": "the best {nodes} by {signal}{types}{text}{among}",
     "NearestEdges": "the best {edges} by {signal}",
-    "Closest": "the {nodes} most like the question{text}",
+    "NearestByCosine": "the {nodes} most like the question{text}",
     "Entities": "the entities of the question",
     "Mentions": "the names in the question",
     "Mentioned": "the names in the question",
@@ -49,8 +49,9 @@ _ASKED = {
     "Neighbors": "neighbours",
     "Steps": "neighbours by one relation",
     "Senders": "neighbours",
-    "Relations": "edges",
-    "Links": "edges among the nodes",
+    "Edges": "edges",
+    "EdgeTexts": "texts of edges",
+    "EdgesAmong": "edges among the nodes",
     "Weights": "weights of the edges among the nodes",
     "Degree": "how many neighbours nodes have",
     "Vectors": "vectors of nodes",
@@ -138,7 +139,7 @@ def named(graph: CorpusGraph, row: int) -> dict[str, Any]:
     return {"row": row, "id": node[:_NAME], "name": name, "type": kind[:_NAME]}
 
 
-def _drawn(graph: CorpusGraph, hits: Hits, found: Sequence[Found], most: int) -> tuple[list[int], dict[int, int]]:
+def _drawn(graph: CorpusGraph, hits: Hits, found: Sequence[StepResult], most: int) -> tuple[list[int], dict[int, int]]:
     """Return the nodes that are drawn, the most important first, and the step that found each first."""
     first: dict[int, int] = {}
     for call in found:
@@ -164,7 +165,7 @@ def _hit(graph: CorpusGraph, hit: Hit) -> dict[str, Any]:
     }
 
 
-def _rounds(found: Sequence[Found], drawn: set[int], question: str) -> list[dict[str, Any]]:
+def _rounds(found: Sequence[StepResult], drawn: set[int], question: str) -> list[dict[str, Any]]:
     """Return the calls of each step."""
     rounds: dict[int, list[dict[str, Any]]] = {}
     for call in found:
@@ -193,7 +194,7 @@ def _rounds(found: Sequence[Found], drawn: set[int], question: str) -> list[dict
     return [{"step": step, "calls": calls} for step, calls in rounds.items()]
 
 
-def _asked(call: Found, question: str) -> str:
+def _asked(call: StepResult, question: str) -> str:
     """Return in words what a call asked for."""
     requests = [own(request) for request in call.requests]
     signal, types, among = (getattr(requests[0], name, "") for name in ("signal", "types", "among"))
@@ -214,7 +215,7 @@ def _number(score: Any) -> float | None:
     return float(f"{float(score):.6g}") if isfinite(score) else None
 
 
-def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, found: Sequence[Found]) -> list[dict[str, Any]]:
+def _edges(graph: CorpusGraph, rows: Sequence[int], hits: Hits, found: Sequence[StepResult]) -> list[dict[str, Any]]:
     """Return the edges that are drawn: those on paths of hits, those walked, and of few nodes all others among them."""
     drawn: dict[tuple[int, int, str], dict[str, Any]] = {}
     held = set(rows)

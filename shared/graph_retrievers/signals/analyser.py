@@ -11,8 +11,6 @@ from threading import Lock
 from graph_retrievers.graph.languages import stem_of
 from graph_retrievers.graph.words import MARKS, needs_marks, normal, pairs, unpointed
 
-__all__ = ["Analyser", "analyser"]
-
 # Distinct words whose terms are kept; beyond them, questions of a service that runs for long would fill the memory.
 _MOST_WORDS = 1 << 21
 _PLAIN, _MARKED = re.compile(r"\w+"), re.compile(rf"\w[\w{MARKS}]*")

@@ -22,7 +22,7 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.analyser import Analyser, analyser
 from graph_retrievers.signals.sparse import Entries, TermSignal, first_of_each, followed
 
-__all__ = ["SETTINGS", "BM25"]
+__all__ = ["BM25"]
 
 _TEXTS_AT_A_TIME = 1000
 # Words of the vocabulary for each that a text has, beyond which the others are dropped.

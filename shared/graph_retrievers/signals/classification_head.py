@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from graph_retrievers.errors import ModelHeadError
 
-__all__ = ["ClassificationHead", "split_head"]
-
 
 class ClassificationHead:
     """The part of a model between the last hidden states of its encoder and its one logit.

@@ -11,8 +11,6 @@ from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.seeding import undrawn
 from graph_retrievers.signals.meaning import MeaningGraph
 
-__all__ = ["ConceptParser"]
-
 # Texts from which several processes pay off.
 _MANY = 2000
 _CONTENT = ("NN", "VB", "JJ", "CD", "FW")

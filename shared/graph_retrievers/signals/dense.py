@@ -17,7 +17,7 @@ from graph_retrievers.signals.embedding import LARGEST, check_vectors
 from graph_retrievers.signals.hnsw import HNSW, import_faiss
 from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["ROUNDING", "DenseIndex", "zeroed"]
+__all__ = ["DenseIndex"]
 
 _TILE = 32768
 _GROUP = 64

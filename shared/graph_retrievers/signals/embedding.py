@@ -29,25 +29,7 @@ from graph_retrievers.signals.sentence_encoder import SentenceEncoder, load_embe
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "CachedEmbedding",
-    "Embedding",
-    "HostedEmbedding",
-    "SentenceEncoder",
-    "aembed_queries",
-    "as_embedding",
-    "awaits_queries",
-    "check_vectors",
-    "each_query_once",
-    "embed_queries",
-    "embed_texts",
-    "embedded_batches",
-    "hosted",
-    "load_embedding",
-    "minilm",
-    "requests_for",
-    "takes_lists",
-]
+__all__ = ["Embedding", "HostedEmbedding", "SentenceEncoder", "embed_queries", "hosted", "minilm"]
 
 
 # Dot products of vectors with smaller entries are finite in float32.

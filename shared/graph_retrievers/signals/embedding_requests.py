@@ -12,8 +12,6 @@ import torch
 from graph_retrievers.concurrency import most_calls
 from graph_retrievers.signals.retries import Retries
 
-__all__ = ["Requests", "is_hosted", "requests_of", "send"]
-
 # Texts of a request if the model does not say how many it takes.
 _TEXTS = 32
 # Requests at a time to a hosted model that does not say how many it takes.

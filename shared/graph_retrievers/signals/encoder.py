@@ -14,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.signals.packed_encoder import PackedEncoder, onednn_bfloat16
 
-__all__ = ["Encoder", "fast_bfloat16", "longest", "named_dtype"]
+__all__ = ["longest"]
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -10,15 +10,7 @@ from graph_retrievers.arguments import called, positive, strings, typed
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names, name_words
 
-__all__ = [
-    "CapitalizedNames",
-    "EntityExtractor",
-    "GLiNEREntities",
-    "SpacyEntities",
-    "as_entity_extractor",
-    "entity_key",
-    "without_opening",
-]
+__all__ = ["EntityExtractor"]
 
 _ARTICLES = frozenset(("the", "a", "an"))
 # Words that begin a sentence or a question without being part of the name behind them.

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
-__all__ = ["HNSW", "import_faiss"]
-
 # Neighbours of a vector, and how many vectors are kept in view while one is added and while a query is answered.
 _NEIGHBORS, _BUILDING, _SEARCHING = 32, 80, 256
 # The share of vectors without a row, and of rows without a vector, beyond which the graph is built again.

@@ -21,7 +21,7 @@ from graph_retrievers.concurrency import called, most_calls
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 from graph_retrievers.progress import progress_bar
 
-__all__ = ["LanguageModel", "as_language_model", "check_schema", "complete_json", "complete_many", "complete_text", "failure_note"]
+__all__ = ["LanguageModel"]
 
 Schema = Mapping[str, Any]
 

@@ -9,8 +9,6 @@ from typing import Any
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
 from graph_retrievers.seeding import seeded_weights
 
-__all__ = ["load_pretrained", "no_loading_bar"]
-
 
 def load_pretrained(source: str, kind: str, called: str, of: str = "", advice: str = "", **options: Any) -> tuple[Any, Any]:
     """Return the tokenizer and the model from a name on a hub or a folder; InvalidArgumentError if they cannot be loaded.

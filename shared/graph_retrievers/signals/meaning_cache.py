@@ -18,7 +18,7 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.concept_parser import ConceptParser
 from graph_retrievers.signals.meaning import MeaningGraph, MeaningParser
 
-__all__ = ["MeaningCache", "as_meaning_parser"]
+__all__ = ["MeaningCache"]
 
 _logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError, shown
 from graph_retrievers.signals.meaning import MeaningGraph
 
-__all__ = ["AmrlibParser", "PenmanParser", "penman_graph"]
+__all__ = ["AmrlibParser", "PenmanParser"]
 
 
 def penman_graph(text: str) -> MeaningGraph:

@@ -14,8 +14,6 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.relevance import PairScorer, RelevanceModel
 
-__all__ = ["as_relevance_model"]
-
 # Methods of the language models of LangChain and LlamaIndex, some of which are callable or have a method `predict`.
 _LANGUAGE_MODELS = (("invoke", "generate_prompt"), ("complete", "stream_complete"))
 

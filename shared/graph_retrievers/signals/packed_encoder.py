@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
-__all__ = ["PackedEncoder", "onednn_bfloat16"]
-
 _logger = logging.getLogger(__name__)
 
 _FAMILY = {"BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "ElectraModel"}

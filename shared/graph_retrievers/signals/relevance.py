@@ -16,7 +16,7 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.embedding import Embedding, check_vectors, embed_queries
 
-__all__ = ["BiEncoder", "PairScorer", "PathText", "RelevanceModel", "check_pairs"]
+__all__ = ["RelevanceModel"]
 
 
 class PathText(str):

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 from graph_retrievers.concurrency import seconds_to_end
 from graph_retrievers.errors import GraphRetrieverError, reason
 
-__all__ = ["Retries", "asked_pause", "is_transient", "retry_after", "status_of"]
-
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.encoder import Encoder, fast_bfloat16, longest, named_dtype
 from graph_retrievers.signals.loading import load_pretrained
 
-__all__ = ["SentenceEncoder", "load_embedding", "minilm"]
+__all__ = ["SentenceEncoder", "minilm"]
 
 logger = logging.getLogger(__name__)
 

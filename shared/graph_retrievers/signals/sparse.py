@@ -18,7 +18,7 @@ from graph_retrievers.graph.ragged import top_k
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.signal import Signal
 
-__all__ = ["Entries", "SparseEncoder", "SparseIndex", "TermSignal", "first_of_each", "followed"]
+__all__ = ["SparseIndex"]
 
 _ENTRIES_AT_A_TIME = 1 << 24
 # More than any vocabulary has; the matrix has a pointer for each.

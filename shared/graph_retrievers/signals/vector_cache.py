@@ -33,8 +33,6 @@ from graph_retrievers.signals.embedding import (
 )
 from graph_retrievers.signals.retries import asked_pause, is_transient, status_of
 
-__all__ = ["PROBES", "VectorCache", "cache_folder", "cached_vectors", "embed_corpus", "with_cache"]
-
 logger = logging.getLogger(__name__)
 
 # Models with other weights, another pooling or another maximum length give other vectors for these texts.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.signals.dense import DenseIndex
 
-__all__ = ["Changes", "check_lengths", "check_loss", "tell_bare"]
+__all__ = ["Changes"]
 
 logger = logging.getLogger(__name__)
 # By which the length of a vector may differ from 1.

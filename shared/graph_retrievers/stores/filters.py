@@ -12,8 +12,6 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import filter_mask, flat_filter
 
-__all__ = ["Predicate", "checked_filter"]
-
 
 @dataclass(frozen=True)
 class Predicate:

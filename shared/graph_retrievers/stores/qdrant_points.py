@@ -28,17 +28,7 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, tell_bare
 from graph_retrievers.systems.traits import traits_of
 
-__all__ = [
-    "NODE",
-    "QdrantPoints",
-    "added_weights",
-    "among_nodes",
-    "check_client",
-    "node_of",
-    "point_id",
-    "settings",
-    "word_place",
-]
+__all__ = ["settings"]
 
 _KEY = "graph_retrievers"
 # Payload of a point: the id of the node, and by what the next write knows what is there already.

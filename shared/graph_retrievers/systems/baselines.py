@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 from graph_retrievers.systems.system import System
@@ -48,7 +48,7 @@ class Rerank(Operator):
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by the model's score."""
         texts = yield from texts_read(question, found)
         return found.rescored((yield Relevance(found.nodes, texts=texts, notes=question.notes)))
@@ -68,7 +68,7 @@ class Vector(System):
 
     name = "vector"
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return vector search."""
         return VectorSearch()
 
@@ -87,7 +87,7 @@ class BM25(System):
 
     name = "bm25"
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return BM25 search."""
         return BM25Search()
 
@@ -120,7 +120,7 @@ class Hybrid(System):
         """Check the weights; a list equals a tuple, as it comes from a file of JSON."""
         object.__setattr__(self, "weights", list_weights(self.weights, 2))
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return both searches fused."""
         return HybridSearch(fusion=self.fusion, weights=self.weights)
 
@@ -148,6 +148,6 @@ class Re2(System):
     depth: int = 100
     first: Operator | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the first search followed by the reranker."""
         return Pipeline(self.first or VectorSearch(self.depth), Rerank())

@@ -10,18 +10,18 @@ import numpy as np
 from graph_retrievers.arguments import choice, fraction, is_number, positive
 from graph_retrievers.core.candidates import Candidates, best, concatenated, reached
 from graph_retrievers.core.compositions import Loop, Pipeline
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
 
-__all__ = ["FastInsight", "GRanker", "STeX", "propagation_matrix"]
+__all__ = ["FastInsight", "GRanker", "STeX"]
 
 
 class STeX(Operator):
@@ -75,16 +75,16 @@ class STeX(Operator):
         self.nodes_per_round = positive("nodes_per_round", nodes_per_round)
         self.budget = None if budget is None else positive("budget", budget)
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes, followed by the best candidates."""
         new = yield from self.candidates(question, found)
         return concatenated([found, new]).top(self.budget)
 
-    def candidates(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def candidates(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
         ranked = len(found)  # R
         near, known = (yield Neighbors(found.nodes)), np.zeros(question.size, bool)
@@ -167,7 +167,7 @@ class GRanker(Operator):
         self.paths = bool(paths)
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
         texts = yield from texts_read(question, found, self.paths)
         if self.alpha == 0:
@@ -236,7 +236,7 @@ class FastInsight(System):
         positive("budget", self.budget)
         positive("nodes_per_round", self.nodes_per_round)
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return Algorithm 1."""
         algorithm = Pipeline(
             self.first or VectorSearch(min(self.nodes_per_round, self.budget), returned=False),  # line 1
@@ -249,6 +249,6 @@ class FastInsight(System):
         )
         return algorithm
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
         return search_finds_more(index)

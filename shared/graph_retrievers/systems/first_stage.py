@@ -11,11 +11,11 @@ from typing import Any
 from graph_retrievers.core.compositions import FirstStage
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["as_first", "composed", "edges_read", "first_stage", "names_skipped", "read_first", "untrained_first", "written"]
+__all__ = ["written"]
 
 # The checkpoints whose systems are being composed, each as the first search of the one before.
 _UNDER_WAY: ContextVar[tuple[str, ...]] = ContextVar("checkpoints of first searches", default=())
@@ -57,7 +57,7 @@ def read_first(settings: Mapping[str, Any]) -> System | None:
     return read_system({"system": text, **beside} if beside else text)
 
 
-def first_stage(index: GraphIndex, first: System | str | Operator, depth: int) -> Operator:
+def first_stage(index: Corpus, first: System | str | Operator, depth: int) -> Operator:
     """Return a system, on an index, or an operator as a search for `depth` nodes.
 
     Raises InvalidArgumentError if the system's checkpoint names itself as its first search, directly or indirectly.
@@ -65,7 +65,7 @@ def first_stage(index: GraphIndex, first: System | str | Operator, depth: int) -
     return FirstStage(composed(index, first), depth)
 
 
-def composed(index: GraphIndex, search: System | str | Operator) -> Operator:
+def composed(index: Corpus, search: System | str | Operator) -> Operator:
     """Return the operator of a system, by its value or its text, on an index; an operator is returned as it is."""
     if isinstance(search, Operator):
         return search
@@ -79,14 +79,14 @@ def edges_read(*searches: System | str | Operator) -> bool:
     return any(not isinstance(search, Operator) and read_system(search).reads_edge_signals for search in searches)
 
 
-def names_skipped(index: GraphIndex, *searches: System | str | Operator) -> bool:
+def names_skipped(index: Corpus, *searches: System | str | Operator) -> bool:
     """Return whether mere names are left out of the graph for searches side by side: if each that walks leaves them out alone."""
     walks = [search for search in searches if composed(index, search).walks]
     skips = (not isinstance(search, Operator) and read_system(search).skips_names(index) for search in walks)
     return bool(walks) and all(skips)
 
 
-def untrained_first(index: GraphIndex, first: System | str | Operator) -> tuple[Untrained, ...]:
+def untrained_first(index: Corpus, first: System | str | Operator) -> tuple[Untrained, ...]:
     """Return the parts of a first search that are not trained; an operator tells nothing of them."""
     if isinstance(first, Operator):
         return ()

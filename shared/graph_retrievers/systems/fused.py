@@ -11,7 +11,7 @@ from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.systems.first_stage import as_first, edges_read, first_stage, names_skipped, untrained_first
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
@@ -96,12 +96,12 @@ class Fused(System):
             """Return the value, whose fields the constructor checks."""
             return object.__new__(cls)
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the systems side by side."""
         lists = [first_stage(index, system, self.depth) for system in self.systems]
         return ReciprocalRankFusion(*lists, weights=self.weights, depth=self.depth, constant=self.constant)
 
-    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types of those systems that do not return every type; None if all of them do."""
         given = [system.returned_types(index) for system in self.systems if isinstance(system, System)]
         kinds = [kind for types in given if types is not None for kind in types]
@@ -112,10 +112,10 @@ class Fused(System):
         """Whether one of the systems reads signals over edges."""
         return edges_read(*self.systems)
 
-    def skips_names(self, index: GraphIndex) -> bool:
+    def skips_names(self, index: Corpus) -> bool:
         """Return whether names in texts are left out of the graph: if each of the systems that walk leaves them out."""
         return names_skipped(index, *self.systems)
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the parts of the systems that are not trained."""
         return tuple(part for system in self.systems for part in untrained_first(index, system))

@@ -10,11 +10,11 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, found_by, order
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Relevance
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
@@ -71,7 +71,7 @@ class AdaptiveReranking(Operator):
         """Return the three kinds that a round interleaves."""
         return (OperatorKind.VECTOR_SEARCH, OperatorKind.GRAPH_SEARCH, OperatorKind.MODEL_SEARCH)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the scored nodes, best first."""
         left = self.budget
         initial = np.arange(len(found))  # R_0, as places of the first ranking
@@ -150,7 +150,7 @@ class GAR(System):
     nodes_per_round: int = 10
     first: Operator | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the first search followed by adaptive reranking."""
         search = self.first or VectorSearch(positive("budget", self.budget), returned=False)
         return Pipeline(search, AdaptiveReranking(self.budget, self.nodes_per_round))

@@ -9,8 +9,6 @@ from graph_retrievers.arguments import check_keywords, not_a_class
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.systems.system import System, read_system
 
-__all__ = ["check_options", "given_system"]
-
 
 def given_system(owner: str, given: Any, preset: System | None) -> Any:
     """Return the system that a class runs: the given one, read from a text or a mapping, or its preset if it is None.

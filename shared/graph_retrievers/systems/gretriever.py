@@ -10,22 +10,19 @@ from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, falling, order
 from graph_retrievers.core.chains import Facts, padded
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Neighbors, Scores
+from graph_retrievers.core.requests import Edges, Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
-from graph_retrievers.search.memory import column
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
-from graph_retrievers.systems.lightrag.gathering import Relations
 from graph_retrievers.systems.system import System
 
-__all__ = ["GRetriever", "SteinerTreeSearch", "edge_prizes"]
+__all__ = ["GRetriever", "SteinerTreeSearch"]
 
 # The c of the published code, by which prizes of less similar edges fall at least; similarities nearer than this are equal.
 _FALL, _ROUNDING = 0.01, 1e-6
@@ -150,39 +147,43 @@ class SteinerTreeSearch(Operator):
         self.cost, self.k = float(cost), None if k is None else positive("k", k)
         self.signal, self.facts = signal, facts
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the subgraph; those of `found` have prizes."""
-        queries, graph, nodes = question.queries, question.queries.index.graph, found.nodes
+        queries, nodes = question.queries, found.nodes
         prized, starts = self._prizes_edges(question), nodes
-        sources, targets = column(graph, "sources"), column(graph, "targets")
         if prized:
             rows, *_ = yield NearestEdges(self.seed_edges, self.signal, started_edges)
-            starts = np.concatenate([nodes, sources[rows], targets[rows]])
-        pool, rows = yield from self._candidates(question, starts, prized)
-        if self.seed_edges and not prized and graph.num_edges:
+            starts = np.concatenate([nodes, *question.ends(rows).T])
+        pool, rows, relations = yield from self._candidates(question, starts, prized)
+        ends = question.ends(rows)
+        if self.seed_edges and not prized and question.corpus.facts.has_edges:
             question.notes.append(_NO_PRIZES.format(self.signal))
         prizes, gains = np.zeros(len(pool)), np.zeros(len(rows))
         prizes[np.searchsorted(pool, nodes)] = np.arange(len(nodes), 0, -1)
         if prized:
             likeness, may = (yield EdgeScores(rows, self.signal)), edge_mask(queries, started_edges)
             gains = edge_prizes(likeness if may is None else np.where(may.cpu().numpy()[rows], likeness, -np.inf), self.seed_edges)
-        places, chosen = self._tree(np.searchsorted(pool, sources[rows]), np.searchsorted(pool, targets[rows]), prizes, gains)
+        sources, targets = np.searchsorted(pool, ends).T
+        places, chosen = self._tree(sources, targets, prizes, gains)
         scores = prizes[places] + (yield from _similarities(question, pool[places]))
         by, by_gain = order(scores), order(gains[chosen])
         ranked = pool[places][by]
-        trails, relations = _paths(graph, ranked.tolist(), set(starts.tolist()), rows[chosen])
+        trails, relations = _paths(ranked.tolist(), set(starts.tolist()), ends[chosen], relations[chosen])
         made = Candidates(ranked, falling(scores[by]), trails, np.zeros(len(by), np.int64), (self.name,), relations)
         made.facts = Facts(rows[chosen][by_gain], gains[chosen][by_gain], self.name) if self.facts else None
         return made
 
     def _prizes_edges(self, question: Question) -> bool:
         there = self.seed_edges > 0 and self.signal in question.signals
-        if there and question.queries.index.signal(self.signal).covers != "edges":
+        if there and question.corpus.signal(self.signal).covers != "edges":
             raise InvalidArgumentError(f"SteinerTreeSearch gives prizes to edges; the signal {self.signal!r} covers nodes.")
         return there
 
-    def _candidates(self, question: Question, starts: np.ndarray, prized: bool) -> Search[tuple[np.ndarray, np.ndarray]]:
-        """Return the nodes around some nodes, and the relationship rows among them, ascending; a note says if some are left out."""
+    def _candidates(self, question: Question, starts: np.ndarray, prized: bool) -> Algorithm[tuple[np.ndarray, ...]]:
+        """Return the nodes around some nodes, and the edges among them, ascending, with their relations.
+
+        A note says if some are left out.
+        """
         held = np.zeros(question.size, bool)
         held[starts] = True
         front, cut = np.flatnonzero(held), False
@@ -197,15 +198,18 @@ class SteinerTreeSearch(Operator):
             held[near] = True
             front, room = near, room - len(near)
         pool = np.flatnonzero(held)
-        owner, rows, far = yield Relations(pool)
-        rows = np.unique(rows[held[far] & question.walked(pool)[owner]])
+        edges = yield Edges(pool)
+        kept = np.flatnonzero(held[edges.far] & question.walked(pool)[edges.owner])
+        rows, first = np.unique(edges.row[kept], return_index=True)
+        relations = edges.relation[kept][first]
         most = _EDGES_PER_NODE * self.candidates
         if len(rows) > most:
             likeness = (yield EdgeScores(rows, self.signal)) if prized else np.zeros(len(rows))
-            rows, cut = np.sort(rows[order(likeness)[:most]]), True
+            kept = np.sort(order(likeness)[:most])
+            rows, relations, cut = rows[kept], relations[kept], True
         if cut:
             question.notes.append(_LEFT_OUT.format(self.candidates))
-        return pool, rows
+        return pool, rows, relations
 
     def _tree(self, sources: np.ndarray, targets: np.ndarray, prizes: np.ndarray, gains: np.ndarray) -> tuple[list[int], list[int]]:
         """Return the chosen nodes and edges of a small graph, ascending; `gains` are the prizes of its edges."""
@@ -222,21 +226,20 @@ class SteinerTreeSearch(Operator):
         return held.tolist(), chosen.tolist()
 
 
-def _similarities(question: Question, nodes: np.ndarray) -> Search[np.ndarray]:
+def _similarities(question: Question, nodes: np.ndarray) -> Algorithm[np.ndarray]:
     """Return the similarity of the question and each node, as float64; 0 without vectors."""
-    if not (question.queries.index.has_dense and question.queries.has_vectors):
+    if not question.has_vectors:
         return np.zeros(len(nodes))
     return (yield Scores(nodes)).astype(np.float64)  # type: ignore[no-any-return]
 
 
-def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a shortest path along rows to each of some connected nodes, from the first that is a start, and its relations.
+def _paths(nodes: list[int], starts: set[int], ends: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a shortest path along edges to each of some connected nodes, from the first that is a start, and its relations.
 
     They have the shape of the trails and relations of :class:`~graph_retrievers.core.candidates.Candidates`.
     """
     near: dict[int, list[tuple[int, int]]] = {node: [] for node in nodes}
-    columns = (column(graph, name)[rows].tolist() for name in ("sources", "targets", "relations"))
-    for source, target, relation in zip(*columns, strict=True):
+    for (source, target), relation in zip(ends.tolist(), relations.tolist(), strict=True):
         near[source].append((target, relation))
         near[target].append((source, relation))
     reached = [next((node for node in nodes if node in starts), best) for best in nodes[:1]]
@@ -244,8 +247,8 @@ def _paths(graph: CorpusGraph, nodes: list[int], starts: set[int], rows: np.ndar
     for node in reached:
         for other, relation in near[node]:
             if other not in paths:
-                trail, relations = paths[node]
-                paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*relations, relation][1 - LONGEST_TRAIL :])
+                trail, steps = paths[node]
+                paths[other] = ([*trail, other][-LONGEST_TRAIL:], [*steps, relation][1 - LONGEST_TRAIL :])
                 reached.append(other)
     return padded([paths[node][0] for node in nodes], left=True, least=1), padded([paths[node][1] for node in nodes], left=True)
 
@@ -317,7 +320,7 @@ class GRetriever(System):
     facts: bool = False
     first: Operator | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the search for nodes followed by that for the subgraph."""
         tree = SteinerTreeSearch(
             seed_edges=self.seed_edges, cost=self.cost, signal=self.signal, candidates=self.candidates, facts=self.facts
@@ -325,6 +328,6 @@ class GRetriever(System):
         subgraph = Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), tree)
         return subgraph
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
         return search_finds_more(index, unless_names_lead=False)

@@ -16,30 +16,21 @@ from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.core.candidates import Candidates, best_of_each, followed, places_of
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import min_max, top_k
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import slices
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
 
-__all__ = [
-    "PPR",
-    "PersonalizedPageRank",
-    "TransitionGraph",
-    "Walk",
-    "check_damping",
-    "personalized_pagerank",
-    "walk_graph",
-    "walk_parents",
-]
+__all__ = ["PPR", "PersonalizedPageRank", "Walk"]
 
 _MAX_STEPS = 10_000
 # Steps of conjugate gradients; if these are too few, as may happen for a damping above 0.99, the walk itself continues.
@@ -281,7 +272,7 @@ class Walk(Request):
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of all questions, whose walks run side by side."""
-        first, device = asked[0][1], backend.queries.index.device
+        first, device = asked[0][1], backend.index.device
         batch = np.repeat(np.arange(len(asked)), [len(request.nodes) for _, request in asked])
         nodes, weights = (np.concatenate([getattr(request, name) for _, request in asked]) for name in ("nodes", "weights"))
         seeds, given = torch.from_numpy(np.stack([batch, nodes])).to(device), torch.from_numpy(weights).to(device)
@@ -377,14 +368,14 @@ class PersonalizedPageRank(Operator):
         graph = _kept(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
         _ = graph.product, graph.lists
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return nodes by their share of the walk."""
         queries = question.queries
         weights = np.maximum(found.scores, 0).astype(np.float64)
         # Without a positive score, seeds are alike.
         weights = weights / weights.sum() if weights.any() else np.full(len(found), 1 / max(len(found), 1))
-        spread = self.passage_weight if len(found) else float(queries.index.has_dense and queries.has_vectors)
-        graph = walk_graph(queries, "corpus", partial(TransitionGraph, queries.index.graph))
+        spread = self.passage_weight if len(found) else float(question.has_vectors)
+        graph = walk_graph(queries, "corpus", partial(TransitionGraph, question.index.graph))
         keep = min(self.k or max(question.k, 100), question.size)
         nodes, shares = yield Walk(graph, found.nodes, weights, spread, self._similar, ((None, keep),), self.damping)
         trails = followed(nodes, walk_parents(graph, nodes, shares, found.nodes))
@@ -461,12 +452,12 @@ class PPR(System):
     passage_weight: float = 0.05
     first: Operator | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the walk from the seeds."""
         search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=self.damping, passage_weight=self.passage_weight))
         return walk
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
         return search_finds_more(index)

@@ -12,12 +12,12 @@ from graph_retrievers.arguments import choice, fraction, positive, strings
 from graph_retrievers.core.candidates import Candidates, best, concatenated, order
 from graph_retrievers.core.chains import Chains
 from graph_retrievers.core.compositions import Pipeline, RoundRobin
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import turns
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
@@ -104,7 +104,7 @@ class FlowPruning(Operator):
         self.paths, self.alpha, self.theta = positive("paths", paths), fraction("alpha", alpha), fraction("theta", theta)
         self.exclude_types, self.chains = strings("exclude_types", exclude_types), choice("chains", chains, ("path", "hits"))
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes and those of the best paths alternately."""
         paths = yield from self._between(question, found.nodes)
         scores = self._reliability(paths, found.nodes, question.size)
@@ -115,7 +115,7 @@ class FlowPruning(Operator):
         chains = best_paths if self.chains == "hits" else merged.chains
         return replace(merged, scores=1 / np.arange(1, len(merged) + 1), chains=chains)
 
-    def _between(self, question: Question, seeds: np.ndarray) -> Search[_Paths]:
+    def _between(self, question: Question, seeds: np.ndarray) -> Algorithm[_Paths]:
         """Return all simple paths of one to three steps from one of the seeds to another."""
         near = yield Neighbors(seeds)
         near = near.kept(~question.typed(near.node, self.exclude_types))
@@ -285,15 +285,15 @@ class PathRAG(System):
     threshold: float = 0.2
     passage_type: str = "passage"
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the search for entities, the paths between them and their chunks."""
-        chunks = passage_types(index.graph, self.passage_type)
+        chunks = passage_types(index.facts, self.passage_type)
         search = VectorSearch(positive("top_k", self.top_k), returned=False)
         entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
         pruning = FlowPruning(paths=self.paths, alpha=self.alpha, theta=self.theta, chains=self.chains, exclude_types=chunks)
         gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
         return Pipeline(entities, pruning, *gathered)
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
         return search_finds_more(index, unless_names_lead=False)

@@ -14,14 +14,13 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite
-from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Request
+from graph_retrievers.core.requests import Completion, Request, Texts
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.index import Corpus
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
@@ -73,7 +72,7 @@ class _Rewriting(Composite):
         own = ("a language model (pass language_model=)",) if self.language_model is None else ()
         return (*own, *super().lacks(given))
 
-    def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Search[list[str]]:
+    def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Algorithm[list[str]]:
         """Return the first texts that the model writes; none with a note where it fails."""
         if self.language_model is None:
             return self._without(question, f"there is no language model; {_WHOLE}")
@@ -117,18 +116,13 @@ class SubQuestion(Request):
         texts = [queries.texts[b] if request.text is None else request.text for b, request in asked]
         given = [request.vector for _, request in asked if request.vector is not None]
         vectors = torch.stack(given) if given else None
-        own = first.text is None and first.vector is None
-        if own and isinstance(queries.given, Tensor):
-            vectors = queries.given[places]
-        inner = queries if own and places == list(range(len(queries))) else queries.rewritten(texts, places, vectors=vectors)
-        made = replace(inner, k=first.k)
-        inside = Memory(made)
+        inside = backend.for_texts(texts, places, vectors=vectors, k=first.k)
         questions = inside.questions()
         pairs = zip(questions, asked, strict=True)
         searches = [first.operator.stepped(question, request.found) for question, (_, request) in pairs]
         found = run(inside, searches, queries.trace, first.operator.name)
-        if inner is not queries:
-            queries.latents.encoded += inner.latents.encoded
+        if inside.queries.latents is not queries.latents:
+            queries.latents.encoded += inside.queries.latents.encoded
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return list(zip([each.trimmed() for each in found], notes, strict=True))
 
@@ -181,7 +175,7 @@ class HypotheticalDocuments(_Rewriting):
         super().__init__(operator, language_model)
         self.documents = positive("documents", documents)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
         prompt = _PASSAGES.format(count=self.documents, question=question.text)
         passages = yield from self._written(question, prompt, _texts_schema("passages"), "passages", self.documents)
@@ -252,7 +246,7 @@ class QueryDecomposition(_Rewriting):
         super().__init__(operator, language_model)
         self.questions, self.constant = positive("questions", questions), positive("constant", constant)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that the question and its parts find."""
         prompt = _QUESTIONS.format(count=self.questions, question=question.text)
         parts = yield from self._written(question, prompt, _texts_schema("questions"), "questions", self.questions)
@@ -319,14 +313,15 @@ class InterleavedReasoning(_Rewriting):
         """Return the formula of the operator, repeated, with the name of this one."""
         return f"{self.name}(({self.operators[0].formula()})*)"
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes in the order in which they were found."""
         first, notes = yield self._step(question, found)
         first = first.taken(np.flatnonzero(question.returned(first.nodes)))
         seen, thoughts, told = first.top(min(self.passages, self.budget)), list[str](), len(question.notes)
         for _ in range(self.steps):
             # Reason: the next sentence, from what was found so far.
-            sentence = yield from self._written(question, self._prompt(question, seen, thoughts), _SENTENCE, "sentence")
+            passages = (yield Texts(seen.nodes, titles=True)) if self.language_model is not None else []
+            sentence = yield from self._written(question, _prompt(question, passages, thoughts), _SENTENCE, "sentence")
             thoughts += sentence
             if not sentence or _END in sentence[0].lower():
                 break
@@ -341,10 +336,10 @@ class InterleavedReasoning(_Rewriting):
     def _step(self, question: Question, found: Candidates, text: str | None = None) -> SubQuestion:
         return SubQuestion(self.operators[0], found, max(question.k, self.passages), text)
 
-    def _prompt(self, question: Question, seen: Candidates, thoughts: Sequence[str]) -> str:
-        graph = question.queries.index.graph
-        passages = "\n\n".join(graph.content(row)[:_LONGEST] for row in seen.nodes.tolist())
-        return _THOUGHT.format(passages=passages, question=question.text, thoughts=" ".join(thoughts))
+
+def _prompt(question: Question, passages: Sequence[str], thoughts: Sequence[str]) -> str:
+    told = "\n\n".join(text[:_LONGEST] for text in passages)
+    return _THOUGHT.format(passages=told, question=question.text, thoughts=" ".join(thoughts))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -358,7 +353,7 @@ class _Rewritten(System):
         """Read the system inside: an unknown one is refused here, and a text equals its system."""
         object.__setattr__(self, "search", as_first(self.search))
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the operator of the search, with the language model in front."""
         return self._rewriter(composed(index, self.search))
 
@@ -366,7 +361,7 @@ class _Rewritten(System):
     def _rewriter(self, operator: Operator) -> Operator:
         """Return an operator that rewrites the question for another."""
 
-    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types that the system inside returns."""
         return self.search.returned_types(index) if isinstance(self.search, System) else None
 
@@ -375,11 +370,11 @@ class _Rewritten(System):
         """Whether the system inside reads signals over edges."""
         return edges_read(self.search)
 
-    def skips_names(self, index: GraphIndex) -> bool:
+    def skips_names(self, index: Corpus) -> bool:
         """Return whether the system inside leaves names in texts out of the graph."""
         return names_skipped(index, self.search)
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the parts of the system inside that are not trained."""
         return untrained_first(index, self.search)
 

@@ -7,8 +7,6 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 
-__all__ = ["labelled_queries"]
-
 
 def labelled_queries(dataset: Dataset, index: GraphIndex, learner: str) -> tuple[list[LabelledQuery], list[LabelledQuery]]:
     """Return the questions of the splits "train" and "dev"; InvalidArgumentError, with the learner's name, if one has none."""

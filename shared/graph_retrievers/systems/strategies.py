@@ -11,13 +11,13 @@ import numpy as np
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.core.candidates import Candidates, best, falling, order, stacked
 from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
@@ -100,7 +100,7 @@ class _Traversal(Operator):
         """Return which nodes have their neighbours read: bool, of the shape of `places`."""
         return np.ones(len(places), bool) if self.max_depth is None else pool.depth[places] < self.max_depth
 
-    def _neighbors(self, pool: _Pool, visited: np.ndarray) -> Search[tuple[np.ndarray, np.ndarray]]:
+    def _neighbors(self, pool: _Pool, visited: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Find the best neighbours of the nodes at some places, visited in this order: their own places and cosines."""
         # The parent of a node is the least deep of those that lead to it, of several the one visited first.
         walked = visited[self._walked(pool, visited)]
@@ -158,7 +158,7 @@ class EagerTraversal(_Traversal):
     ['0', '0 -> 2', '0 -> 1']
     """
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes visited; those of `found` are the start."""
         pool, new = self._pool(question, found), np.arange(len(found))
         cosines = yield Similarity(found.nodes)
@@ -211,7 +211,7 @@ class ScoredTraversal(_Traversal):
         self.scorer = scorer
         self.per_iteration_limit = None if per_iteration_limit is None else positive("per_iteration_limit", per_iteration_limit)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes visited, best first; those of `found` are the start."""
         pool, waiting = self._pool(question, found), np.arange(len(found))
         scores = yield from self._scored(pool, waiting, (yield Similarity(found.nodes)))
@@ -228,7 +228,7 @@ class ScoredTraversal(_Traversal):
         # By score; equal ones in the order of their visits.
         return pool.result(self.name, order(np.array(pool.scores)))
 
-    def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> Search[np.ndarray]:
+    def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> Algorithm[np.ndarray]:
         if self.scorer is None:
             return cosines
         nodes, scores = (yield Contents(pool.nodes[places])), list[float]()
@@ -294,7 +294,7 @@ class MMRTraversal(_Traversal):
             raise InvalidArgumentError(f"min_mmr_score must be a number, got {shown(min_mmr_score)}.")
         self.min_mmr_score = float(min_mmr_score)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes visited; those of `found` are the start."""
         pool, waits = self._pool(question, found), np.ones(len(found), bool)
         cosines, vectors = yield Similarity(found.nodes), Vectors(found.nodes)
@@ -359,11 +359,11 @@ class Eager(System):
     adjacent_k: int = 10
     max_depth: int | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the traversal layer by layer."""
         return _from_start(self, EagerTraversal(adjacent_k=self.adjacent_k, max_depth=self.max_depth))
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
         return search_finds_more(index)
 
@@ -405,7 +405,7 @@ class MMR(System):
     lambda_mult: float = 0.5
     min_mmr_score: float = -math.inf
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the traversal by marginal relevance."""
         traversal = MMRTraversal(
             adjacent_k=self.adjacent_k,
@@ -415,7 +415,7 @@ class MMR(System):
         )
         return _from_start(self, traversal)
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
         return search_finds_more(index, unless_names_lead=False)
 
@@ -458,7 +458,7 @@ class Scored(System):
     scorer: Scorer | None = None
     per_iteration_limit: int | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the traversal by score."""
         traversal = ScoredTraversal(
             adjacent_k=self.adjacent_k,
@@ -468,6 +468,6 @@ class Scored(System):
         )
         return _from_start(self, traversal)
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
         return search_finds_more(index)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from graph_retrievers.arguments import check_keywords, meant, typed
+from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import DEFAULT_K
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["SYSTEMS", "System", "SystemLike", "every_system", "read_system"]
+__all__ = ["System", "every_system", "read_system"]
 
 # More than any number has that Python shows.
 _DIGITS = 10_000
@@ -92,22 +92,22 @@ class System(ABC):
             return super().__new__(cls)
 
     @abstractmethod
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the composition of operators on an index, or on a scope of one."""
 
-    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types that are hits unless the retriever is given others; None for all."""
         return None
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the parts that are not trained, so that something else ranks instead."""
         return ()
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more than the system alone on indexes like this one."""
         return False
 
-    def skips_names(self, index: GraphIndex) -> bool:
+    def skips_names(self, index: Corpus) -> bool:
         """Return whether nodes that only represent names in texts are left out of the searched graph, unless they may be hits."""
         return False
 

@@ -12,27 +12,13 @@ import numpy as np
 from graph_retrievers.cache import Same
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.facts import GraphFacts, WholeGraphError
 from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, name_types, opening_name
 from graph_retrievers.graph.words import word_count
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 
-__all__ = [
-    "LINKED",
-    "documents_linked",
-    "holds_passages",
-    "holds_pieces",
-    "is_knowledge_graph",
-    "names_held",
-    "names_identify",
-    "names_join",
-    "names_lead",
-    "names_mentioned",
-    "passage_types",
-    "titles_told",
-    "traits_of",
-    "without_names",
-]
+__all__ = ["names_identify", "names_lead", "names_mentioned", "traits_of"]
 
 # Number of nodes that are read.
 _SAMPLE = 2000
@@ -47,29 +33,29 @@ LINKED = 0.1
 """If a smaller share of nodes has an edge to another document, few documents are linked: see :func:`documents_linked`."""
 
 
-def holds_passages(graph: CorpusGraph) -> bool:
+def holds_passages(graph: GraphFacts) -> bool:
     """Return whether the nodes are passages: whether most have a text of at least 20 words. Those of a knowledge graph are not.
 
     Nodes that represent names in the texts of others (:func:`~graph_retrievers.graph.names.name_types`) do not count. Texts of
     one type in which such names were found are passages, however short.
     """
 
-    def make() -> bool:
+    def read(graph: CorpusGraph) -> bool:
         names = name_types(graph)
         if names and len(graph.type_names) == len(names) + 1:
             return True
         texts = _sample(_without(names, graph))
         return 2 * sum(word_count(text) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
-    return bool(graph.cache.get("holds passages", make))
+    return graph.fact("holds passages", read)
 
 
-def passage_types(graph: CorpusGraph, passage_type: str) -> tuple[str, ...]:
+def passage_types(graph: GraphFacts, passage_type: str) -> tuple[str, ...]:
     """Return the type of passages if only some of the nodes have it; else an empty tuple."""
     return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
 
 
-def holds_pieces(graph: CorpusGraph) -> bool:
+def holds_pieces(graph: GraphFacts) -> bool:
     """Return whether the nodes are pieces of documents, cut without regard to sections.
 
     Most have no title of their own within their document: none at all, such as chunks of LangChain's
@@ -79,20 +65,20 @@ def holds_pieces(graph: CorpusGraph) -> bool:
     links lead to their exact section.
     """
 
-    def make() -> bool:
+    def read(graph: CorpusGraph) -> bool:
         columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
         alike = Counter((title, node_source(node, held, origin)) for title, node, held, origin in columns if "anchors" not in held)
         return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
 
-    return bool(graph.cache.get("holds pieces", make))
+    return graph.fact("holds pieces", read)
 
 
-def is_knowledge_graph(graph: CorpusGraph) -> bool:
+def is_knowledge_graph(graph: GraphFacts) -> bool:
     """Return whether the nodes are entities of several types, with short texts: see :func:`holds_passages`."""
     return len(graph.type_names) - len(name_types(graph)) > 1 and not holds_passages(graph)
 
 
-def names_identify(index: GraphIndex) -> bool:
+def names_identify(index: Corpus) -> bool:
     """Return whether the names of nodes are names, rather than words that many texts contain.
 
     The name of a node is its title. It identifies the node if its rarest word is in at most 0.3 % of the texts, or in at most 10.
@@ -106,10 +92,11 @@ def names_identify(index: GraphIndex) -> bool:
     >>> names_identify(GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"]))
     True
     """
-    bm25, graph = index.signals.get("bm25"), index.graph
-    if not isinstance(bm25, BM25):
+    bm25 = index.signals.get("bm25")
+    if not isinstance(bm25, BM25) or not isinstance(index, GraphIndex):
         # Of a graph in a database, it may be known.
-        return graph.cache.get("names identify", lambda: True)
+        return index.facts.fact("names identify", lambda graph: True)
+    graph = index.graph
 
     def make() -> bool:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
@@ -128,7 +115,7 @@ def names_identify(index: GraphIndex) -> bool:
     return graph.cache.get(("names identify", Same(bm25)), make)
 
 
-def names_mentioned(graph: CorpusGraph) -> float:
+def names_mentioned(graph: GraphFacts) -> float:
     """Return the share of texts that contain names of nodes as in an encyclopedia, from 0 to 1.
 
     Such a text begins with its own title, spelled as a name (:func:`~graph_retrievers.graph.names.opening_name`,
@@ -144,7 +131,7 @@ def names_mentioned(graph: CorpusGraph) -> float:
     0.5
     """
 
-    def make() -> float:
+    def read(graph: CorpusGraph) -> float:
         names, rows = name_table(graph, fold=True), _sample(range(len(graph)))
         titles, texts = [graph.titles[row] for row in rows], [graph.texts[row] for row in rows]
         # Letters that are all small or all capitals tell nothing; nor do capitals where most titles have no other letters.
@@ -172,10 +159,10 @@ def names_mentioned(graph: CorpusGraph) -> float:
         ]
         return sum(told) / max(len(told), 1)
 
-    return graph.cache.get("names in the texts", make)
+    return graph.fact("names in the texts", read)
 
 
-def names_lead(index: GraphIndex) -> bool:
+def names_lead(index: Corpus) -> bool:
     """Return whether names lead from text to text: whether they identify nodes, and at least 0.15 of the texts contain them.
 
     See :func:`names_identify` and :func:`names_mentioned`.
@@ -185,18 +172,18 @@ def names_lead(index: GraphIndex) -> bool:
     >>> names_lead(GraphIndex.from_texts(["Ada Holm was a weaver.", "A machine."], titles=["Ada Holm", "Loom"]))
     True
     """
-    return names_identify(index) and names_mentioned(index.graph) >= _MENTIONED
+    return names_identify(index) and names_mentioned(index.facts) >= _MENTIONED
 
 
-def names_join(index: GraphIndex) -> bool:
+def names_join(index: Corpus) -> bool:
     """Return whether names in the texts join nodes: few documents are linked, most texts contain names, and BM25 finds them.
 
     See :func:`documents_linked` and :func:`names_held`.
     """
-    return index.has_bm25 and documents_linked(index.graph) < LINKED and 2 * names_held(index.graph) > 1
+    return index.has_bm25 and documents_linked(index.facts) < LINKED and 2 * names_held(index.facts) > 1
 
 
-def names_held(graph: CorpusGraph) -> float:
+def names_held(graph: GraphFacts) -> float:
     """Return the share of texts that contain names of two or more words, recognised by their capitals: one for every 70 words.
 
     A long text contains some name by chance, so it needs more of them. The share is 0.97 for an encyclopedia and 1.0 for longer
@@ -210,16 +197,16 @@ def names_held(graph: CorpusGraph) -> float:
     0.0
     """
 
-    def make() -> float:
+    def read(graph: CorpusGraph) -> float:
         texts = [text[:_READ] for text in _sample(graph.texts)]
         named = (sum(" " in name and is_proper_name(name) for name in capitalized_names(text)) for text in texts)
         held = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(named, texts, strict=True))
         return sum(held) / max(len(texts), 1)
 
-    return graph.cache.get("names in texts", make)
+    return graph.fact("names in texts", read)
 
 
-def documents_linked(graph: CorpusGraph) -> float:
+def documents_linked(graph: GraphFacts) -> float:
     """Return the share of nodes with an edge to or from a node of another document.
 
     The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`; edges within a document, such
@@ -230,7 +217,7 @@ def documents_linked(graph: CorpusGraph) -> float:
     0.5
     """
 
-    def make() -> float:
+    def read(graph: CorpusGraph) -> float:
         places: dict[str, int] = {}
         columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
         document = np.array([places.setdefault(node_source(*column), len(places)) for column in columns])
@@ -238,16 +225,16 @@ def documents_linked(graph: CorpusGraph) -> float:
         across = ends[:, document[ends[0]] != document[ends[1]]]
         return len(np.unique(across)) / max(len(graph), 1)
 
-    return graph.cache.get("documents linked", make)
+    return graph.fact("documents linked", read)
 
 
-def titles_told(graph: CorpusGraph) -> bool:
+def titles_told(graph: GraphFacts) -> bool:
     """Return whether any node has a title.
 
     >>> titles_told(CorpusGraph(["a"], ["A loom."]))
     False
     """
-    return graph.cache.get("titles told", lambda: any(graph.titles))
+    return graph.fact("titles told", lambda graph: any(graph.titles))
 
 
 def traits_of(index: GraphIndex) -> dict[str, Any]:
@@ -284,13 +271,17 @@ _TRAITS: dict[str, Callable[[GraphIndex], Any]] = {
 }
 
 
-def without_names(index: GraphIndex) -> GraphIndex:
+def without_names(index: Corpus) -> Corpus:
     """Return the index without the nodes that represent names in the texts of others, and without their edges.
 
     See :func:`~graph_retrievers.graph.names.name_types`.
     """
-    names = name_types(index.graph)
-    return index.within({"$type": {"$nin": list(names)}}) if names else index
+    names = name_types(index.facts)
+    if not names:
+        return index
+    if not isinstance(index, GraphIndex):
+        raise WholeGraphError(f"the part of the graph without nodes of the types {list(names)}, of which nothing is told")
+    return index.within({"$type": {"$nin": list(names)}})
 
 
 def _without(types: Sequence[str], graph: CorpusGraph) -> list[str]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from graph_retrievers.errors import InvalidArgumentError
 
-__all__ = ["Untrained", "refuse_untrained"]
-
 
 @dataclass(frozen=True)
 class Untrained:

@@ -16,7 +16,7 @@ from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
-__all__ = ["answer", "listed_hits"]
+__all__ = ["answer"]
 
 _Row = Mapping[str, Any]
 

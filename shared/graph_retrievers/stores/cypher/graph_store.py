@@ -12,7 +12,7 @@ from graph_retrievers.stores.cypher.predicates import check_dates, filter_predic
 from graph_retrievers.stores.cypher.properties import node_metadata
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.stores.filters import Predicate
-from graph_retrievers.stores.remote.ports import Page, StoredEdge, StoredNode, Titled
+from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
 
 __all__ = ["CypherGraphStore"]
 
@@ -90,14 +90,14 @@ class CypherGraphStore:
         text += "ORDER BY position LIMIT $limit"
         return {str(row["id"]): row["position"] for row in self._read(text, limit=limit + 1)}
 
-    def sample(self, count: int) -> tuple[int, Page]:
+    def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes, and min(`count`, N) of them."""
         found = self._found("MATCH (m:{label}) WHERE m.{id} IS NOT NULL", "size, m")
         rows = self._read(
             f"MATCH (c:{{label}}){self._where('c')} WITH count(c) AS size {found} RETURN size, {_NODE}, {_NO_TEXT} LIMIT $limit",
             limit=count,
         )
-        return (rows[0]["size"] if rows else 0), Page([self._node(row) for row in rows])
+        return (rows[0]["size"] if rows else 0), FetchedRows([self._node(row) for row in rows])
 
     def read(
         self,
@@ -109,7 +109,7 @@ class CypherGraphStore:
         titles: Collection[str] = (),
         names: Collection[str] = (),
         limit: int,
-    ) -> Page:
+    ) -> FetchedRows:
         """Return what :meth:`~graph_retrievers.stores.remote.GraphStore.read` describes, by one query."""
         keys: dict[str, list[str]] = {}
         for title in titles:
@@ -128,7 +128,7 @@ class CypherGraphStore:
         ]
         rows = self._read("\nUNION ALL\n".join(lines), **used, limit=limit + 1)
         found = [
-            Titled(title, str(row["id"]))
+            TitleMatch(title, str(row["id"]))
             for row in rows
             if row["part"] == "titles"
             # Names are found by their words, and compared by all of their letters.
@@ -137,7 +137,7 @@ class CypherGraphStore:
         ]
         # Those with texts last.
         nodes = [self._node(row) for row in sorted(rows, key=lambda row: row["part"] in ("names", "texts"))]
-        return Page(nodes, [_edge(row) for row in rows if row["part"] == "expand"], found)
+        return FetchedRows(nodes, [_edge(row) for row in rows if row["part"] == "expand"], found)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""

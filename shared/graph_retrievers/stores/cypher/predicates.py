@@ -13,7 +13,7 @@ from graph_retrievers.stores.cypher.properties import stored
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 from graph_retrievers.stores.filters import Predicate, checked_filter
 
-__all__ = ["check_dates", "filter_predicate"]
+__all__ = ["check_dates"]
 
 _OWN = {"$id": "id", "$type": "type", "$title": "name"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}

@@ -15,7 +15,7 @@ from graph_retrievers.graph.dates import instant
 from graph_retrievers.graph.nested import look_up, paths
 from graph_retrievers.stores.cypher.schema import GraphSchema
 
-__all__ = ["ORIGIN", "field_properties", "further_properties", "node_metadata", "stored", "warn_of_fields"]
+__all__ = ["stored"]
 
 ORIGIN = "_origin"
 """Key of a node's origin in the JSON of its metadata."""

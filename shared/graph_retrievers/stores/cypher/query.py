@@ -22,8 +22,6 @@ from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 
-__all__ = ["SpreadingQuery"]
-
 # The largest of the given activations; of equal ones, that of the lower row.
 _LARGEST = """reduce(best = given[0], x IN given |
                    CASE WHEN x.r > best.r OR (x.r = best.r AND x.position < best.position) THEN x ELSE best END)"""

@@ -14,14 +14,12 @@ from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
 from graph_retrievers.systems.spreading.linking import missing_note, named_entities
 
-__all__ = ["Question", "question_notes", "read_questions", "word_runs"]
-
 # The number of runs of words in a question, each of which the query looks up, grows with these.
 _LONGEST_NAME, _MOST_WORDS = 20, 200
 
 
 @dataclass(frozen=True)
-class Question:
+class CypherQuestion:
     """One question: `text`, and what is known of it.
 
     Its `vector`, shape [d]; its `entities`, distinct names, or None if they must be found in the text; and the vectors of the
@@ -35,7 +33,7 @@ class Question:
     notes: tuple[str, ...] = ()
 
 
-def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vectors: bool) -> list[Question]:
+def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vectors: bool) -> list[CypherQuestion]:
     """Return the questions of a call; each model is called once for all of them.
 
     `embedding` and `language_model` compute vectors and entities that are not given; either may be None. Raises
@@ -63,7 +61,7 @@ def read_questions(call: Call, *, embedding: Any, language_model: Any, needs_vec
         if zero:
             raise InvalidVectorError(f"The vector of {shown(texts[zero[0]], 60)} is zero and has no cosine; embed another text.")
     return [
-        Question(
+        CypherQuestion(
             text,
             None if table is None else table[position],
             None if each is None else tuple(each),
@@ -88,7 +86,7 @@ def word_runs(text: str) -> list[dict[str, Any]]:
     ]
 
 
-def question_notes(question: Question, missing: Sequence[int], room: int) -> tuple[str, ...]:
+def question_notes(question: CypherQuestion, missing: Sequence[int], room: int) -> tuple[str, ...]:
     """Return the notes on how seeds were found, as in memory.
 
     `missing` are the numbers of the entities without a node of that name (of a question without entities, one number if no

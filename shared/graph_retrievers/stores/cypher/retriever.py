@@ -10,14 +10,15 @@ from typing import Any
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.concurrency import concurrently
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.hits import NOTHING_FOUND, Hits
+from graph_retrievers.hits import Hits
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.retrievers.protocol import LISTED, NOTHING_PASSES, AsyncRetriever, Call
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.stores.cypher.answers import answer, listed_hits
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate
 from graph_retrievers.stores.cypher.query import SpreadingQuery
-from graph_retrievers.stores.cypher.questions import Question, question_notes, read_questions, word_runs
+from graph_retrievers.stores.cypher.questions import CypherQuestion, question_notes, read_questions, word_runs
 from graph_retrievers.stores.cypher.writer import name_key
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
@@ -168,7 +169,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             text, parameters = self._some_names(query)
             self._read_names(query, await self.database.aread(text, **parameters))
 
-        async def ask(asked: tuple[str, Question, dict[str, Any]]) -> Hits:
+        async def ask(asked: tuple[str, CypherQuestion, dict[str, Any]]) -> Hits:
             text, question, parameters = asked
             return self._answer(question, parameters, await self.database.aread(text, **parameters))
 
@@ -177,7 +178,7 @@ class CypherSpreadingActivation(AsyncRetriever):
     def _question_model(self) -> tuple[bool, Any]:
         return True, self.embedding
 
-    def _batch(self, call: Call) -> tuple[list[Question], SpreadingQuery]:
+    def _batch(self, call: Call) -> tuple[list[CypherQuestion], SpreadingQuery]:
         """Return the questions of a call with what models say about them, and their query."""
         query = self._filtered(call)
         models = {"embedding": self.embedding, "language_model": self.linking.language_model}
@@ -195,17 +196,19 @@ class CypherSpreadingActivation(AsyncRetriever):
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
         return replace(self._query, k=call.k, **predicates)
 
-    def _unsure(self, questions: list[Question], query: SpreadingQuery) -> bool:
+    def _unsure(self, questions: list[CypherQuestion], query: SpreadingQuery) -> bool:
         """Return whether it matters and is not known yet whether names are capitalised."""
         return query.scope_key not in self._capitals and any(question.entities is None for question in questions)
 
-    def _asked(self, questions: list[Question], query: SpreadingQuery) -> Iterator[tuple[str, Question, dict[str, Any]]]:
+    def _asked(
+        self, questions: list[CypherQuestion], query: SpreadingQuery
+    ) -> Iterator[tuple[str, CypherQuestion, dict[str, Any]]]:
         """Yield each question with the text of its query before it and the parameters after it."""
         shared = {**query.parameters, "capitals": self._capitals.get(query.scope_key)}
         for question in questions:
             yield query.text(bool(question.entities)), question, shared | self._parameters_of(question)
 
-    def _parameters_of(self, question: Question) -> dict[str, Any]:
+    def _parameters_of(self, question: CypherQuestion) -> dict[str, Any]:
         vector, budget = None if question.vector is None else question.vector.tolist(), self.linking.budget
         if not question.entities:
             return {
@@ -226,7 +229,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             ],
         }
 
-    def _answer(self, question: Question, parameters: Mapping[str, Any], rows: list[dict[str, Any]]) -> Hits:
+    def _answer(self, question: CypherQuestion, parameters: Mapping[str, Any], rows: list[dict[str, Any]]) -> Hits:
         (row,) = rows
         if not row["filled"]:
             raise self._empty()

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError, shown
 
-__all__ = ["GraphSchema", "quoted"]
+__all__ = ["GraphSchema"]
 
 # Excludes backquotes, which end the quotation, and backslashes, which may begin an escape.
 _IDENTIFIER = re.compile(r"\w(?:[\w .:\-]*\w)?")

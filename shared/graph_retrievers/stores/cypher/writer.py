@@ -26,16 +26,7 @@ from graph_retrievers.stores.cypher.properties import ORIGIN, field_properties, 
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 from graph_retrievers.stores.remote.pages import name_key
 
-__all__ = [
-    "absent_nodes",
-    "check_writable",
-    "create_vector_index",
-    "index_names",
-    "name_key",
-    "prepare",
-    "write_graph",
-    "write_rows",
-]
+__all__ = ["create_vector_index", "index_names", "name_key", "prepare", "write_graph"]
 
 # Characters of an id: an entry of an index of Neo4j has 8 KB.
 _LONGEST = 2000

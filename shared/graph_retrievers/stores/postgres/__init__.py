@@ -3,7 +3,7 @@
 The driver comes with the extra ``postgres``, and a server for tests and laptops with the extra ``postgres-embedded``.
 """
 
-from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.index import open_index
@@ -12,7 +12,7 @@ from graph_retrievers.stores.postgres.words import PostgresWords
 from graph_retrievers.stores.postgres.writer import Written, write_index
 
 __all__ = [
-    "Corpus",
+    "PostgresCorpus",
     "PostgresDatabase",
     "PostgresGraph",
     "PostgresVectors",

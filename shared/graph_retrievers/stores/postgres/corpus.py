@@ -9,7 +9,7 @@ from graph_retrievers.stores.postgres.database import PostgresDatabase, Statemen
 from graph_retrievers.stores.postgres.schema import check_layout
 from graph_retrievers.stores.postgres.values import encoded, sendable
 
-__all__ = ["Corpus", "corpus_name"]
+__all__ = ["PostgresCorpus"]
 
 _READ = """\
 SELECT corpus, version, nodes, length, dimension, settings, traits,
@@ -17,7 +17,7 @@ SELECT corpus, version, nodes, length, dimension, settings, traits,
 FROM {corpora} WHERE name = %(name)s"""
 
 
-class Corpus:
+class PostgresCorpus:
     """An index that :func:`~graph_retrievers.stores.postgres.write_index` wrote, in the state in which it is when this is made.
 
     Its stores read that state only: once the index is written again, with changes, they raise an error, and a new one is needed.
@@ -57,7 +57,7 @@ class Corpus:
 
     def __repr__(self) -> str:
         """Return the database and the name."""
-        return f"Corpus({self.database!r}, {self.name!r})"
+        return f"PostgresCorpus({self.database!r}, {self.name!r})"
 
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements in one round trip; DatabaseError if the index was changed. See `PostgresDatabase.read`.

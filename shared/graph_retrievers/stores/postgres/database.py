@@ -22,7 +22,7 @@ from graph_retrievers.errors import (
     shown,
 )
 
-__all__ = ["PostgresDatabase", "Statement"]
+__all__ = ["PostgresDatabase"]
 
 _Result = TypeVar("_Result")
 

@@ -10,11 +10,11 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import dated_fields, not_dates
 from graph_retrievers.graph.nested import look_up
 from graph_retrievers.stores.filters import Predicate, checked_filter
-from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.predicates import filter_predicate
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
-from graph_retrievers.stores.remote.ports import Page, StoredEdge, StoredNode, Titled
+from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
 
 __all__ = ["PostgresGraph"]
 
@@ -54,7 +54,7 @@ class PostgresGraph:
 
     Parameters
     ----------
-    corpus : Corpus
+    corpus : PostgresCorpus
 
     Raises
     ------
@@ -63,15 +63,17 @@ class PostgresGraph:
 
     Examples
     --------
-    >>> from graph_retrievers.stores.postgres import Corpus, PostgresDatabase
+    >>> from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase
     >>> database = PostgresDatabase("postgresql://localhost/works")  # doctest: +SKIP
-    >>> PostgresGraph(Corpus(database, "machines")).sample(1)[0]  # doctest: +SKIP
+    >>> PostgresGraph(PostgresCorpus(database, "machines")).sample(1)[0]  # doctest: +SKIP
     1200
     """
 
-    def __init__(self, corpus: Corpus) -> None:
-        if not isinstance(corpus, Corpus):
-            raise InvalidArgumentError(f"Expected a Corpus, got {type(corpus).__name__}; make one with Corpus(database, name).")
+    def __init__(self, corpus: PostgresCorpus) -> None:
+        if not isinstance(corpus, PostgresCorpus):
+            raise InvalidArgumentError(
+                f"Expected a PostgresCorpus, got {type(corpus).__name__}; make one with PostgresCorpus(database, name)."
+            )
         self.corpus = corpus
         self._scope: Predicate | None = None
         # Fields that have dates.
@@ -116,13 +118,13 @@ class PostgresGraph:
         (rows,) = self._read((text, {"limit": limit + 1}))
         return {decoded(name): position for name, position in rows}
 
-    def sample(self, count: int) -> tuple[int, Page]:
+    def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes, and min(`count`, N) of them, the first by position."""
         (((size,),), rows) = self._read(
             (f"SELECT count(*) {_FROM}{self._and('n')}", {}),
             (f"SELECT {_NODE} {_FROM}{self._and('n')} ORDER BY n.position LIMIT %(limit)s", {"limit": count}),
         )
-        return size, Page([_node(row) for row in rows])
+        return size, FetchedRows([_node(row) for row in rows])
 
     def read(
         self,
@@ -134,7 +136,7 @@ class PostgresGraph:
         titles: Collection[str] = (),
         names: Collection[str] = (),
         limit: int,
-    ) -> Page:
+    ) -> FetchedRows:
         """Return what :meth:`~graph_retrievers.stores.remote.GraphStore.read` describes, in one round trip."""
         asked: dict[str, Statement] = {}
         scope = self._and("n")
@@ -164,11 +166,11 @@ class PostgresGraph:
             text = _ENDS.replace("@scope@", scope).replace("@node@", _NODE).replace("@scope_of_end@", scope)
             asked["ends"] = (text, near)
         rows = dict(zip(asked, self._read(*asked.values()), strict=True)) if asked else {}
-        found_titles = [Titled(folded[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
+        found_titles = [TitleMatch(folded[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
         # Those with texts last.
         parts = ("ids", "positions", "titles", "ends", "names", "texts")
         nodes = [_node(row) for part in parts for row in rows.get(part, [])]
-        return Page(nodes, [_edge(row) for row in rows.get("edges", [])], found_titles)
+        return FetchedRows(nodes, [_edge(row) for row in rows.get("edges", [])], found_titles)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
@@ -49,7 +49,7 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     >>> RemoteRetriever(index).retrieve("Which loom?").ids  # doctest: +SKIP
     ['jacquard', 'loom']
     """
-    corpus = Corpus(PostgresDatabase(database) if isinstance(database, str) else database, name)
+    corpus = PostgresCorpus(PostgresDatabase(database) if isinstance(database, str) else database, name)
     stores: dict[str, Any] = {"words": PostgresWords(corpus)}
     if corpus.dimension:
         stores["vectors"] = PostgresVectors(corpus, exact=exact)

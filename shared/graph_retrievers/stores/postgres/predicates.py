@@ -12,8 +12,6 @@ from graph_retrievers.graph.filters import as_kept
 from graph_retrievers.stores.filters import Predicate, checked_filter
 from graph_retrievers.stores.postgres.values import comparable, encoded, sendable
 
-__all__ = ["filter_predicate"]
-
 _OWN = {"$id": "id", "$type": "type", "$title": "title"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _TRUE, _FALSE = "true", "false"

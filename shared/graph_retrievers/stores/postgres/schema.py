@@ -5,8 +5,6 @@ from __future__ import annotations
 from graph_retrievers.errors import DatabaseError
 from graph_retrievers.stores.postgres.database import Writing
 
-__all__ = ["LAYOUT", "check_layout", "create_tables"]
-
 LAYOUT = "graph-retrievers 1"
 """Comment of the schema: the version of its tables."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from graph_retrievers.graph.dates import instant
 from graph_retrievers.graph.nested import look_up
 
-__all__ = ["comparable", "date_fields", "decoded", "encoded", "filter_fields", "sendable"]
-
 # PostgreSQL has no character 0. It is written as three others, and so are those that these begin with: all codes have one length
 # and begin with a character that is nowhere else, so that texts keep their order and contain each other as before.
 _CODES = {"\x00": "\x01\x02\x02", "\x01": "\x01\x02\x03", "\x02": "\x01\x03\x02", "\x03": "\x01\x03\x03"}

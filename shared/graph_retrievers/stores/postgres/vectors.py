@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 
-__all__ = ["PostgresVectors", "create_vector_index", "members_of"]
+__all__ = ["PostgresVectors", "create_vector_index"]
 
 # What begins the binary form of a vector: its width, and nothing.
 _HEADER = 4
@@ -35,7 +35,7 @@ class PostgresVectors:
 
     Parameters
     ----------
-    corpus : Corpus
+    corpus : PostgresCorpus
         Of an index with vectors.
     exact : bool, default True
         Whether all vectors are compared. Otherwise the index that :func:`create_vector_index` created is searched, which is fast
@@ -51,15 +51,17 @@ class PostgresVectors:
 
     Examples
     --------
-    >>> from graph_retrievers.stores.postgres import Corpus, PostgresDatabase
-    >>> corpus = Corpus(PostgresDatabase("postgresql://localhost/works"), "machines")  # doctest: +SKIP
+    >>> from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase
+    >>> corpus = PostgresCorpus(PostgresDatabase("postgresql://localhost/works"), "machines")  # doctest: +SKIP
     >>> PostgresVectors(corpus).search(np.array([[0.6, 0.8]]), 1)  # doctest: +SKIP
     [['card']]
     """
 
-    def __init__(self, corpus: Corpus, *, exact: bool = True) -> None:
-        if not isinstance(corpus, Corpus):
-            raise InvalidArgumentError(f"Expected a Corpus, got {type(corpus).__name__}; make one with Corpus(database, name).")
+    def __init__(self, corpus: PostgresCorpus, *, exact: bool = True) -> None:
+        if not isinstance(corpus, PostgresCorpus):
+            raise InvalidArgumentError(
+                f"Expected a PostgresCorpus, got {type(corpus).__name__}; make one with PostgresCorpus(database, name)."
+            )
         if not corpus.dimension:
             raise InvalidArgumentError(f"{corpus!r} has no vectors; write an index that was built with embedding= or vectors=.")
         self.corpus, self.exact = corpus, exact
@@ -108,21 +110,21 @@ class PostgresVectors:
         return {decoded(name): np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32) for name, sent in rows}
 
 
-def members_of(corpus: Corpus, ids: Collection[str]) -> list[tuple[int, int]]:
+def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:
     """Return the number and the length in words of the nodes of some ids, in one round trip."""
     text = "SELECT n.node, n.length FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s) ORDER BY n.node"
     (rows,) = corpus.read((text, {"ids": [encoded(name) for name in ids if sendable(name)]}))
     return rows  # type: ignore[return-value]
 
 
-def create_vector_index(corpus: Corpus, *, m: int = 16, ef_construction: int = 64) -> None:
+def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction: int = 64) -> None:
     """Create an HNSW index of the vectors of a corpus, unless it exists, for ``PostgresVectors(corpus, exact=False)``.
 
     Later writes follow it. It takes minutes for a million vectors, and less with a larger ``maintenance_work_mem``.
 
     Parameters
     ----------
-    corpus : Corpus
+    corpus : PostgresCorpus
         With vectors of at most 2,000 dimensions.
     m, ef_construction : int, default 16 and 64
         Neighbours of a vector, and candidates for them, see the documentation of pgvector.

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.bm25 import BM25, SETTINGS
-from graph_retrievers.stores.postgres.corpus import Corpus
+from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.stores.postgres.vectors import members_of
 
-__all__ = ["PostgresWords", "stored_term"]
+__all__ = ["PostgresWords"]
 
 # Bytes of a term: an entry of an index has 2,700.
 _LONGEST = 500
@@ -57,7 +57,7 @@ class PostgresWords:
 
     Parameters
     ----------
-    corpus : Corpus
+    corpus : PostgresCorpus
 
     Raises
     ------
@@ -72,15 +72,17 @@ class PostgresWords:
 
     Examples
     --------
-    >>> from graph_retrievers.stores.postgres import Corpus, PostgresDatabase
-    >>> words = PostgresWords(Corpus(PostgresDatabase("postgresql://localhost/works"), "machines"))  # doctest: +SKIP
+    >>> from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase
+    >>> words = PostgresWords(PostgresCorpus(PostgresDatabase("postgresql://localhost/works"), "machines"))  # doctest: +SKIP
     >>> words.search(["Which loom?"], 2)  # doctest: +SKIP
     [[('loom', 0.59)]]
     """
 
-    def __init__(self, corpus: Corpus) -> None:
-        if not isinstance(corpus, Corpus):
-            raise InvalidArgumentError(f"Expected a Corpus, got {type(corpus).__name__}; make one with Corpus(database, name).")
+    def __init__(self, corpus: PostgresCorpus) -> None:
+        if not isinstance(corpus, PostgresCorpus):
+            raise InvalidArgumentError(
+                f"Expected a PostgresCorpus, got {type(corpus).__name__}; make one with PostgresCorpus(database, name)."
+            )
         if BM25.is_older(corpus.settings):
             raise InvalidArgumentError(
                 f"The words of {corpus!r} were cut in another way by an earlier version; write the index again with write_index."

@@ -3,14 +3,14 @@
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
     DatedGraphStore,
+    FetchedRows,
     GraphStore,
-    Page,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
     StoredEdge,
     StoredNode,
-    Titled,
+    TitleMatch,
     VectorStore,
     WordStore,
 )
@@ -19,7 +19,7 @@ from graph_retrievers.stores.remote.retriever import RemoteRetriever
 __all__ = [
     "DatedGraphStore",
     "GraphStore",
-    "Page",
+    "FetchedRows",
     "RemoteIndex",
     "RemoteRetriever",
     "ScopedGraphStore",
@@ -27,7 +27,7 @@ __all__ = [
     "ScopedWordStore",
     "StoredEdge",
     "StoredNode",
-    "Titled",
+    "TitleMatch",
     "VectorStore",
     "WordStore",
 ]

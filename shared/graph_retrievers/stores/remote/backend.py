@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -13,13 +13,16 @@ from torch import Tensor
 from graph_retrievers.core.candidates import Candidates, places_of
 from graph_retrievers.core.requests import (
     ByTitle,
-    Closest,
     Contents,
     Degree,
-    Links,
+    EdgeRows,
+    Edges,
+    EdgesAmong,
+    EdgeTexts,
     Mentions,
     Near,
     Nearest,
+    NearestByCosine,
     Neighbors,
     Relevance,
     Request,
@@ -31,27 +34,25 @@ from graph_retrievers.core.requests import (
     Titled,
     Vectors,
     Weights,
+    WithQuery,
 )
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_runs, name_table
+from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.search.backend import Backend, entries_of, split_by
 from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.relevance import BiEncoder
-from graph_retrievers.stores.remote.pages import VECTORS, WORDS, Found, Pages, name_key
-from graph_retrievers.stores.remote.stored_index import SearchedWords, StoredIndex, StoredWords, WholeGraphError
+from graph_retrievers.signals.signal import Signal
+from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
+from graph_retrievers.stores.remote.pages import VECTORS, WORDS, FetchedGraph, StoreResults, name_key
+from graph_retrievers.stores.remote.queries import StoredQueries, cosines
 
-__all__ = ["READABLE", "Stores"]
-
-# What is answered here; a request without a verb reads the index itself, which refuses what it does not have.
-_ANSWERED = {
-    *("nearest", "closest", "similarity", "scores", "term_scores", "vectors", "relevance", "contents", "texts", "titled"),
-    *("neighbors", "steps", "by_title", "mentions", "degree", "weights", "links", "complete"),
-}
 # The filters of a call that nodes must pass.
 _FILTERS = {"return": ("filter", "types", "readable"), "start": ("seed_filter", "readable"), "walk": ("traversal_filter",)}
 _Test = Callable[[np.ndarray], np.ndarray]
@@ -65,10 +66,32 @@ READABLE = {BLANK: {"$exists": False}}
 """Filter of the nodes that have something to read."""
 
 
+class _Ids(Sequence[str]):
+    """The ids of nodes by their rows; unknown ones are fetched."""
+
+    def __init__(self, pages: FetchedGraph) -> None:
+        self.pages = pages
+
+    def __len__(self) -> int:
+        return self.pages.size
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            raise WholeGraphError("the ids of the whole graph")
+        self.pages.know([int(row)])
+        return self.pages.nodes[int(row)].id
+
+
 class _Condition:
     """A filter, evaluated once for each node that is fetched."""
 
-    def __init__(self, pages: Pages, condition: Mapping[str, Any]) -> None:
+    def __init__(self, pages: FetchedGraph, condition: Mapping[str, Any]) -> None:
         self.pages, self.condition = pages, condition
         self.known, self.passes = np.zeros(pages.size, bool), np.zeros(pages.size, bool)
         self._mask(())  # A condition that cannot be read is refused before anything is fetched.
@@ -89,27 +112,46 @@ class _Condition:
         return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]
 
 
-class Stores(Memory):
+class RemoteBackend(Backend):
     """Answers requests from a graph store and a vector store; the data for a step are fetched together.
 
     Parameters
     ----------
-    queries : Queries
-        On a :class:`StoredIndex`, without masks.
+    queries : StoredQueries
     filters : mapping of str to mapping
         Those of the call, and ``types``.
     """
 
-    def __init__(self, queries: Queries, filters: Mapping[str, Any]) -> None:
-        super().__init__(queries)
-        assert isinstance(queries.index, StoredIndex)
-        self.pages, self.asked = queries.index.pages, set[str]()
+    def __init__(self, queries: StoredQueries, filters: Mapping[str, Any]) -> None:
+        self.pages, self.asked, self.given = queries.pages, set[str](), dict(filters)
+        super().__init__(queries, _Ids(self.pages))
+        self.facts: StoredFacts = self.queries.index.facts
         conditions = {**filters, "readable": READABLE}
         self.filters = {name: _Condition(self.pages, condition) for name, condition in conditions.items()}
-        if "seed_filter" in self.filters:
+        if "named" not in self.filters and "seed_filter" in self.filters:
             self.filters["named"] = self.filters["seed_filter"]
         if "filter" in self.filters:
             self.filters.setdefault("seed_filter", self.filters["filter"])
+
+    @property
+    def index(self) -> GraphIndex:
+        """Refuse what reads all of an index."""
+        raise WholeGraphError("all nodes and edges")
+
+    @property
+    def edges(self) -> int:
+        """One more than the number of the last edge that was fetched; how many there are is unknown."""
+        return max(self.pages.edges, default=-1) + 1
+
+    def ends(self, facts: np.ndarray) -> np.ndarray:
+        """Return the node rows joined by some edges that were fetched, shape [M]: int64, shape [M, 2]."""
+        rows, edges = self.pages.rows, map(self.pages.edges.__getitem__, facts.tolist())
+        return np.array([(rows[edge.source], rows[edge.target]) for edge in edges], np.int64).reshape(-1, 2)
+
+    def relation_names(self, numbers: np.ndarray) -> list[str]:
+        """Return the names of relations of edges that were fetched, by their numbers, shape [T]."""
+        names = list(self.pages.relations)
+        return [names[number] for number in numbers.tolist()]
 
     def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
         """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
@@ -139,28 +181,36 @@ class Stores(Memory):
 
     def prepare(self, asked: Sequence[tuple[int, Request]]) -> None:
         """Fetch what the requests of a step need."""
-        pages, self.asked = self.pages, {type(request).__name__ for _, request in asked}
-        searched = {name for name, held in self.queries.index.signals.items() if not isinstance(held, StoredWords)}
-        # Signals that are in memory may be of edges.
-        about = [request for _, request in asked if request.verb in _ANSWERED and getattr(request, "signal", "dense") in searched]
+        self.asked = {type(request).__name__ for _, request in asked}
+        self._want(asked)
+        self.pages.fetch()
+
+    def _want(self, asked: Sequence[tuple[int, Request]]) -> None:
+        """Note what requests need, to be fetched together."""
+        pages = self.pages
+        # Signals that are in memory need no node.
+        about = [request for _, request in asked if request.verb and not isinstance(self._signal(request), Signal)]
         pages.know(row for request in about if hasattr(request, "nodes") for row in request.nodes.tolist())
         for place, request in asked:
-            if request.verb and request.verb not in _ANSWERED:
+            if request.verb and not hasattr(self, request.verb):
                 raise WholeGraphError(f"what {type(request).__name__} is answered with, which only an index in memory has")
-            if isinstance(request, (Nearest, Closest)):
+            if isinstance(request, WithQuery):
+                self._replacing([(place, request.text)], request)._want([(0, request.request)])
+            elif isinstance(request, (Nearest, NearestByCosine)):
                 self._best(place, request)
-            elif isinstance(request, (Neighbors, Steps, Weights, Links)) or (isinstance(request, Degree) and request.parallel):
+            elif isinstance(request, (Neighbors, Steps, Weights, EdgesAmong, Edges)) or (
+                isinstance(request, Degree) and (request.parallel or request.exclude_types)
+            ):
                 pages.expand.update(request.nodes.tolist())
             elif isinstance(request, (Similarity, Vectors)) or (isinstance(request, Scores) and request.signal == "dense"):
                 pages.vectors.update(request.nodes.tolist())
-            elif isinstance(request, (Scores, TermScores)) and request.signal in searched:
+            elif isinstance(request, (Scores, TermScores)) and isinstance(self._signal(request), StoredWords):
                 text = getattr(request, "text", None) or self.queries.texts[place]
                 pages.pairs.setdefault(text, set()).update(pages.nodes[row].id for row in request.nodes.tolist())
             elif isinstance(request, Mentions):
-                longest = self.graph.cache.told("longest name", "names")  # type: ignore[attr-defined]
-                pages.names |= name_runs(self.queries.texts[place], longest)
+                pages.names |= name_runs(self.queries.texts[place], self._longest_name)
             elif isinstance(request, Relevance) and request.texts is None:
-                model = request.model or self.queries.index.relevance
+                model = request.model or self.queries.relevance
                 by_vectors = isinstance(model, BiEncoder) and model.embedding is self.queries.index.embedding
                 wanted = pages.vectors if by_vectors else pages.texts
                 wanted.update(request.nodes.tolist())
@@ -170,40 +220,50 @@ class Stores(Memory):
                 pages.names |= {key for key in map(name_key, request.names) if key}
             elif isinstance(request, ByTitle):
                 pages.titles |= {key for key in map(_letters, request.titles) if key}
-        pages.fetch()
+
+    def _signal(self, request: Request) -> Any:
+        """Return the signal that a request reads, or None."""
+        return self.queries.index.signals.get(getattr(request, "signal", "dense"))
+
+    @property
+    def _longest_name(self) -> int:
+        """The number of words of the longest name."""
+        if "longest name" not in self.facts.known:
+            raise WholeGraphError("'names' of the whole graph")
+        return int(self.facts.known["longest name"])
 
     def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name: those of nodes whose names have the same words, ignoring case, distinguished as in memory."""
         found = []
         for _, request in asked:
             rows = sorted({row for name in request.names for row in self.pages.named.get(name_key(name), [])})
-            names = name_table(self.pages.part(rows, self.graph.include_titles), fold=request.fold)
+            names = name_table(self.pages.part(rows, self.queries.index.include_titles)[0], fold=request.fold)
             found.append([[rows[place] for place in names.rows(name)] for name in request.names])
         return found
 
     def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
         """Return the names in questions: those of the nodes whose names are runs of words of a question."""
-        told, found = self.graph.cache.told, []  # type: ignore[attr-defined]
+        capitals, found = self.facts.told("names have capitals"), []
         for place, request in asked:
             text = self.queries.texts[place]
-            rows = sorted({row for run in name_runs(text, told("longest name")) for row in self.pages.named.get(run, [])})
-            names = name_table(self.pages.part(rows, self.graph.include_titles), fold=request.fold)
-            names.capitals = told("names have capitals")
+            rows = sorted({row for run in name_runs(text, self._longest_name) for row in self.pages.named.get(run, [])})
+            names = name_table(self.pages.part(rows, self.queries.index.include_titles)[0], fold=request.fold)
+            names.capitals = capitals
             found.append([(name, [rows[place] for place in places]) for name, places in names.find(text)])
         return found
 
-    def closest(self, asked: Sequence[tuple[int, Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def closest(self, asked: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the nodes of the largest cosines."""
         return [(nodes, cosines.astype(np.float64)) for nodes, cosines in self.nearest(asked)]
 
-    def nearest(self, asked: Sequence[tuple[int, Nearest | Closest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    def nearest(self, asked: Sequence[tuple[int, Nearest | NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the best nodes of a signal; searches go deeper if filters or ties leave too few."""
         while True:
             found = [self._best(place, request) for place, request in asked]
             if not self.pages.fetch():
                 return found
 
-    def _best(self, place: int, request: Nearest | Closest) -> tuple[np.ndarray, np.ndarray]:
+    def _best(self, place: int, request: Nearest | NearestByCosine) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes, or what is known of them and note what is missing."""
         k, text = min(request.k, self.pages.size), self.queries.texts[place] if request.text is None else request.text
         excluded, types, readable = tuple[str, ...](), tuple[str, ...](), ["readable"]
@@ -223,14 +283,20 @@ class Stores(Memory):
             passes = passes & ~self.typed(nodes, excluded) if excluded else passes
             return passes & self.typed(nodes, types) if types else passes
 
-        if isinstance(signal, StoredWords):
+        if isinstance(signal, Signal):
             return self._words(signal, text, k, deep, test)
-        if isinstance(signal, SearchedWords):
+        if isinstance(signal, StoredWords):
             return self._looked_up(text, k, deep, test)
-        if request.text is None:
-            return self._looked_up(self.queries.vectors[place], k, deep, test)
-        vector = self.queries.cache.get(("vector of a text", text), lambda: self.queries.embed([text])[0])
+        vector = self.queries.vectors[place] if request.text is None else self._vectors([text])[0]
         return self._looked_up(vector, k, deep, test)
+
+    def _vectors(self, texts: Sequence[str]) -> Tensor:
+        """Return the vectors of texts, each embedded once in a call: Tensor, shape [n, d]."""
+        held: dict[str, Tensor] = self.pages.embedded
+        new = [text for text in dict.fromkeys(texts) if text not in held]
+        if new:
+            held.update(zip(new, self.queries.embed(new), strict=True))
+        return torch.stack([held[text] for text in texts])
 
     def _looked_up(self, query: Tensor | str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         """Return the best nodes of a search by a vector or by words; none, and note the search, if it is still to be made."""
@@ -254,22 +320,22 @@ class Stores(Memory):
 
     def _cosines(self, query: Tensor, rows: Tensor) -> Tensor:
         """Return the cosines of results of the vector store, in its order."""
-        scores = self.queries.index.dense.scores(query.unsqueeze(0), torch.zeros_like(rows), rows)
+        scores = cosines(query.unsqueeze(0), self.pages, rows.numpy())
         if bool((scores.diff() > _RISE).any()):
             raise InvalidArgumentError(
                 "The vector store orders its results by something else than the cosine; make it a cosine store."
             )
         return scores
 
-    def _words(self, signal: StoredWords, text: str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
+    def _words(self, signal: Signal, text: str, k: int, deep: int, test: _Test) -> tuple[np.ndarray, np.ndarray]:
         pages = self.pages
         key, reach = (id(signal), text), deep * k
         while True:
             found = pages.found.get(key)
             if found is None or (found.reach < reach and not found.complete):
-                values, rows = signal.whole.search([text], reach)
+                values, rows = signal.search([text], reach)
                 pairs = [pair for pair in zip(rows[0].tolist(), values[0].tolist(), strict=True) if pair[0] >= 0]
-                found = pages.found[key] = Found(pairs, reach, len(pairs) < reach)
+                found = pages.found[key] = StoreResults(pairs, reach, len(pairs) < reach)
             nodes = np.array([row for row, _ in found.results], np.int64)
             missing = {row for row in nodes.tolist() if row not in pages.nodes}
             if missing:
@@ -280,23 +346,116 @@ class Stores(Memory):
                 return nodes[kept][:k], np.array([value for _, value in found.results], np.float32)[kept][:k]
             reach = _DEEPER * found.reach
 
+    def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
+        """Return cosines, which vectors of unit length give without a length."""
+        return [products.astype(np.float64) for products in self._products(asked)]
+
+    def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
+        """Return a signal's scores."""
+        signal, first = self._signal(asked[0][1]), asked[0][1]
+        if isinstance(signal, StoredVectors):
+            return self._products(asked) if first.text is None else self._products(*self._of_texts(asked))
+        texts = [self.queries.texts[place] if request.text is None else request.text for place, request in asked]
+        nodes = [request.nodes for _, request in asked]
+        if isinstance(signal, StoredWords):
+            found = [self.pages.term_scores(text, rows.tolist()) for text, rows in zip(texts, nodes, strict=True)]
+            return [terms.sum(1, dtype=np.float64).astype(np.float32) for terms in found]
+        pairs = [torch.from_numpy(part) for part in entries_of([(row, request) for row, (_, request) in enumerate(asked)])]
+        return split_by(asked, signal.scores(texts, *pairs))
+
+    def _products(self, asked: Sequence[tuple[int, Any]], vectors: Tensor | None = None) -> list[np.ndarray]:
+        """Return the products of the vectors of nodes with those of questions, or with others, by place."""
+        batch, nodes = entries_of(asked)
+        given = self.queries.vectors if vectors is None else vectors
+        return split_by(asked, cosines(given[torch.from_numpy(batch)], self.pages, nodes))
+
+    def _of_texts(self, asked: Sequence[tuple[int, Scores]]) -> tuple[list[tuple[int, Scores]], Tensor]:
+        """Return requests by the places of their texts, and the vectors of these."""
+        vectors = self._vectors([str(request.text) for _, request in asked])
+        return [(row, request) for row, (_, request) in enumerate(asked)], vectors
+
+    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
+        """Return a signal's scores by terms."""
+        signal = self._signal(asked[0][1])
+        if isinstance(signal, StoredVectors):
+            return [products[:, None] for products in self._products(asked)]
+        parts = [(self.queries.texts[place], request.nodes) for place, request in asked]
+        if isinstance(signal, StoredWords):
+            return [self.pages.term_scores(text, rows.tolist()) for text, rows in parts]
+        batch, nodes = map(torch.from_numpy, entries_of(asked))
+        return split_by(asked, signal.term_scores(list(self.queries.texts), batch, nodes))
+
     def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors at unit length."""
         found = self.pages.vectors_of(np.concatenate([request.nodes for _, request in asked]))
-        return self._split(torch.nn.functional.normalize(found.double(), dim=1), asked)
+        return split_by(asked, torch.nn.functional.normalize(found.double(), dim=1))
 
     def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
         """Return nodes with their texts."""
-        return [[self.graph.node(row) for row in request.nodes.tolist()] for _, request in asked]
+        return [[self._node(row) for row in request.nodes.tolist()] for _, request in asked]
+
+    def _node(self, row: int) -> Node:
+        held = self.pages.nodes[row]
+        return Node(held.id, held.text or "", held.title, held.type, copied(held.metadata), copied(held.origin or {}))
 
     def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
         """Return texts of nodes."""
-        return [[node.text for node in nodes] for nodes in self.contents(asked)]  # type: ignore[arg-type]
+        read = self.queries.content if asked[0][1].titles else lambda row: self.pages.nodes[row].text or ""
+        return [list(map(read, request.nodes.tolist())) for _, request in asked]
+
+    def for_texts(
+        self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
+    ) -> RemoteBackend:
+        """Return the backend of other questions, with the filters and the inputs of those at some places."""
+        queries = self.queries.for_texts(texts, places, vectors=vectors)
+        return RemoteBackend(queries if k is None else replace(queries, k=k), self.given)
+
+    def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> RemoteBackend:
+        """Return the backend of texts in place of questions, with the filters of a request."""
+        queries, texts = self.queries, [text for _, text in pairs]
+        vectors = None
+        if queries.has_vectors:
+            own = [text == queries.texts[b] for b, text in pairs]
+            given = [queries.vectors[b] if same else self._vectors([text])[0] for (b, text), same in zip(pairs, own, strict=True)]
+            vectors = torch.stack(given)
+        filters = {name: condition for name, condition in self.given.items() if first.returned or name not in ("filter", "types")}
+        start = [self.given[name] for name in ("seed_filter", "filter") if name in self.given][:1]
+        start += [{"$type": {"$nin": list(first.exclude_types)}}] if first.exclude_types else []
+        if start:
+            filters["seed_filter"] = {"$and": start}
+        return RemoteBackend(queries.rewritten(texts, [b for b, _ in pairs], vectors=vectors), filters)
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
         found = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in asked]
         return [near.kept(self.passing(near.node, "walk")) for near in found]
+
+    def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
+        """Return the edges at nodes, without those that lead where a traversal may not go."""
+        pages, found = self.pages, []
+        for _, request in asked:
+            held = [
+                (owner, pages.rows[edge.target if pages.rows[edge.source] == row else edge.source], edge.position)
+                for owner, row in enumerate(request.nodes.tolist())
+                for edge in pages.near[row].edges
+            ]
+            owner, far, number = np.array(sorted(held), np.int64).reshape(-1, 3).T
+            kept = np.flatnonzero(self.passing(far, "walk"))
+            edges = [pages.edges[position] for position in number[kept].tolist()]
+            relation = np.array([pages.relations[edge.relation] for edge in edges], np.int64)
+            weight = np.array([edge.weight for edge in edges], np.float32)
+            found.append(EdgeRows(owner[kept], number[kept], far[kept], relation, weight))
+        return found
+
+    def edge_texts(self, asked: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
+        """Return the texts of edges that were fetched."""
+        return [[self._edge_text(row) for row in request.rows.tolist()] for _, request in asked]
+
+    def _edge_text(self, row: int) -> str:
+        edge = self.pages.edges[row]
+        ends = [self.pages.nodes[self.pages.rows[end]] for end in (edge.source, edge.target)]
+        source, target = (end.title or end.id for end in ends)
+        return edge.text or " ".join(filter(None, (source, edge.relation, target)))
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
         """Return the neighbours of one type and by one relation."""
@@ -333,7 +492,10 @@ class Stores(Memory):
 
     def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
         """Return the numbers of neighbours, which the database stores, or of edges."""
-        held, near, parallel = self.pages.nodes, self.pages.near, asked[0][1].parallel
+        held, near, parallel, types = self.pages.nodes, self.pages.near, asked[0][1].parallel, asked[0][1].exclude_types
+        if types:
+            counts = [[int((~self.typed(near[row].rows, types)).sum()) for row in request.nodes.tolist()] for _, request in asked]
+            return [np.array(count, np.int64) for count in counts]
         return [
             np.array([len(near[row].parallel) if parallel else held[row].degree for row in request.nodes.tolist()], np.int64)
             for _, request in asked
@@ -351,7 +513,7 @@ class Stores(Memory):
             found.append((among, np.bincount(owner, weights, len(nodes)).astype(np.float32)))
         return found
 
-    def links(self, asked: Sequence[tuple[int, Links]]) -> list[Near]:
+    def links(self, asked: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
         """Return the edges among nodes."""
         found = []
         for _, request in asked:
@@ -377,14 +539,16 @@ class Stores(Memory):
             for near, far in zip(table[:, :-1].ravel().tolist(), table[:, 1:].ravel().tolist(), strict=True):
                 if near >= 0 and far >= 0 and near not in pages.near and far not in pages.near:
                     pages.expand.add(near)
+        facts = [self.ends(each.facts.rows) for each in found if each.facts is not None]
         contexts = [each.beside["context"].ravel() for each in found if "context" in each.beside]
         for context in contexts:
             pages.expand.update(context[context >= 0].tolist())
-        rows = np.unique(np.concatenate([table.ravel() for table in (*contexts, *paths)]))
+        rows = np.unique(np.concatenate([table.ravel() for table in (*contexts, *paths, *facts)]))
         rows = rows[rows >= 0]
         pages.texts.update(rows.tolist())
         pages.fetch()
-        return pages.part(rows.tolist(), self.graph.include_titles), [_renumbered(each, rows) for each in found]
+        graph, edges = pages.part(rows.tolist(), self.queries.index.include_titles)
+        return graph, [_renumbered(each, rows, edges) for each in found]
 
 
 def _first(
@@ -409,12 +573,13 @@ def _letters(title: str) -> str:
     return title.strip().casefold()
 
 
-def _renumbered(found: Candidates, rows: np.ndarray) -> Candidates:
-    """Return candidates with the places of their nodes in `rows` instead of their rows."""
+def _renumbered(found: Candidates, rows: np.ndarray, edges: np.ndarray) -> Candidates:
+    """Return candidates with the places of their nodes in `rows`, and of their facts in `edges`, instead of their rows."""
 
     def places(table: np.ndarray) -> np.ndarray:
         return np.where(table >= 0, np.searchsorted(rows, table), -1)
 
     chains = None if found.chains is None else replace(found.chains, nodes=places(found.chains.nodes))
+    facts = None if found.facts is None else replace(found.facts, rows=np.searchsorted(edges, found.facts.rows))
     beside = {name: places(table) if name == "context" else table for name, table in found.beside.items()}
-    return replace(found, nodes=places(found.nodes), trails=places(found.trails), beside=beside, chains=chains)
+    return replace(found, nodes=places(found.nodes), trails=places(found.trails), beside=beside, chains=chains, facts=facts)

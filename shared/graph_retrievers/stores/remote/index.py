@@ -7,19 +7,23 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import torch
 
 from graph_retrievers.arguments import positive, seconds
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_key
+from graph_retrievers.index import Corpus
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
+from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
-from graph_retrievers.stores.remote.pages import Limits, Pages, asked_of
+from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
+from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, asked_of
 from graph_retrievers.stores.remote.ports import GraphStore, ScopedVectorStore, ScopedWordStore, VectorStore, WordStore
 from graph_retrievers.stores.remote.scope import graph_of_scope, store_of_scope
-from graph_retrievers.stores.remote.stored_index import Facts, StoredGraph, StoredIndex
 
 __all__ = ["RemoteIndex"]
 
@@ -29,7 +33,7 @@ _SCOPES, _COPIES = 1000, 2
 _OF_EDGES = ("schema triples",)
 
 
-class RemoteIndex:
+class RemoteIndex(Corpus):
     """A graph in a database, with vectors in a vector store.
 
     An index keeps the number of nodes, the width of the vectors, and types as first read. Create a new one after the graph or the
@@ -83,10 +87,10 @@ class RemoteIndex:
         max_nodes: int = 100_000,
         timeout: float = 30.0,
     ) -> None:
-        self.graph, self.vectors, self.words = graph, vectors, words
-        self.signals = dict(signals or {})
+        self.store, self.vectors, self.words = graph, vectors, words
+        self.own_signals = dict(signals or {})
         self.embedding = None if embedding is None else as_embedding(embedding)
-        self.relevance = None if relevance is None else as_relevance_model(relevance)
+        self.relevance = BiEncoder(self.embedding) if relevance is None else as_relevance_model(relevance)
         trips, most = positive("max_round_trips", max_round_trips), positive("max_nodes", max_nodes)
         self.limits = Limits(trips, most, seconds("timeout", timeout))
         if not isinstance(graph, GraphStore) or not isinstance(vectors, (VectorStore, type(None))):
@@ -94,7 +98,7 @@ class RemoteIndex:
                 f"Expected a GraphStore and a VectorStore, got {type(graph).__name__} and {type(vectors).__name__}; wrap them, as "
                 "CypherGraphStore(database) and LangChainVectors(store) do."
             )
-        if not isinstance(words, (WordStore, type(None))) or (words is not None and "bm25" in self.signals):
+        if not isinstance(words, (WordStore, type(None))) or (words is not None and "bm25" in self.own_signals):
             raise InvalidArgumentError(
                 f"words is {shown(words)}; expected a WordStore, such as QdrantWords(client, collection), in place of the signal "
                 "'bm25'."
@@ -102,7 +106,7 @@ class RemoteIndex:
         self.size, page = asked_of("graph store", graph.sample, 1)
         if not self.size:
             raise EmptyGraphError("The database has no node of the graph; write one with write_graph.")
-        for name, signal in self.signals.items():
+        for name, signal in self.own_signals.items():
             if not isinstance(signal, Signal) or isinstance(signal, VectorSignal) or signal.covers != "nodes":
                 raise InvalidArgumentError(
                     f"Signal {name!r} is {shown(signal)}; expected one over the words of nodes, such as BM25."
@@ -118,9 +122,9 @@ class RemoteIndex:
             )
         self.dimension = 0
         self.members: frozenset[str] | None = None
-        self._facts = Facts(traits)
+        self._facts = StoredFacts(self.size, traits)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
-        pages = self.opened().pages
+        pages = self.pages()
         pages.take(page)
         if vectors is not None:
             pages.vectors_of(np.array([page.nodes[0].position]))
@@ -132,17 +136,42 @@ class RemoteIndex:
 
     def __repr__(self) -> str:
         """Return the number of nodes and the signals."""
-        signals = [*(["dense"] if self.vectors is not None else []), *(["bm25"] if self.words is not None else []), *self.signals]
-        return f"RemoteIndex({self.graph!r}, nodes={self.size}, signals={signals})"
+        return f"RemoteIndex({self.store!r}, nodes={self.size}, signals={list(self.signals)})"
+
+    @property
+    def signals(self) -> dict[str, Any]:  # type: ignore[override]
+        """The signals by name: those of the stores, and those in the memory of this process."""
+        stored: dict[str, Any] = {} if self.vectors is None else {"dense": StoredVectors(self.size, self.dimension)}
+        stored |= self.own_signals
+        return stored if self.words is None else stored | {"bm25": StoredWords()}
+
+    @property
+    def facts(self) -> StoredFacts:
+        """The stored facts of the graph."""
+        return self._facts
+
+    @property
+    def graph(self) -> CorpusGraph:  # type: ignore[override]
+        """Refuse what reads the whole graph."""
+        raise WholeGraphError("all nodes and edges")
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether this is the index of a scope."""
+        return self.members is not None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of what is fetched."""
+        return torch.device("cpu")
 
     def __deepcopy__(self, memo: Any) -> RemoteIndex:
         """Return the index itself, which copies of a retriever share."""
         return self
 
-    def opened(self) -> StoredIndex:
-        """Return an index for a call, with the data that the call has fetched."""
-        pages = Pages(self.graph, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
-        return StoredIndex(StoredGraph(pages, self.include_titles, self._facts), self.signals, self.embedding, self.relevance)
+    def pages(self) -> FetchedGraph:
+        """Return where a call keeps what it fetches."""
+        return FetchedGraph(self.store, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
         """Return the index of the nodes that satisfy a filter and of the edges between them, as if there were no other nodes.
@@ -179,18 +208,18 @@ class RemoteIndex:
         return self._scopes.get(key, lambda: self._within(scope)) if kind == "mapping" else self._within(scope)
 
     def _within(self, scope: Mapping[str, Any]) -> RemoteIndex:
-        made, graph = copy(self), graph_of_scope(self.graph, scope, self.size, self.limits.nodes)
-        made.graph, made.size, made.members = graph, len(graph.ids), frozenset(graph.ids)
+        made, graph = copy(self), graph_of_scope(self.store, scope, self.size, self.limits.nodes)
+        made.store, made.size, made.members = graph, len(graph.ids), frozenset(graph.ids)
         made.vectors = None if self.vectors is None else store_of_scope(self.vectors, ScopedVectorStore, graph.ids)
         made.words = None if self.words is None else store_of_scope(self.words, ScopedWordStore, graph.ids)
-        made.signals = {name: signal.restricted(graph.rows, None) for name, signal in self.signals.items()}
+        made.own_signals = {name: signal.restricted(graph.rows, None) for name, signal in self.own_signals.items()}
         # Forms are chosen by the whole; what joins the types of a scope is read anew.
-        made._facts = Facts({name: told for name, told in self._facts.known.items() if name not in _OF_EDGES})
+        made._facts = StoredFacts(made.size, {name: told for name, told in self._facts.known.items() if name not in _OF_EDGES})
         made._scopes = SizedCache(_SCOPES, _COPIES * made.size)
         return made
 
     def read_schema(self) -> None:
         """Read the node types, and the relations between them, once: a retriever that checks plans needs them."""
         if "schema triples" not in self._facts.known:
-            types, triples = asked_of("graph store", self.graph.schema)
+            types, triples = asked_of("graph store", self.store.schema)
             self._facts.known |= {"type_names": list(types), "schema triples": list(triples)}

@@ -27,9 +27,9 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.signals.embedding import check_vectors
-from graph_retrievers.stores.remote.ports import GraphStore, Page, StoredEdge, StoredNode, VectorStore, WordStore
+from graph_retrievers.stores.remote.ports import FetchedRows, GraphStore, StoredEdge, StoredNode, VectorStore, WordStore
 
-__all__ = ["VECTORS", "WORDS", "Found", "Limits", "Pages", "asked_of", "name_key", "within"]
+__all__ = ["name_key", "within"]
 
 T = TypeVar("T")
 # The engines, as messages name them.
@@ -45,7 +45,7 @@ class Limits:
     timeout: float
 
 
-class Found(NamedTuple):
+class StoreResults(NamedTuple):
     """The first results of a search, ids or rows with scores, best first; `complete` if these are all."""
 
     results: list[tuple[Any, float]]
@@ -62,7 +62,7 @@ class _Near(NamedTuple):
     edges: list[StoredEdge]
 
 
-class Pages:
+class FetchedGraph:
     """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
 
     `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is needed next; :meth:`fetch`
@@ -95,11 +95,13 @@ class Pages:
         self.nodes: dict[int, StoredNode] = {}
         self.rows: dict[str, int] = {}
         self.near: dict[int, _Near] = {}
-        self.edges: set[int] = set()
+        self.edges: dict[int, StoredEdge] = {}
         self.relations: dict[str, int] = {}
         self.titled: dict[str, list[int]] = {}
         self.named: dict[str, list[int]] = {}
-        self.found: dict[Any, Found] = {}
+        self.found: dict[Any, StoreResults] = {}
+        # Vectors of texts other than the questions.
+        self.embedded: dict[str, Tensor] = {}
         # Scores of nodes by their ids, for each term of a text; a node without one of its terms is in none.
         self.terms: dict[str, list[dict[str, float]]] = {}
         self.compared: dict[str, set[str]] = {}
@@ -159,7 +161,7 @@ class Pages:
             self.positions |= unknown
             self.fetch()
 
-    def take(self, page: Page) -> None:
+    def take(self, page: FetchedRows) -> None:
         """Keep the nodes of a page, and the results for titles."""
         for node in page.nodes:
             held = self.nodes.get(node.position)
@@ -226,7 +228,7 @@ class Pages:
                 )
             weights = np.array([largest[other] for other in near], np.float32)
             self.near[row] = _Near(np.array(near, np.int64), weights, np.array(sorted(others.values()), np.int64), list(others))
-        self.edges.update(edge.position for others in links.values() for edge in others)
+        self.edges.update((edge.position, edge) for others in links.values() for edge in others)
         self._check_size(len(self.edges))
 
     def _search(self, engine: str, search: Callable[[list[Any], int], list[list[tuple[str, float]]]]) -> set[str]:
@@ -244,7 +246,7 @@ class Pages:
             found = dict[str, float]()
             for name, score in result:
                 found.setdefault(name, score)
-            self.found[key] = Found([*found.items()], reach, len(result) < reach)
+            self.found[key] = StoreResults([*found.items()], reach, len(result) < reach)
             if self.members is not None and not self.members.issuperset(found):
                 raise InvalidArgumentError(
                     f"The {engine} found a node outside the scope: it was asked for the nearest among some ids, and does not keep "
@@ -327,8 +329,11 @@ class Pages:
             self._read_vectors(missing)
         return self.table[[self.places[row] for row in rows.tolist()]]
 
-    def part(self, rows: Sequence[int], include_titles: bool) -> CorpusGraph:
-        """Return some nodes with fetched texts as a graph in the order of `rows`, with the fetched edges between them."""
+    def part(self, rows: Sequence[int], include_titles: bool) -> tuple[CorpusGraph, np.ndarray]:
+        """Return some nodes with fetched texts as a graph in the order of `rows`, with the fetched edges between them, ascending.
+
+        The second result has the positions of these edges: int64, shape [M].
+        """
         held = [self.nodes[row] for row in rows]
         nodes = [Node(n.id, n.text or "", n.title, n.type, n.metadata, n.origin or {}) for n in held]
         graph, inside = CorpusGraph.from_nodes(nodes, include_titles=include_titles), {node.id for node in held}
@@ -336,7 +341,7 @@ class Pages:
         edges = sorted(edge for edge in near if edge.source in inside and edge.target in inside)
         made = [Edge(e.source, e.target, e.relation, float(e.weight), e.text) for e in edges]
         graph._set_rows(graph._rows_of(made, self.relations), list(self.relations))
-        return graph
+        return graph, np.array([edge.position for edge in edges], np.int64)
 
     def _ask(self, engine: str, ask: Callable[..., T], *arguments: Any) -> T:
         """Return what a call to a store returns, which is a round trip."""

@@ -11,13 +11,13 @@ import numpy as np
 __all__ = [
     "DatedGraphStore",
     "GraphStore",
-    "Page",
+    "FetchedRows",
     "ScopedGraphStore",
     "ScopedVectorStore",
     "ScopedWordStore",
     "StoredEdge",
     "StoredNode",
-    "Titled",
+    "TitleMatch",
     "VectorStore",
     "WordStore",
 ]
@@ -47,7 +47,7 @@ class StoredEdge(NamedTuple):
     text: str = ""
 
 
-class Titled(NamedTuple):
+class TitleMatch(NamedTuple):
     """A node found by its title: the requested title, and the id."""
 
     title: str
@@ -55,19 +55,19 @@ class Titled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Page:
+class FetchedRows:
     """The result of one round trip: nodes, relationship rows, and which nodes have the requested titles."""
 
     nodes: Sequence[StoredNode] = ()
     edges: Sequence[StoredEdge] = ()
-    titled: Sequence[Titled] = ()
+    titled: Sequence[TitleMatch] = ()
 
 
 @runtime_checkable
 class GraphStore(Protocol):
     """A graph in a database. Each method is one round trip."""
 
-    def sample(self, count: int) -> tuple[int, Page]:
+    def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes N, and min(`count`, N) of them."""
 
     def read(
@@ -80,7 +80,7 @@ class GraphStore(Protocol):
         titles: Collection[str] = (),
         names: Collection[str] = (),
         limit: int,
-    ) -> Page:
+    ) -> FetchedRows:
         """Return nodes by id, position or title, with their texts (`texts`), and with texts, edges and neighbours (`expand`).
 
         `names` are the words, in folded case and separated by one space, of titles, or of ids if a title is empty; these nodes

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite, ReciprocalRankFusion
-from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.hits import Hits, to_hits
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.index import Corpus
+from graph_retrievers.retrievers.corpus_retriever import CorpusRetriever
 from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, BaseRetriever, Call
-from graph_retrievers.retrievers.retriever import EMPTY_SCOPE, Retriever
+from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, Call
+from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
 from graph_retrievers.search.per_source import per_source
-from graph_retrievers.stores.remote.backend import READABLE, Stores
+from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore
+from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.stores.remote.scope import first_positions
-from graph_retrievers.stores.remote.stored_index import WholeGraphError
 from graph_retrievers.systems.mor import MixedTraversal
 from graph_retrievers.systems.registry import default_system
 from graph_retrievers.systems.system import System, SystemLike, read_system
@@ -37,7 +37,7 @@ from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 __all__ = ["RemoteRetriever"]
 
 
-class RemoteRetriever(BaseRetriever):
+class RemoteRetriever(CorpusRetriever):
     """A retriever in memory on a :class:`RemoteIndex`: the same ids, scores and paths, from the parts of the graph that it reads.
 
     Its algorithms request neighbours, searches, scores and texts; the requests of all questions of a batch in a step are fetched
@@ -81,74 +81,64 @@ class RemoteRetriever(BaseRetriever):
     >>> hits = RemoteRetriever(index, FastInsight(budget=50)).retrieve("Which loom?")  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        index: RemoteIndex,
-        system: SystemLike | None = None,
-        **options: Unpack[RetrieverOptions],
-    ) -> None:
-        stored = index.opened()
-        if isinstance(system, str | Mapping):
-            system = read_system(system)
-        name = getattr(system, "__name__", type(system).__name__)
+    index: RemoteIndex
+    _runs_on = RemoteIndex
+    _elsewhere = "Retriever runs on an index in memory"
+
+    def __init__(self, index: RemoteIndex, system: SystemLike | None = None, **options: Unpack[RetrieverOptions]) -> None:
         try:
-            made = Retriever(stored, _default(stored) if system is None else system, **options)
+            super().__init__(index, system, **options)
         except WholeGraphError as error:
+            name = getattr(system, "__name__", type(read_system(system) if isinstance(system, str | Mapping) else system).__name__)
             hint = ' Give form="links".' if name == "WalkFusion" else ""
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
-        for part in _parts(made.operator):
+        for part in _parts(self.operator):
             if part.whole:
                 raise InvalidArgumentError(
-                    f"{made.name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph "
+                    f"{self.name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph "
                     "into a GraphIndex."
                 )
-        self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(made.operator))
+        self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
             index.read_schema()
-        self.index, self._made, self.name, self.k, self.inputs = index, made, made.name, made.k, made.inputs
-        self.time_limit = made.time_limit
 
     def __repr__(self) -> str:
         """Return the retriever and the index."""
-        return f"RemoteRetriever({self.index!r}, {self._made!r})"
+        return f"RemoteRetriever({self.index!r}, {super().__repr__()})"
 
-    def with_options(self, **options: Unpack[RetrieverOptions]) -> Self:
-        """Return this retriever with other values of the keywords of every retriever."""
-        made = copy(self)
-        made._made = self._made.with_options(**options)
-        made.name, made.k, made.time_limit = made._made.name, made._made.k, made._made.time_limit
-        return made
+    def _default_system(self, index: Corpus) -> System:
+        """Return the default system in memory; WalkFusion where nothing is told of the graph."""
+        try:
+            return default_system(index)
+        except WholeGraphError:
+            return WalkFusion()
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
         with self._time_limited():
             return self._answered(call)
 
-    def _question_model(self) -> tuple[bool, Any]:
-        return self._made._question_model()
-
     def listed(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, in order; the database evaluates both."""
-        _check_filters(call, self.index.graph)
-        made, wanted = self._made, [call.filters[name] for name in ("filter", "scope") if name in call.filters]
-        wanted += [READABLE] if made.types is None else [READABLE, _of_types(made)]
+        _check_filters(call, self.index.store)
+        wanted = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
+        wanted += [READABLE] if self.types is None else [READABLE, _of_types(self)]
         with self._time_limited():
-            stored = self.index.opened()
-            backend = Stores(replace(Queries.of(stored, [], k=call.k), texts=("",)), {"filter": {"$and": wanted}})
+            backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": wanted}})
             (question,) = backend.questions()
             # Of one document there may be any number.
-            most = call.k if made.per_source is None else self.index.limits.nodes
-            rows = first_positions(self.index.graph, {"$and": wanted}, most, question.returned, question.size)
+            most = call.k if self.per_source is None else self.index.limits.nodes
+            rows = first_positions(self.index.store, {"$and": wanted}, most, question.returned, question.size)
             backend.pages.know(rows.tolist())
             found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
-            if made.per_source is not None:
-                (found,) = run(backend, [per_source(question, found, made.per_source, made.source_field)], backend.queries.trace)
+            if self.per_source is not None:
+                (found,) = run(backend, [per_source(question, found, self.per_source, self.source_field)], backend.queries.trace)
             graph, parts = backend.part([found.top(call.k)])
         notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)), backend.pages.note())
         return to_hits(parts, graph, trace=Trace(backend.queries.trace), notes=[notes])[0]
 
     def _answered(self, call: Call) -> list[Hits]:
-        _check_filters(call, self.index.graph)
+        _check_filters(call, self.index.store)
         index, filters = self.index, dict(call.filters)
         if (scope := filters.pop("scope", None)) is not None:
             try:
@@ -157,16 +147,15 @@ class RemoteRetriever(BaseRetriever):
                 return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
         if self._reads_schema:
             index.read_schema()
-        parts = replace(call, filters=filters).parts(self._made.batch_size)
+        parts = replace(call, filters=filters).parts(self.batch_size)
         return [hits for part in parts for hits in self._batch(index, part)]
 
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
-        stored = index.opened()
-        queries = Queries.of(stored, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
-        types = {} if self._made.types is None else {"types": _of_types(self._made)}
-        backend = Stores(queries, call.filters | types)
+        types = {} if self.types is None else {"types": _of_types(self)}
+        queries = StoredQueries.of(index, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
+        backend = RemoteBackend(queries, call.filters | types)
         try:
-            return _hits(self._made if index is self.index else self._made.over(stored), backend)
+            return _hits(self if index is self.index else self.over(index), backend)
         except WholeGraphError as error:
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"
@@ -182,21 +171,12 @@ def _check_filters(call: Call, graph: GraphStore) -> None:
             graph.check_dates(condition)
 
 
-def _of_types(retriever: Retriever) -> Mapping[str, Any]:
+def _of_types(retriever: RemoteRetriever) -> Mapping[str, Any]:
     """Return the filter of the types that a retriever may return."""
     return {"$type": {"$in": list(retriever.types or ())}}
 
 
-def _default(index: GraphIndex) -> System | None:
-    """Return None for the default system in memory; WalkFusion where nothing is told of the graph."""
-    try:
-        default_system(index)
-    except WholeGraphError:
-        return WalkFusion()
-    return None
-
-
-def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:
+def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
     """Return the hits of a batch of questions: what the retriever does on an index, on what the backend answers."""
     questions = backend.questions()
     trace, name = backend.queries.trace, retriever.operator.name
@@ -211,11 +191,9 @@ def _hits(retriever: Retriever, backend: Stores) -> list[Hits]:
     return to_hits(parts, graph, passing, None, retriever.reason, near, Trace(trace), notes)
 
 
-def _answer(retriever: Retriever, question: Question) -> Search[Candidates]:
+def _answer(retriever: RemoteRetriever, question: Question) -> Algorithm[Candidates]:
     """Return what becomes hits: the filter applied, cut to k, filled up."""
     found = yield from retriever.found(question)
-    if found.facts is not None:
-        raise WholeGraphError("facts, which are edges by their rows in")
     return (yield from retriever.answer(question, found))
 
 

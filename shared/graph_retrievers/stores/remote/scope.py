@@ -13,8 +13,8 @@ from torch import Tensor
 from graph_retrievers.errors import DatabaseError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.stores.remote.pages import asked_of
 from graph_retrievers.stores.remote.ports import (
+    FetchedRows,
     GraphStore,
-    Page,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -22,8 +22,6 @@ from graph_retrievers.stores.remote.ports import (
     VectorStore,
     WordStore,
 )
-
-__all__ = ["GraphOfScope", "first_positions", "graph_of_scope", "store_of_scope"]
 
 # Nodes that are read at a time from a store that cannot be asked in a scope; later four times as many.
 _AT_A_TIME, _MORE = 256, 4
@@ -51,12 +49,12 @@ class GraphOfScope:
         """The positions in the whole graph: Tensor, shape [n], int64, ascending."""
         return torch.tensor(self.whole, dtype=torch.int64)
 
-    def sample(self, count: int) -> tuple[int, Page]:
+    def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes n, and min(`count`, n) of them."""
         size, page = self.graph.sample(count)
         return size, self._placed(page)
 
-    def read(self, *, positions: Collection[int] = (), limit: int, **asked: Collection[str]) -> Page:
+    def read(self, *, positions: Collection[int] = (), limit: int, **asked: Collection[str]) -> FetchedRows:
         """Return the result of the graph store, which uses the positions in the whole graph."""
         return self._placed(self.graph.read(positions=[self.whole[row] for row in positions], limit=limit, **asked))
 
@@ -64,7 +62,7 @@ class GraphOfScope:
         """Return the node types of the scope, and the relations between them there."""
         return self.graph.schema()
 
-    def _placed(self, page: Page) -> Page:
+    def _placed(self, page: FetchedRows) -> FetchedRows:
         return replace(page, nodes=[self._placed_node(node) for node in page.nodes])
 
     def _placed_node(self, node: StoredNode) -> StoredNode:

@@ -10,7 +10,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.signals.meaning import MeaningGraph
 
-__all__ = ["NORMALIZATIONS", "edge_features", "joined", "maximal_paths", "membership", "normalized", "path_concepts"]
+__all__ = ["joined"]
 
 ROOT = "question"
 NORMALIZATIONS = ("row-column", "doubly-stochastic")

@@ -20,8 +20,6 @@ from graph_retrievers.systems.grag.document_graph import (
     path_concepts,
 )
 
-__all__ = ["LEAD", "DocumentSet", "mean_ranks"]
-
 LEAD = 4
 """Number of first concepts of a document that represent its subject."""
 

@@ -15,7 +15,7 @@ from graph_retrievers.learning.graph_layers import GATConv, GINConv, SAGEConv
 from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.systems.grag.document_graph import NORMALIZATIONS
 
-__all__ = ["CHANNELS", "EVIDENCE", "DocumentGraphNetwork", "EvidenceNetwork", "network_of_config"]
+__all__ = ["DocumentGraphNetwork", "EvidenceNetwork"]
 
 EVIDENCE = ("similarity", "rank", "coverage", "lead")
 """The evidence on each document that :class:`EvidenceNetwork` reads."""

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, replaced
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Links, Request, Similarity
+from graph_retrievers.core.requests import EdgesAmong, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
@@ -23,7 +23,7 @@ from graph_retrievers.systems.grag.document_graph import normalized
 from graph_retrievers.systems.grag.evidence import DocumentSet, mean_ranks
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 
-__all__ = ["DocumentGraphRerank", "NetworkInputs"]
+__all__ = ["DocumentGraphRerank"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class DocumentGraphRerank(Operator):
         self.depth, self.together = positive("depth", depth), bool(together)
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes, the first `depth` by the network's scores."""
         head = found.top(self.depth)
         if not len(head):
@@ -140,7 +140,7 @@ class DocumentGraphRerank(Operator):
         places = np.flatnonzero(inputs.connected)
         return replaced(found, places, scores[places]) if len(places) else found
 
-    def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Search[NetworkInputs]:
+    def inputs(self, question: Question, head: Candidates, documents: DocumentSet) -> Algorithm[NetworkInputs]:
         """Return the network's inputs for a question and its documents."""
         if np.isnan(head.scores).any():
             raise InvalidArgumentError("A document was found with the score NaN; expected numbers.")
@@ -151,7 +151,7 @@ class DocumentGraphRerank(Operator):
             if "similarity" in network.evidence:
                 similarity = torch.from_numpy((yield Similarity(nodes)))
             if "links" in network.channels:
-                near, links = (yield Links(nodes)), torch.zeros(len(nodes), len(nodes), dtype=torch.bool)
+                near, links = (yield EdgesAmong(nodes)), torch.zeros(len(nodes), len(nodes), dtype=torch.bool)
                 links[near.owner, near.node] = True
             ranks = mean_ranks(torch.from_numpy(head.scores))
             arguments = (
@@ -161,7 +161,7 @@ class DocumentGraphRerank(Operator):
         else:
             vectors, asked = yield DocumentVectors(network, nodes, documents)
             arguments = (vectors, normalized(documents.shared, network.normalization), asked)
-        device, unparsed = question.queries.index.device, sum(not graph.concepts for graph in documents.documents)
+        device, unparsed = question.corpus.device, sum(not graph.concepts for graph in documents.documents)
         return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected.numpy(), unparsed)
 
 
@@ -177,8 +177,9 @@ class Meanings(Request):
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Meanings]]) -> list[DocumentSet]:
         """Return answers; all texts are parsed together, each once."""
-        operator, graph, texts = asked[0][1].operator, backend.graph, [backend.queries.texts[b] for b, _ in asked]
-        lists = [[graph.content(row) for row in request.nodes.tolist()] for _, request in asked]
+        operator, queries, texts = asked[0][1].operator, backend.queries, [backend.queries.texts[b] for b, _ in asked]
+        contents = iter(queries.contents(np.concatenate([request.nodes for _, request in asked])))
+        lists = [[next(contents) for _ in request.nodes] for _, request in asked]
         if operator.together:
             lists = [[f"question:{text}{content}" for content in part] for text, part in zip(texts, lists, strict=True)]
         parsed = iter(operator.parser.parse([*(f"question: {text}" for text in texts), *(each for part in lists for each in part)]))
@@ -210,7 +211,7 @@ class DocumentVectors(Request):
         elif index.embedding is None:
             raise MissingSignalError("This network of G-RAG embeds texts and the index has no embedding model; pass embedding=.")
         else:
-            texts = [backend.graph.content(row) for row in rows.tolist()]
+            texts = backend.queries.contents(rows)
             if network.paths:
                 # The paths stand last, so that they are cut first where the text is too long for the model.
                 paths = [path for _, request in asked for path in request.documents.paths]

@@ -18,7 +18,7 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.signals.meaning_cache import MeaningCache
@@ -38,7 +38,7 @@ from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained, refuse_untrained
 
-__all__ = ["CHECKPOINT_FILES", "GRAG", "fit_grag", "grag_reranker"]
+__all__ = ["GRAG", "fit_grag"]
 
 _PART, _FIRST, _DEPTH = "g-rag", "vector", 100
 _PAPER_NETWORK: dict[str, Any] = {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True}
@@ -137,7 +137,7 @@ class GRAG(System):
         if self.checkpoint is not None and self._given is not None:
             raise InvalidArgumentError("Pass either checkpoint= or network=.")
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the first search and the reranker."""
         if isinstance(self.network, Mapping):
             self._check_network(self.network)
@@ -149,11 +149,11 @@ class GRAG(System):
         """Whether the first search reads signals over edges."""
         return edges_read(self._first)
 
-    def skips_names(self, index: GraphIndex) -> bool:
+    def skips_names(self, index: Corpus) -> bool:
         """Return whether the first search leaves names in texts out of the graph."""
         return names_skipped(index, self._first)
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless it is trained, and the parts of the first search that are not."""
         return (*_untrained(self.checkpoint, self._given), *untrained_first(index, self._first))
 

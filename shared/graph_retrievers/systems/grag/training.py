@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
@@ -22,11 +22,9 @@ from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory, ranked
+from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs
-
-__all__ = ["LOSSES", "fit_document_graph"]
 
 LOSSES = {"hinge": pairwise_hinge, "cross-entropy": listwise_cross_entropy}
 """The two losses of the paper, equations 10 and 9."""
@@ -120,7 +118,7 @@ def _prepared(
 ) -> list[tuple[NetworkInputs, Tensor]]:
     """Return what the network reads of each question, and which of its documents are relevant."""
 
-    def gathered(question: Question, found: Candidates) -> Search[tuple[NetworkInputs, np.ndarray] | None]:
+    def gathered(question: Question, found: Candidates) -> Algorithm[tuple[NetworkInputs, np.ndarray] | None]:
         head = found.top(reranker.depth)
         documents = yield Meanings(reranker, head.nodes)
         return ((yield from reranker.inputs(question, head, documents)), head.nodes) if len(head) else None
@@ -130,7 +128,7 @@ def _prepared(
         for start in range(0, len(examples), _QUERIES_AT_A_TIME):
             part = examples[start : start + _QUERIES_AT_A_TIME]
             queries = Queries.of(index, [example.text for example in part])
-            backend = Memory(queries)
+            backend = MemoryBackend(queries)
             lists = zip(backend.questions(), ranked(first, queries), strict=True)
             found = run(backend, [gathered(question, head) for question, head in lists])
             for example, read in zip(part, found, strict=True):

@@ -12,7 +12,7 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best
 from graph_retrievers.core.chains import Facts
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion
@@ -25,7 +25,7 @@ from graph_retrievers.search.facts import NearestEdges, edges_within
 from graph_retrievers.search.memory import column
 from graph_retrievers.signals.language import as_language_model, failure_note
 
-__all__ = ["FactLinking", "PhraseGraph", "phrase_graph"]
+__all__ = ["FactLinking"]
 
 _PROMPT = (
     "Which of the numbered facts below help to answer the question, directly or as a step on the way? Give their numbers; none, if "
@@ -143,9 +143,9 @@ class FactLinking(Operator):
         self.language_model = None if language_model is None else as_language_model(language_model)
         self.passage_type, self.facts = passage_type, facts
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the weighted nodes of the kept facts; earlier results are not read."""
-        index, graph = question.queries.index, question.queries.index.graph
+        index, graph = question.index, question.index.graph
         if self.signal not in index.signals:
             if graph.num_edges:
                 question.notes.append(
@@ -185,7 +185,7 @@ class FactLinking(Operator):
 
     def _prompt(self, question: Question, rows: np.ndarray) -> str:
         # One line each, so that no document can write a fact of the list.
-        contents = question.queries.index.graph.edge_contents(rows.tolist())
+        contents = question.index.graph.edge_contents(rows.tolist())
         told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(contents, 1)]
         return _PROMPT.format(question=question.text, facts="\n".join(told))
 

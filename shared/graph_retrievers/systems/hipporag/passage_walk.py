@@ -12,14 +12,14 @@ from torch import Tensor
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, falling, followed, order
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Instead, Nearest
+from graph_retrievers.core.requests import Nearest, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
@@ -32,10 +32,10 @@ __all__ = ["PassageWalk", "synonyms"]
 _MOST_SYNONYMS, _MOST_NAMES = 101, 100_000
 _BLOCK = 1024
 
-Edges = tuple[Tensor, Tensor, Tensor]
+_EdgeTensors = tuple[Tensor, Tensor, Tensor]
 
 
-def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> Edges:
+def synonyms(names: Sequence[str], vectors: Tensor, threshold: float = 0.8) -> _EdgeTensors:
     """Return which names are similar: near, far, shape [E], int64, and their cosines, float32, of at least the threshold.
 
     Each name has at most the 101 most similar others, and none if it has at most two letters and digits; others may still have it.
@@ -128,14 +128,13 @@ class PassageWalk(Operator):
         self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
         self.synonyms, self.passage_type = synonyms, passage_type
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return passages by their share of the walk."""
-        queries = question.queries
-        graph, size = queries.index.graph, question.size
+        graph, size = question.index.graph, question.size
         parts = phrase_graph(graph, self.passage_type)
         # Where every node is both, its passage stands this far behind its phrase.
         shift = size if parts.doubled else 0
@@ -143,7 +142,7 @@ class PassageWalk(Operator):
         transitions, returned = self._transitions(question, shift), torch.nn.functional.pad(parts.passages, (shift, 0))
         if not len(found):
             others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
-            nodes, scores = yield Instead(Nearest(keep, returned=True), question.text, others, returned=True)
+            nodes, scores = yield WithQuery(Nearest(keep, returned=True), question.text, others, returned=True)
             return Candidates.seeds(nodes, scores, VectorSearch.name)
         # Paths lead through phrases, which are not returned.
         best = (returned, keep), (~returned, max(keep, 100))
@@ -178,14 +177,14 @@ class PassageWalk(Operator):
 
         return walk_graph(question.queries, Same(edges), made)
 
-    def _edges(self, queries: Queries) -> tuple[Edges, bool]:
+    def _edges(self, queries: Queries) -> tuple[_EdgeTensors, bool]:
         """Return sources, targets and weights of the walk's edges, and whether synonyms could be looked for."""
         graph, model = queries.index.graph, queries.index.embedding
         parts = phrase_graph(graph, self.passage_type)
         wanted = self.synonyms is not None and model is not None
         few = int(parts.phrases.sum()) <= _MOST_NAMES
 
-        def make() -> Edges:
+        def make() -> _EdgeTensors:
             near, far, weights, facts = graph.sources, graph.targets, graph.weights.double(), parts.facts
             joined = torch.cat([near[facts], far[facts]]), torch.cat([far[facts], near[facts]]), weights[facts].repeat(2)
             rest = near[~facts], far[~facts], weights[~facts]

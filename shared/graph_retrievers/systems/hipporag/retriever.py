@@ -7,7 +7,7 @@ from typing import Any
 
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
@@ -82,7 +82,7 @@ class HippoRAG(System):
     synonyms: float | None = 0.8
     passage_type: str = "passage"
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the linking of facts followed by the walk."""
         linking = FactLinking(self.facts, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
         walk = PassageWalk(
@@ -93,10 +93,10 @@ class HippoRAG(System):
         )
         return Pipeline(linking, walk)
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
         return search_finds_more(index, unless_names_lead=False)
 
-    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
         return None if phrase_graph(index.graph, self.passage_type).doubled else (self.passage_type,)

@@ -14,7 +14,7 @@ from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.learning.graph_layers import GATConv, GCNConv, TransformerConv
 from graph_retrievers.seeding import seeded_weights
 
-__all__ = ["ENCODERS", "LeSeGRModel"]
+__all__ = ["LeSeGRModel"]
 
 ENCODERS = ("sum", "mean", "gcn", "gat", "transformer")
 """Graph encoders; sum and mean have no weights."""

@@ -15,8 +15,6 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
 from graph_retrievers.queries import Queries
 
-__all__ = ["DIRECTIONS", "Adjacency", "Neighborhood", "Senders", "sparse_signal"]
-
 DIRECTIONS = ("both", "in")
 """Which neighbours send messages: all, or those with an edge to the node."""
 
@@ -102,7 +100,7 @@ class Senders(Request):
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Senders]]) -> list[Near]:
         """Return slices of the adjacency lists."""
-        graph, walked = backend.graph, backend.queries.walk_allowed
+        graph, walked = backend.index.graph, backend.queries.walk_allowed
         found = []
         for _, request in asked:
             adjacency = Adjacency.of(graph, "in")

@@ -16,7 +16,7 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
@@ -108,15 +108,15 @@ class LeSeGR(System):
         if self.checkpoint is not None and isinstance(self.model, LeSeGRModel):
             raise InvalidArgumentError("Pass either checkpoint= or model=.")
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return hybrid search and message passing."""
         return Pipeline(self.first or _candidates(index, self.candidates), self._search(index))
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: without a trained model, over passages whose names do not lead."""
         return not self._is_trained and search_finds_more(index)
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the model, unless one is given or in a checkpoint."""
         instead = "the score is the product of the sparse and the dense one"
         return () if self._is_trained else (Untrained("model", instead),)
@@ -125,7 +125,7 @@ class LeSeGR(System):
     def _is_trained(self) -> bool:
         return self.checkpoint is not None or isinstance(self.model, LeSeGRModel)
 
-    def _search(self, index: GraphIndex) -> LexicalSemanticSearch:
+    def _search(self, index: Corpus) -> LexicalSemanticSearch:
         """Return the operator for an index, and for its scopes."""
         settings: dict[str, Any] = {"hops": self.hops, "sparse": self.sparse, "direction": self.direction}
         if self.checkpoint is not None:
@@ -167,11 +167,11 @@ class LeSeGR(System):
         return LeSeGRModel(width, **(self.model or {}))
 
 
-def _candidates(index: GraphIndex, count: int) -> Operator:
+def _candidates(index: Corpus, count: int) -> Operator:
     return HybridSearch(count) if index.has_bm25 else VectorSearch(count)
 
 
-def _check_index(config: dict[str, Any], index: GraphIndex, checkpoint: str | Path) -> None:
+def _check_index(config: dict[str, Any], index: Corpus, checkpoint: str | Path) -> None:
     """Raise InvalidArgumentError if a checkpoint was trained on vectors or a sparse signal of another kind."""
     there = {
         "dimension": index.dense.dimension,

@@ -14,7 +14,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.candidates import Candidates, places_of, reached
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Request
@@ -26,10 +26,10 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal
 
-__all__ = ["LexicalSemanticSearch", "node_vectors"]
+__all__ = ["LexicalSemanticSearch"]
 
 # Scores [n], contexts [n, M] and whether no node has a word of the question.
-Scored = tuple[np.ndarray, np.ndarray, bool]
+_Scores = tuple[np.ndarray, np.ndarray, bool]
 
 _EDGES_AT_A_TIME = 1 << 16
 # Nodes of all queries of a group together: an encoder with weights holds several vectors of its hidden width for each.
@@ -115,9 +115,9 @@ class LexicalSemanticSearch(Operator):
         self.context, self.k = None if context is None else positive("context", context), None if k is None else positive("k", k)
         self._alphas = Cache(limit=4)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the neighbourhood by the scores of their entangled representations."""
-        node_vectors(question.queries.index, self.model)
+        node_vectors(question.index, self.model)
         pool = yield from self.pool(question, found)
         # By node row: rescored keeps the order of equal scores.
         pool = pool.taken(np.argsort(pool.nodes, kind="stable"))
@@ -129,7 +129,7 @@ class LexicalSemanticSearch(Operator):
             question.notes.append(f"{who} has a word of the query: words count for nothing")
         return replace(pool, beside={**pool.beside, "context": context}).rescored(scores)
 
-    def pool(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def pool(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes between which messages pass, in no particular order."""
         if self.hops is None:
             rows = np.arange(question.size)
@@ -148,7 +148,7 @@ class LexicalSemanticSearch(Operator):
             found = found.joined(reached(found, place, nodes[new], np.zeros(len(place)), self.name))
         return found
 
-    def answered(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[Scored]:
+    def answered(self, queries: Queries, places: Sequence[int], nodes: Sequence[np.ndarray]) -> list[_Scores]:
         """Return scores, contexts and silence for the nodes of some questions, each ascending, in one pass through the network."""
         self.model.to(queries.index.device)
         adjacency = Adjacency.of(queries.index.graph, self.direction)
@@ -249,7 +249,7 @@ class Entangled(Request):
     nodes: np.ndarray
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Entangled]]) -> list[Scored]:
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Entangled]]) -> list[_Scores]:
         """Return answers, as many questions at a time as memory allows."""
         operator, places, nodes = asked[0][1].operator, [b for b, _ in asked], [request.nodes for _, request in asked]
         group = max(1, _NODES_AT_A_TIME[operator.model.linear] // max(map(len, nodes)))

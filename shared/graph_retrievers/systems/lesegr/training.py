@@ -20,11 +20,9 @@ from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory, ranked
+from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors
-
-__all__ = ["fit_lesegr_model"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def _prepared(
     adjacency, batches = Adjacency.of(index.graph, search.direction), []
     for part in progress_bar(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
-        backend = Memory(queries)
+        backend = MemoryBackend(queries)
         firsts = zip(backend.questions(), ranked(first, queries), strict=True)
         pools = run(backend, [search.pool(question, found) for question, found in firsts])
         near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])

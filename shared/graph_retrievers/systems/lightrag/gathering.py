@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import torch
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates, best, places_of
 from graph_retrievers.core.chains import Facts
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Near, Neighbors, Request, Similarity
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.filters import type_mask
+from graph_retrievers.core.requests import Degree, Edges, EdgeTexts, Near, Neighbors, Similarity, Texts
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.search.memory import column, slices
+from graph_retrievers.search.memory import slices
 
-__all__ = ["ChunkGathering", "RelationGathering", "chunk_quotas", "within_tokens"]
+__all__ = ["ChunkGathering", "RelationGathering"]
 
 # Quotas of all items together fit into 64 bits.
 _MOST_RELATED = 1 << 31
@@ -38,43 +34,15 @@ def chunk_quotas(count: int, most: int = 5) -> list[int]:
     return [round(most - place / max(count - 1, 1) * (most - 1)) for place in range(count)]
 
 
-def within_tokens(graph: CorpusGraph, of: str, rows: np.ndarray, budget: int) -> np.ndarray:
+def within_tokens(texts: Sequence[str], budget: int) -> np.ndarray:
     """Return the entries of a list, from the first, whose texts fit a number of tokens: bool, shape [K].
 
-    `rows`, shape [K], are node rows (`of` is "nodes") or relationship rows ("edges"); the texts are those that signals read, and
-    their tokens are estimated (:func:`~graph_retrievers.graph.tokens.estimate_tokens`).
+    The tokens of the K texts are estimated (:func:`~graph_retrievers.graph.tokens.estimate_tokens`).
+
+    >>> within_tokens(["A loom weaves.", "A card stores a pattern."], 5).tolist()
+    [True, False]
     """
-    contents: Callable[[], list[str]] = graph.contents if of == "nodes" else graph.edge_contents
-    tokens = graph.cache.get(("tokens", of), lambda: np.array([estimate_tokens(text) for text in contents()], np.int64))
-    return np.cumsum(tokens[rows]) <= budget  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, eq=False)
-class Relations(Request):
-    """The relationship rows at nodes, shape [n], whose other ends may be visited: ``(owner [T], rows [T], far [T])``.
-
-    `owner` has the place of each row's node, ascending, and `far` its other end.
-    """
-
-    reads = "graph"
-    tells = "edges"
-    nodes: np.ndarray
-
-    @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Relations]]) -> list[tuple[np.ndarray, ...]]:
-        """Return the rows of each question."""
-        view, walk = backend.graph.incidence, backend.queries.walk_allowed
-        parts = view.indptr, view.neighbors, view.rows
-        made = backend.graph.cache.get("incidence on the host", lambda: [part.cpu() for part in parts])
-        indptr, neighbors, rows = (part.numpy() for part in made)
-        found: list[tuple[np.ndarray, ...]] = []
-        for _, request in asked:
-            owner, entry = slices(indptr, request.nodes)
-            if walk is not None:
-                kept = np.flatnonzero(walk.cpu().numpy()[neighbors[entry]])
-                owner, entry = owner[kept], entry[kept]
-            found.append((owner, rows[entry].astype(np.int64), neighbors[entry]))
-        return found
+    return np.cumsum([estimate_tokens(text) for text in texts]) <= budget  # type: ignore[no-any-return]
 
 
 class RelationGathering(Operator):
@@ -115,30 +83,18 @@ class RelationGathering(Operator):
     def __init__(self, tokens: int = 8000, *, exclude_types: Sequence[str] = ()) -> None:
         self.tokens, self.exclude_types = positive("tokens", tokens), strings("exclude_types", exclude_types)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes with their relations as facts."""
-        graph = question.queries.index.graph
-        owner, rows, far = yield Relations(found.nodes)
-        kept = np.flatnonzero(~question.typed(far, self.exclude_types))
-        rows, seen = np.unique(rows[kept[np.lexsort((rows[kept], owner[kept]))]], return_index=True)
-        degree = _degrees(graph, self.exclude_types)
-        degrees = degree[column(graph, "sources")[rows]] + degree[column(graph, "targets")[rows]]
-        rows = rows[np.lexsort((seen, -column(graph, "weights")[rows], -degrees))]
-        rows = rows[within_tokens(graph, "edges", rows, self.tokens)]
+        edges = yield Edges(found.nodes)
+        kept = np.flatnonzero(~question.typed(edges.far, self.exclude_types))
+        kept = kept[np.lexsort((edges.row[kept], edges.owner[kept]))]
+        rows, seen = np.unique(edges.row[kept], return_index=True)
+        ends, place = np.unique(question.ends(rows), return_inverse=True)
+        degree = yield Degree(ends, exclude_types=self.exclude_types)
+        degrees = degree[place.reshape(-1, 2)].sum(1)
+        rows = rows[np.lexsort((seen, -edges.weight[kept][seen], -degrees))]
+        rows = rows[within_tokens((yield EdgeTexts(rows)), self.tokens)]
         return replace(found, facts=Facts(rows, 1 / np.arange(1, len(rows) + 1), self.name))
-
-
-def _degrees(graph: CorpusGraph, types: tuple[str, ...]) -> np.ndarray:
-    """Return the number of distinct neighbours of each node that are not of some types: int64, shape [N]."""
-    if not types:
-        return column(graph, "degree")
-
-    def make() -> np.ndarray:
-        counted = (~type_mask(graph, types)[graph.indices.long()]).double()
-        degrees = torch.segment_reduce(counted, "sum", offsets=graph.indptr, initial=0.0)
-        return degrees.long().cpu().numpy()  # type: ignore[no-any-return]
-
-    return graph.cache.get(("degrees without", types), make)
 
 
 class ChunkGathering(Operator):
@@ -200,7 +156,7 @@ class ChunkGathering(Operator):
         self.entity_tokens = positive("entity_tokens", entity_tokens)
         self.relation_tokens = positive("relation_tokens", relation_tokens)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the chunks; the trail of each is that of its entity, followed by the chunk."""
         chunk, via = yield from self._picked(question, (yield from self._of_entities(question, found)))
         if self.of == "relations":
@@ -216,19 +172,19 @@ class ChunkGathering(Operator):
         scores, origins = 1 / np.arange(1, len(chunk) + 1), np.zeros(len(chunk), np.int64)
         return Candidates(chunk, scores, trails, origins, (self.name,), relations)
 
-    def _of_entities(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, ...]]:
+    def _of_entities(self, question: Question, found: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return item, chunk, and the place of the entity that leads to it, of all chunks of entities, each [T]."""
-        item = np.flatnonzero(within_tokens(question.queries.index.graph, "nodes", found.nodes, self.entity_tokens))
+        item = np.flatnonzero(within_tokens((yield Texts(found.nodes, titles=True)), self.entity_tokens))
         if not self.chunk_types:
             return item, found.nodes[item], item
         owner, chunk = yield from self._linked(question, found.nodes[item])
         return item[owner], chunk, item[owner]
 
-    def _of_relations(self, question: Question, found: Candidates) -> Search[tuple[np.ndarray, ...]]:
+    def _of_relations(self, question: Question, found: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return what :meth:`_of_entities` does, of the chunks of relations."""
-        graph, rows = question.queries.index.graph, found.nodes[:0] if found.facts is None else found.facts.rows
-        rows = rows[within_tokens(graph, "edges", rows, self.relation_tokens)]
-        near, far = column(graph, "sources")[rows], column(graph, "targets")[rows]
+        rows = found.nodes[:0] if found.facts is None else found.facts.rows
+        rows = rows[within_tokens((yield EdgeTexts(rows)), self.relation_tokens)]
+        near, far = question.ends(rows).T
         item, both = np.arange(len(rows)), np.append(near, far)
         at_near, at_far = places_of(found.nodes, both).reshape(2, -1)
         if not self.chunk_types:
@@ -244,14 +200,14 @@ class ChunkGathering(Operator):
         shared = np.isin(other[relation] * question.size + chunk[entry], owner * question.size + chunk)
         return relation[shared], chunk[entry[shared]], np.where(at_near >= 0, at_near, at_far)[relation[shared]]
 
-    def _linked(self, question: Question, nodes: np.ndarray) -> Search[Near]:
+    def _linked(self, question: Question, nodes: np.ndarray) -> Algorithm[Near]:
         """Return the chunks linked to nodes."""
         near = yield Neighbors(nodes)
         return near.kept(question.typed(near.node, self.chunk_types))  # type: ignore[no-any-return]
 
     def _picked(
         self, question: Question, found: tuple[np.ndarray, ...], taken: np.ndarray | None = None
-    ) -> Search[tuple[np.ndarray, np.ndarray]]:
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
         """Return the chunks that are picked, and the places that lead to them.
 
         Without chunks `taken`, each item with chunks counts for quotas; with them, each that is the first of one not taken.

@@ -15,18 +15,16 @@ from graph_retrievers.arguments import choice, is_number, listed, positive, stri
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite
-from graph_retrievers.core.driver import Search, changed
+from graph_retrievers.core.driver import Algorithm, changed
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Instead, Nearest, Pairs, Request, Similarity
+from graph_retrievers.core.requests import Nearest, Pairs, Request, Similarity, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import column
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
-from graph_retrievers.signals.signal import VectorSignal
 
-__all__ = ["KEYWORDS_SCHEMA", "KeywordExtractor", "KeywordSearch", "Keywords", "LanguageModelKeywords", "as_extractor"]
+__all__ = ["KeywordSearch"]
 
 _HIGH, _LOW = "high_level_keywords", "low_level_keywords"
 KEYWORDS_SCHEMA = {
@@ -159,7 +157,7 @@ class KeywordSearch(Composite):
         """Return the formula of the search."""
         return self.operators[0].formula()
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the results of the search by the keywords; earlier results are not read."""
         text: str | None = question.text
         if self.level is not None:
@@ -180,12 +178,12 @@ class KeywordSearch(Composite):
         """Return a request for a text instead of the question."""
         known = isinstance(request, Similarity) or (isinstance(request, Nearest) and not request.returned)
         same = text == question.text and not self.exclude_types
-        return request if known and same else Instead(request, text, self.exclude_types)
+        return request if known and same else WithQuery(request, text, self.exclude_types)
 
-    def _near(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def _near(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what is above the threshold."""
         signal = getattr(self.operators[0], "signal", "dense")
-        if not isinstance(question.queries.index.signal(signal), VectorSignal):
+        if question.corpus.signal(signal).reads != "vector":
             return found
         if found.facts is None:
             cosines = yield Similarity(found.nodes)
@@ -193,8 +191,7 @@ class KeywordSearch(Composite):
         lengths = yield Pairs(self._lengths, found.facts.rows)
         cosines = found.facts.scores / np.maximum(lengths.astype(np.float32), 1e-30)
         facts = found.facts.taken(cosines > self.threshold)
-        graph = question.queries.index.graph
-        near = np.isin(found.nodes, np.append(column(graph, "sources")[facts.rows], column(graph, "targets")[facts.rows]))
+        near = np.isin(found.nodes, question.ends(facts.rows))
         return replace(found.taken(np.flatnonzero(near)), facts=facts)
 
     def _lengths(self, queries: Queries, batch: Tensor, rows: Tensor) -> Tensor:

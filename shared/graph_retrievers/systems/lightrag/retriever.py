@@ -9,11 +9,12 @@ from typing import Any
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline, RoundRobin
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import EdgeTexts
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
@@ -122,12 +123,12 @@ class LightRAG(System):
         positive("top_k", self.top_k)
         positive("chunk_top_k", self.chunk_top_k)
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the searches of the mode, then the chunks."""
-        graph, mode = index.graph, self.mode
+        graph, mode = index.facts, self.mode
         chunks = passage_types(graph, self.passage_type)
         passages = bool(chunks) or holds_passages(graph)
-        if mode is None and not graph.num_edges:
+        if mode is None and not graph.has_edges:
             mode = "local"
         if mode is None:
             try:
@@ -165,7 +166,7 @@ class LightRAG(System):
         ranked = _Levels(levels, RoundRobin(*lists), facts=self.facts, relation_tokens=self.relation_tokens)
         return ranked
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
         return search_finds_more(index, unless_names_lead=False)
 
@@ -177,24 +178,25 @@ class _Levels(Pipeline):
         super().__init__(*operators)
         self.facts, self.relation_tokens = facts, relation_tokens
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return all that the operators find; relations only if they are requested as hits."""
         found = yield from super().search(question, found)
         if not self.facts or found.facts is None:
             return replace(found, facts=None)
-        kept = within_tokens(question.queries.index.graph, "edges", found.facts.rows, self.relation_tokens)
+        kept = within_tokens((yield EdgeTexts(found.facts.rows)), self.relation_tokens)
         return replace(found, facts=found.facts.taken(kept))
 
 
-def _relation_signal(index: GraphIndex) -> str:
+def _relation_signal(index: Corpus) -> str:
     """Return the signal over the edges; InvalidArgumentError, with the reason, if relations cannot be searched."""
-    graph = index.graph
+    graph = index.facts
     found = next((name for name in ("edge_dense", "edge_bm25") if name in index.signals), None)
-    bare = graph.num_edges == 0
-    if bare and index.rows is None:
+    bare = not graph.has_edges
+    if bare and not index.is_scope:
         raise InvalidArgumentError("Relations cannot be searched, as the graph has no edges. Add some, or choose mode='local'.")
     # A scope may have no edges: a requested mode then finds no relations.
-    if found is None or not (any(graph.edge_texts) or any(graph.relation_names) or bare):
+    told = found and (bare or any(graph.relation_names) or graph.fact("edges have texts", lambda graph: any(graph.edge_texts)))
+    if found is None or not told:
         reason = "edges have neither texts nor relations" if found else "index has no signal over its edges"
         raise InvalidArgumentError(
             f"Relations cannot be searched by high-level keywords, as the {reason}. Give edges texts or relations and build the "

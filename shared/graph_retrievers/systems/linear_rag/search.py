@@ -15,7 +15,7 @@ from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, best_of_each, falling, order
 from graph_retrievers.core.chains import padded
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Request, Similarity
@@ -30,7 +30,7 @@ from graph_retrievers.systems.linear_rag.tri_graph import TriGraph, tri_graph
 from graph_retrievers.systems.pagerank import Walk, check_damping, similarities, walk_graph
 from graph_retrievers.systems.spreading.linking import named_entities
 
-__all__ = ["Activated", "EntityMatches", "SentenceSimilarity", "TriGraphSearch"]
+__all__ = ["EntityMatches", "SentenceSimilarity", "TriGraphSearch"]
 
 
 _NO_NAME = "the question has no name that is in the texts: vector search alone (pass entities= or another extractor=)"
@@ -212,10 +212,10 @@ class TriGraphSearch(Operator):
         self.damping, self.similarity_weight = float(damping), float(similarity_weight)
         self.passage_weight, self.passage_type = float(passage_weight), passage_type
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return passages by their share of the walk; earlier results are not read."""
         queries = question.queries
-        tri = tri_graph(queries.index.graph, self.extractor, self.passage_type)
+        tri = tri_graph(question.index.graph, self.extractor, self.passage_type)
         keep = min(self.k or max(question.k, 100), question.size)
         entities, cosines = yield EntityMatches(tri, self.extractor)
         if not len(entities):
@@ -235,7 +235,7 @@ class TriGraphSearch(Operator):
         trails, relations = _paths(question, tri, active, nodes, rows, leading)
         return Candidates(nodes, shares, trails, np.zeros(len(nodes), np.int64), (self.name,), relations)
 
-    def _activated(self, question: Question, tri: TriGraph, entities: np.ndarray, cosines: np.ndarray) -> Search[Activated]:
+    def _activated(self, question: Question, tri: TriGraph, entities: np.ndarray, cosines: np.ndarray) -> Algorithm[Activated]:
         """Stage 1: from entities to the sentences that mention them, and from these to their entities."""
         active = Activated(np.zeros(len(tri.names)), *(np.full(len(tri.names), value) for value in (0, -1, -1)))
         active.scores[entities], active.levels[entities], fresh = cosines, 1, entities
@@ -279,9 +279,9 @@ class TriGraphSearch(Operator):
         return torch.nn.functional.pad(cosines.masked_fill(~passages, 0.0), (0, len(tri.names)))
 
 
-def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> Search[np.ndarray]:
+def _similarities(question: Question, tri: TriGraph, sentences: np.ndarray) -> Algorithm[np.ndarray]:
     """Return cosines with sentences, without an embedding model those with their passages."""
-    if question.queries.index.embedding is None:
+    if question.corpus.embedding is None:
         return (yield Similarity(tri.home[sentences]))
     return (yield SentenceSimilarity(tri, sentences))
 
@@ -311,7 +311,7 @@ def _paths(
     `leading`, shape [n], has the strongest entity of the passages `rows`. A name that the text of a passage does not show by its
     capitals begins the path behind this passage.
     """
-    graph, strongest = question.queries.index.graph, dict(zip(rows.tolist(), leading.tolist(), strict=True))
+    graph, strongest = question.index.graph, dict(zip(rows.tolist(), leading.tolist(), strict=True))
     trails, relations = list[list[int]](), list[list[int]]()
     for node in nodes.tolist():
         path, steps, entity = [node], list[int](), strongest.get(node, -1)

@@ -16,8 +16,6 @@ from graph_retrievers.search.memory import slices
 from graph_retrievers.signals.entities import EntityExtractor, entity_key
 from graph_retrievers.systems.pagerank import TransitionGraph
 
-__all__ = ["TriGraph", "tri_graph"]
-
 
 @dataclass(frozen=True, eq=False)
 class TriGraph:

@@ -11,8 +11,6 @@ from typing import Any
 from graph_retrievers.errors import InvalidPlanError
 from graph_retrievers.systems.mor.plan import MAX_PATHS, MAX_STEPS, PathStep, PlanningGraph, ReasoningPath
 
-__all__ = ["PLAN_SCHEMA", "parse_metapath", "read_plan"]
-
 _MAX_CHARACTERS, _MAX_ITEMS = 20_000, 10_000
 _MAX_PHRASES, _MAX_PHRASE = 16, 1_000
 

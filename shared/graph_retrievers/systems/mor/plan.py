@@ -10,8 +10,7 @@ import torch
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-
-__all__ = ["MAX_PATHS", "MAX_STEPS", "GraphSchema", "PathStep", "PlanCheck", "PlanningGraph", "ReasoningPath", "check_plan"]
+from graph_retrievers.graph.facts import GraphFacts
 
 MAX_PATHS, MAX_STEPS = 16, 8
 """Maximum number of paths of a plan, and of steps of a path; planners write one to four paths."""
@@ -81,7 +80,7 @@ def _step_dict(step: PathStep) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value or name == "type"}
 
 
-class GraphSchema:
+class TypeSchema:
     """The node types of a graph, and the relations that join them.
 
     Parameters
@@ -95,7 +94,7 @@ class GraphSchema:
 
     Examples
     --------
-    >>> schema = GraphSchema([("movie", "directed_by", "person"), ("movie", "written_by", "person")])
+    >>> schema = TypeSchema([("movie", "directed_by", "person"), ("movie", "written_by", "person")])
     >>> schema.relations("person", "movie")
     ['directed_by', 'written_by']
     """
@@ -115,9 +114,9 @@ class GraphSchema:
             self._between.setdefault((a, b), []).append(r)
 
     @classmethod
-    def of(cls, graph: CorpusGraph, targets: Iterable[str] | None = None) -> GraphSchema:
-        """Return the schema of a corpus graph, read from its relationship rows."""
-        return cls(graph.cache.get("schema triples", lambda: _triples(graph)), types=graph.type_names, targets=targets)
+    def of(cls, graph: GraphFacts, targets: Iterable[str] | None = None) -> TypeSchema:
+        """Return the schema of a graph, read from its relationship rows or kept with it."""
+        return cls(graph.fact("schema triples", _triples), types=graph.type_names, targets=targets)
 
     def relations(self, near: str, far: str) -> list[str]:
         """Return the relations that join two types, in alphabetical order."""
@@ -155,7 +154,7 @@ class PlanCheck:
     note: str = ""
 
 
-def check_plan(plan: PlanningGraph, schema: GraphSchema, last_steps: int | None = None) -> PlanCheck:
+def check_plan(plan: PlanningGraph, schema: TypeSchema, last_steps: int | None = None) -> PlanCheck:
     """Apply the validity rules to a plan (MoR, section 4.1, and its published code); errors are in the note, and nothing is raised.
 
     In order: a plan without a path is empty; a single path of one node has no step to take; a path is dropped if it does not end
@@ -164,7 +163,7 @@ def check_plan(plan: PlanningGraph, schema: GraphSchema, last_steps: int | None 
     in the published code for two of its graphs); all by default.
 
     >>> from graph_retrievers.systems.mor import read_plan
-    >>> schema = GraphSchema([("movie", "directed_by", "person")])
+    >>> schema = TypeSchema([("movie", "directed_by", "person")])
     >>> plan = read_plan([{"type": "person", "restriction": "Ada"}, {"type": "movie", "relation": "sings"}])
     >>> check_plan(plan, schema).note
     "The plan cannot be walked: no relation 'sings' joins person and movie; text retrieval was used instead."
@@ -197,7 +196,7 @@ def _refused(reason: str, why: str, dropped: int = 0, skipped: int = 0) -> PlanC
     return PlanCheck(PlanningGraph(), reason, dropped, skipped, note)
 
 
-def _fault(path: ReasoningPath, schema: GraphSchema) -> str:
+def _fault(path: ReasoningPath, schema: TypeSchema) -> str:
     """Return why a path cannot be walked, or ""."""
     steps = path.steps
     if not steps or steps[-1].type not in schema.targets:

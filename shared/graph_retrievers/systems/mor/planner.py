@@ -16,13 +16,13 @@ from graph_retrievers.errors import (
     reason,
     shown,
 )
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.facts import GraphFacts
 from graph_retrievers.signals.language import as_language_model, complete_many
 from graph_retrievers.signals.loading import load_pretrained
 from graph_retrievers.systems.mor.parse import PLAN_SCHEMA, read_plan
-from graph_retrievers.systems.mor.plan import GraphSchema
+from graph_retrievers.systems.mor.plan import TypeSchema
 
-__all__ = ["EXAMPLES", "CausalPlanner", "LanguageModelPlanner", "Planner", "as_planner", "planning_prompt"]
+__all__ = ["LanguageModelPlanner"]
 
 EXAMPLES: tuple[tuple[str, Any], ...] = (
     (
@@ -63,14 +63,14 @@ either direction. Leave the relation out if any will do.
 class Planner(Protocol):
     """Interface of a planner."""
 
-    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+    def plan(self, queries: Sequence[str], graph: GraphFacts) -> list[Any]:
         """Return a plan for each question, in any form that :func:`~graph_retrievers.systems.mor.parse.read_plan` reads.
 
         A question without a plan gets a GraphRetrieverError that says why, returned and not raised.
         """
 
 
-def planning_prompt(question: str, schema: GraphSchema, examples: Sequence[tuple[str, Any]] = EXAMPLES) -> str:
+def planning_prompt(question: str, schema: TypeSchema, examples: Sequence[tuple[str, Any]] = EXAMPLES) -> str:
     """Return the prompt for a plan: the task, the graph's schema, examples of questions with plans, and the question."""
     lines = schema.describe().split("\n")
     if len(lines) > _SCHEMA_LINES:
@@ -97,6 +97,7 @@ class LanguageModelPlanner:
     Examples
     --------
     >>> answer = '{"paths": [[{"type": "person", "restriction": "Ada"}, {"type": "movie"}]]}'
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> plans = LanguageModelPlanner(lambda prompt: answer).plan(["Which film did Ada write?"], CorpusGraph(["p"], [""]))
     >>> print(read_plan(plans[0]))
     person<Ada> - movie
@@ -108,9 +109,9 @@ class LanguageModelPlanner:
         self.model = as_language_model(model)
         self.examples, self.attempts, self.workers = list(examples), attempts, workers
 
-    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+    def plan(self, queries: Sequence[str], graph: GraphFacts) -> list[Any]:
         """Return a plan for each question, or the LanguageModelError of the question that got none."""
-        schema = GraphSchema.of(graph)
+        schema = TypeSchema.of(graph)
         prompts = [planning_prompt(query, schema, self.examples) for query in queries]
         plans = dict(complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers))
         return [plans[place] for place in range(len(prompts))]
@@ -165,12 +166,12 @@ class CausalPlanner:
             self._loaded = tokenizer, model.eval().to(self.device)
         return self._loaded
 
-    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[str]:
+    def plan(self, queries: Sequence[str], graph: GraphFacts) -> list[str]:
         """Return the text the model writes for each question."""
         import torch
 
         tokenizer, model = self._model()
-        schema = GraphSchema.of(graph)
+        schema = TypeSchema.of(graph)
         prompts = [q if self.examples is None else planning_prompt(q, schema, self.examples) for q in queries]
         chat = bool(getattr(tokenizer, "chat_template", None))
         if chat:
@@ -195,7 +196,7 @@ class _CallablePlanner:
     def __init__(self, function: Callable[[str], Any]) -> None:
         self._function = function
 
-    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+    def plan(self, queries: Sequence[str], graph: GraphFacts) -> list[Any]:
         return list(map(self._plan, queries))
 
     def _plan(self, query: str) -> Any:

@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.systems.mor.traversal import matching_signal
 
-__all__ = ["PADDING", "Trajectories", "TrajectoryReranker", "TrajectoryScorer"]
+__all__ = ["TrajectoryReranker"]
 
 _TEXT, _STRUCTURE, PADDING = 0, 1, 2
 
@@ -136,7 +136,7 @@ class TrajectoryReranker(Operator):
         self.matching = matching
         self._cache = Cache()
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates in the order of the network's scores; InvalidArgumentError if one is NaN or infinite."""
         found = found.top(self.depth)
         if not len(found):
@@ -144,7 +144,7 @@ class TrajectoryReranker(Operator):
         seen = yield from self.trajectories(question, found)
         return found.rescored((yield TrajectoryScores(self, seen)))
 
-    def trajectories(self, question: Question, found: Candidates) -> Search[Trajectories]:
+    def trajectories(self, question: Question, found: Candidates) -> Algorithm[Trajectories]:
         """Return the trajectories of candidates from :class:`MixedTraversal` or another operator, as the network reads them."""
         length, width = self.scorer.length, found.trails.shape[1]
         # One column more, so that the node before the last can be read in every case.
@@ -171,7 +171,7 @@ class TrajectoryReranker(Operator):
         text = np.concatenate([similarity, found.scores[:, None].astype(np.float32)], 1)
         return Trajectories(text, list(map(tuple, kinds.tolist())), identifier)
 
-    def structure_vectors(self, index: GraphIndex, patterns: Sequence[tuple[str, ...]]) -> Tensor:
+    def structure_vectors(self, index: Corpus, patterns: Sequence[tuple[str, ...]]) -> Tensor:
         """Return the text vectors of sequences of node types: Tensor, shape [S, structure_width]; each is embedded once."""
         model = self.embedding or index.embedding
         if model is None:

@@ -14,14 +14,14 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
 from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["MoR", "fit_mor"]
+__all__ = ["MoR"]
 
 _RERANKER, _PLANNER = "reranker", "planner"
 
@@ -89,11 +89,11 @@ class MoR(System):
     fill: bool | None = None
     traversal: MixedTraversal | None = None
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the traversal and the reranker, if there is one; they are the same for all indexes on a device."""
         return self._compositions.get(index.device, self._composed)
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the reranker, if one is wanted and there is none."""
         missing = self.rerank and self._parts[1] is None
         return (Untrained("reranker", "candidates are ordered by similarity"),) if missing else ()

@@ -12,8 +12,6 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import nodes_titled
 from graph_retrievers.graph.words import MARKS
 
-__all__ = ["Question", "Span"]
-
 Span = tuple[int, int]
 """Words of a question, from the first to before the second."""
 
@@ -21,7 +19,7 @@ _WORDS = re.compile(rf"\w[\w{MARKS}]*(?:['’]\w[\w{MARKS}]*)*|[^\w\s]")
 _LONGEST_SPAN, _LONGEST_QUESTION, _PREFIX = 14, 64, 4
 
 
-class Question:
+class QuestionWords:
     """A question as words, in which titles of a graph's nodes are looked up."""
 
     def __init__(self, text: str, graph: CorpusGraph) -> None:

@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from graph_retrievers.arguments import choice, fraction, positive
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.facts import GraphFacts
 from graph_retrievers.learning.checkpoint import load_part, restored, save_checkpoint
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import PathStep, PlanningGraph, ReasoningPath
-from graph_retrievers.systems.mor.spans import Question, Span
-
-__all__ = ["PlannerHistory", "TrainedPlanner", "same_plan"]
+from graph_retrievers.systems.mor.spans import QuestionWords, Span
 
 _PART, _OPTIONS = "planner", ("titled", "buckets", "threshold")
 _NEGATIVES, _BATCH = 24, 256
@@ -50,11 +49,11 @@ class TrainedPlanner:
 
     .. math:: p(c \mid q, s) \propto \exp\Big(\sum_{m \in M(c)} \sum_{f \in \phi(q, s)} w_{f m}\Big)
 
-    where :math:`\phi` gives the features of :meth:`graph_retrievers.systems.mor.spans.Question.features`, hashed into `buckets`,
-    and M the parts of a plan: itself, its first type, its length, and each step at its position from the start and from the end,
-    so that plans that share a step learn it together. The most probable plan of any span is chosen; among equal ones, that of the
-    longer span, then of the earlier one. If the span is the title of nodes, the plan must start at one of their types; if
-    restrictions were titles in training (`titled`), other spans are used only in questions without a title.
+    where :math:`\phi` gives the features of :meth:`graph_retrievers.systems.mor.spans.QuestionWords.features`, hashed into
+    `buckets`, and M the parts of a plan: itself, its first type, its length, and each step at its position from the start and
+    from the end, so that plans that share a step learn it together. The most probable plan of any span is chosen; among equal
+    ones, that of the longer span, then of the earlier one. If the span is the title of nodes, the plan must start at one of
+    their types; if restrictions were titles in training (`titled`), other spans are used only in questions without a title.
 
     The C `skeletons` are the plans, with ``("",)`` as the restriction of the one step that has one. If the best plan of a
     question is less probable than `threshold`, the question gets none.
@@ -96,15 +95,16 @@ class TrainedPlanner:
             self._made_of[[names[part] for part in parts], plan] = 1.0
         self.model = self._network()
 
-    def plan(self, queries: Sequence[str], graph: CorpusGraph) -> list[Any]:
+    def plan(self, queries: Sequence[str], graph: GraphFacts) -> list[Any]:
         """Return for each question a :class:`PlanningGraph`, or an InvalidPlanError with the reason if it has none.
 
         It raises InvalidArgumentError if the weights are so large that a plan's logit is NaN or infinite.
         """
-        return [self._best(Question(query, graph)) for query in queries]
+        # Titles are looked up in the graph; what is stored of one elsewhere refuses.
+        return [self._best(QuestionWords(query, graph)) for query in queries]  # type: ignore[arg-type]
 
     @torch.inference_mode()
-    def _best(self, question: Question) -> PlanningGraph | InvalidPlanError:
+    def _best(self, question: QuestionWords) -> PlanningGraph | InvalidPlanError:
         spans = question.spans
         if self.titled:
             spans = [span for span in spans if question.types(span) & set(self._starts)] or spans
@@ -157,7 +157,7 @@ class TrainedPlanner:
         InvalidArgumentError
             If no training question contains its plan's restriction.
         """
-        pairs = [(Question(text, graph), read_plan(plan)) for text, plan in train]
+        pairs = [(QuestionWords(text, graph), read_plan(plan)) for text, plan in train]
         held = [(text, read_plan(plan)) for text, plan in dev]
         marked = [(question, plan, _gold(question, plan)) for question, plan in pairs]
         usable = [(question, plan, span) for question, plan, span in marked if span is not None]
@@ -234,7 +234,7 @@ def _restricted(plan: PlanningGraph) -> list[tuple[int, int, PathStep]]:
     return [(i, j, step) for i, path in enumerate(plan.paths) for j, step in enumerate(path.steps) if step.restriction]
 
 
-def _gold(question: Question, plan: PlanningGraph) -> Span | None:
+def _gold(question: QuestionWords, plan: PlanningGraph) -> Span | None:
     """Return the span of the question that is the plan's one restriction, or None."""
     found = [phrase for _, _, step in _restricted(plan) for phrase in step.restriction]
     return question.find(found[0]) if len(found) == 1 else None

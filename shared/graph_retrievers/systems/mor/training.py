@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search, run
+from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -19,12 +19,10 @@ from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import Memory
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.systems.mor.reranker import PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
-
-__all__ = ["Example", "fit_trajectory_reranker"]
 
 _GROUP = 32
 
@@ -130,7 +128,7 @@ def _gather(
 ) -> _Candidates:
     """Return the candidates of questions; `patterns` numbers the sequences of node types of all of them."""
 
-    def gathered(question: Question) -> Search[tuple[np.ndarray, Trajectories]]:
+    def gathered(question: Question) -> Algorithm[tuple[np.ndarray, Trajectories]]:
         found = yield from traversal.stepped(question, nothing)
         return found.nodes, (yield from reranker.trajectories(question, found))
 
@@ -142,7 +140,7 @@ def _gather(
     for start in progress_bar(range(0, len(examples), _GROUP), desc="candidates", unit="batch", disable=not show_progress):
         group = examples[start : start + _GROUP]
         queries = Queries.of(index, [example.text for example in group], inputs={"plan": [example.plan for example in group]})
-        backend = Memory(queries)
+        backend = MemoryBackend(queries)
         found = run(backend, list(map(gathered, backend.questions())))
         for row, (example, (nodes, seen)) in enumerate(zip(group, found, strict=True), start):
             count = len(nodes)

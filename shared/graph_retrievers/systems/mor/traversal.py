@@ -11,24 +11,24 @@ import numpy as np
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of
-from graph_retrievers.core.driver import Search, Together
+from graph_retrievers.core.driver import Algorithm, Parallel
 from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.graph.facts import GraphFacts
+from graph_retrievers.index import Corpus
 from graph_retrievers.systems.mor.parse import read_plan
-from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, PlanCheck, PlanningGraph, ReasoningPath, check_plan
+from graph_retrievers.systems.mor.plan import PathStep, PlanCheck, PlanningGraph, ReasoningPath, TypeSchema, check_plan
 from graph_retrievers.systems.mor.planner import Planner, as_planner, failed_plan
 
-__all__ = ["MixedTraversal", "matching_signal"]
+__all__ = ["MixedTraversal"]
 
 _logger = logging.getLogger(__name__)
 
 # Nodes [n] that text matched, and their similarities.
-Found = tuple[np.ndarray, np.ndarray]
+Ranked = tuple[np.ndarray, np.ndarray]
 
 
 class MixedTraversal(Operator):
@@ -89,6 +89,7 @@ class MixedTraversal(Operator):
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],
     ...     types=["person", "person", "movie"], edges=[("ada", "loom", "directed"), ("tom", "loom", "wrote")])
     >>> plan = [{"type": "movie", "restriction": "Loom"}, {"type": "person", "relation": "directed"}]
@@ -128,16 +129,16 @@ class MixedTraversal(Operator):
         self.planner: Planner | None = None if planner is None else as_planner(planner)
         self._warned = False
 
-    def schema(self, graph: CorpusGraph) -> GraphSchema:
+    def schema(self, graph: GraphFacts) -> TypeSchema:
         """Return the schema that plans for this graph must match."""
         key = ("schema", None if self.targets is None else tuple(self.targets))
-        return graph.cache.get(key, lambda: GraphSchema.of(graph, self.targets))
+        return graph.cache.get(key, lambda: TypeSchema.of(graph, self.targets))
 
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return "a plan", unless there is a planner or queries have plans."""
         return () if self.planner is not None or "plan" in given else ("a plan (pass plan=, planner= or checkpoint=)",)
 
-    def check(self, plan: object, graph: CorpusGraph) -> PlanCheck:
+    def check(self, plan: object, graph: GraphFacts) -> PlanCheck:
         """Return the result of :func:`check_plan` for a plan in any form, for the error of a planner, or for None (no plan)."""
         if plan is None:
             return PlanCheck(PlanningGraph(), "empty")
@@ -148,7 +149,7 @@ class MixedTraversal(Operator):
         except InvalidPlanError as error:
             return PlanCheck(PlanningGraph(), "unreadable", note=f"{error} Text retrieval was used instead.")
 
-    def plans(self, texts: Sequence[str], plans: Sequence[Any], graph: CorpusGraph) -> list[Any]:
+    def plans(self, texts: Sequence[str], plans: Sequence[Any], graph: GraphFacts) -> list[Any]:
         """Return the plan of each question: the caller's, the planner's, an error with the reason if there is none, or None.
 
         `texts` and `plans` have the questions and the caller's plans, None for a question without one.
@@ -173,18 +174,18 @@ class MixedTraversal(Operator):
             plans[row] = plan
         return plans
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
         return True
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes to which the question's plan leads, best first; earlier results are not read."""
         # Section 3.1: the planning graph, its paths and the types that they end in.
         checked, schema = yield Planning(self)
         question.notes += [checked.note] if checked.note else []
         paths = checked.plan.paths
         # Section 3.2: every path is followed, with structure and text.
-        walks = yield Together([self._follow(question, path, schema) for path in paths])
+        walks = yield Parallel([self._follow(question, path, schema) for path in paths])
         none = np.zeros(0, np.int64)
         reached = _merged([walk for walk, _ in walks]) if walks else Candidates.seeds(none, none, self.name)
         reached = reached.taken(np.flatnonzero(question.returned(reached.nodes)))
@@ -214,7 +215,7 @@ class MixedTraversal(Operator):
             beside={"seed_scores": _seed_scores(result.trails, [part for _, matched in walks for part in matched])},
         )
 
-    def _follow(self, question: Question, path: ReasoningPath, schema: GraphSchema) -> Search[tuple[Candidates, list[Found]]]:
+    def _follow(self, question: Question, path: ReasoningPath, schema: TypeSchema) -> Algorithm[tuple[Candidates, list[Ranked]]]:
         """Follow one reasoning path, layer by layer; return what it leads to, and what text matched on the way."""
         signal, (first, *rest) = matching_signal(question, self.matching), path.steps
 
@@ -257,7 +258,7 @@ class MixedTraversal(Operator):
         relations = np.tile([question.relation(step.relation) for step in rest], (len(nodes), 1))
         return replace(found, trails=trails, relations=relations), [seeds, *matched]
 
-    def _edges(self, near: PathStep, far: PathStep, schema: GraphSchema) -> tuple[str | None, str | None]:
+    def _edges(self, near: PathStep, far: PathStep, schema: TypeSchema) -> tuple[str | None, str | None]:
         """Return type and relation of a step, None for any."""
         if self.check_types:
             return far.type, far.relation
@@ -278,7 +279,7 @@ def _merged(walks: Sequence[Candidates]) -> Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Planning(Request):
-    """The plan of a question as far as it can be followed, and the schema: ``(PlanCheck, GraphSchema)``.
+    """The plan of a question as far as it can be followed, and the schema: ``(PlanCheck, TypeSchema)``.
 
     The planner is called for all questions at once.
     """
@@ -287,9 +288,9 @@ class Planning(Request):
     traversal: MixedTraversal
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, GraphSchema]]:
+    def together(cls, backend: Any, asked: Sequence[tuple[int, Planning]]) -> list[tuple[PlanCheck, TypeSchema]]:
         """Return the checked plans."""
-        traversal, queries, graph = asked[0][1].traversal, backend.queries, backend.graph
+        traversal, queries, graph = asked[0][1].traversal, backend.queries, backend.queries.index.facts
         given, schema = queries.input("plan"), traversal.schema(graph)
         plans = traversal.plans([queries.texts[b] for b, _ in asked], [given[b] for b, _ in asked], graph)
         return [(traversal.check(plan, graph), schema) for plan in plans]
@@ -309,7 +310,7 @@ def _restricted(question: Question, step: PathStep) -> str:
     return f"{question.text} {step.phrase}"
 
 
-def _seed_scores(trails: np.ndarray, matched: Sequence[Found]) -> np.ndarray:
+def _seed_scores(trails: np.ndarray, matched: Sequence[Ranked]) -> np.ndarray:
     """Return the best similarity of the first node of each trail if text matched it, else NaN: shape [n]."""
     known: dict[int, float] = {}
     for nodes, scores in matched:

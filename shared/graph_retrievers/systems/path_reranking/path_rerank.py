@@ -6,14 +6,14 @@ import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
 from graph_retrievers.core.candidates import Candidates, replaced
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.signals.relevance import RelevanceModel
 
-__all__ = ["PathRerank", "mixed_with_ranks"]
+__all__ = ["PathRerank"]
 
 
 class PathRerank(Operator):
@@ -75,7 +75,7 @@ class PathRerank(Operator):
         """Whether the model is that of the index, and its weight is not 0."""
         return self.model is None and self.weight > 0
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes; the first `depth` that may be returned are ordered by the mixed scores."""
         places = np.flatnonzero(question.returned(found.nodes))[: self.depth]
         if self.weight == 0 or not len(places):

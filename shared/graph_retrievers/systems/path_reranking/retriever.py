@@ -20,7 +20,7 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.index.folders import digest
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
@@ -40,7 +40,7 @@ from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 
-__all__ = ["PathReranking", "fit_path_reranking"]
+__all__ = ["PathReranking"]
 
 _PART = "path-reranking"
 _FILE, _MODEL, _UNDER_WAY = f"{_PART}.json", "cross-encoder", "under-way"
@@ -110,7 +110,7 @@ class PathReranking(System):
         if self.first is not None:
             object.__setattr__(self, "first", as_first(self.first))
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the first search and the reranker."""
         settings = self._settings
         model, first = self._model(index.device), self._first
@@ -123,11 +123,11 @@ class PathReranking(System):
         """Whether the first search reads signals over edges."""
         return edges_read(self._first)
 
-    def skips_names(self, index: GraphIndex) -> bool:
+    def skips_names(self, index: Corpus) -> bool:
         """Return whether the first search leaves names in texts out of the graph."""
         return names_skipped(index, self._first)
 
-    def untrained(self, index: GraphIndex) -> tuple[Untrained, ...]:
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the parts of the first search that are not trained."""
         return untrained_first(index, self._first)
 

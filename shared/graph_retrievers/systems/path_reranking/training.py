@@ -26,8 +26,6 @@ from graph_retrievers.search.path_texts import path_texts
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 
-__all__ = ["WEIGHTS", "fit_path_rerank"]
-
 WEIGHTS = tuple(step / 20 for step in range(21))
 """The weights of the model's scores to try."""
 

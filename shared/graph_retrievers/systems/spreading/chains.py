@@ -15,10 +15,10 @@ import numpy as np
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates, falling, order
 from graph_retrievers.core.chains import Chains, padded
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Links, Near
+from graph_retrievers.core.requests import EdgesAmong, Near
 from graph_retrievers.search.memory import slices
 from graph_retrievers.systems.spreading.propagation import SEMANTICS
 
@@ -108,11 +108,11 @@ class ChainSearch(Operator):
         self.dedupe, self.as_trails = choice("dedupe", dedupe, ("after_limit", "before_limit")), as_trails
         self.semantics = choice("semantics", semantics, SEMANTICS)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates with the best chains through them, or with the chains as their trails."""
         by = np.argsort(found.nodes, kind="stable")
         rows = found.nodes[by]
-        beam = _Beam(self, found.taken(by), question.walked(rows), (yield Links(rows, self.semantics == "rows")))
+        beam = _Beam(self, found.taken(by), question.walked(rows), (yield EdgesAmong(rows, self.semantics == "rows")))
         if beam.whole and self.width > _SCOUTS:
             # If only whole chains count, no prefix can be dropped before some are known: a narrow pass finds them.
             beam.run(_SCOUTS)

@@ -13,16 +13,16 @@ import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates, order
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Closest, Mentions, Request, Similarity, Titled
+from graph_retrievers.core.requests import Mentions, NearestByCosine, Request, Similarity, Titled
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
 from graph_retrievers.systems.traits import names_identify
 
-__all__ = ["EntityLinking", "extract_entities", "missing_note", "named_entities"]
+__all__ = ["EntityLinking"]
 
 _PROMPT = (
     "List the named entities that the question below mentions: people, organisations, places, events, works. Give each "
@@ -177,7 +177,7 @@ class EntityLinking(Operator):
         self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the seeds with their matching scores; earlier results are not read."""
         fold, (given, notes) = self.case == "fold", (yield Entities(self.language_model))
         question.notes += notes
@@ -210,7 +210,9 @@ class EntityLinking(Operator):
         nodes = np.array(rows, np.int64)
         return nodes[question.started(nodes) & ~question.typed(nodes, self.exclude_types)]
 
-    def _searches(self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]) -> tuple[Closest, ...]:
+    def _searches(
+        self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]
+    ) -> tuple[NearestByCosine, ...]:
         """Return what is searched by vector: entities that no node is named after, or the question."""
         if not self.budget or (not missing and (named or given)):
             return ()
@@ -220,7 +222,7 @@ class EntityLinking(Operator):
             return ()
         if not given:
             # An ordinary case, in which the seeds carry the name of the search: no note.
-            return (Closest(self.budget, exclude_types=self.exclude_types),)
+            return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         question.notes.append(missing_note(missing, self.budget))
         each = max(1, self.budget // len(given))
-        return tuple(Closest(each, name, self.exclude_types) for name in missing[: self.budget])
+        return tuple(NearestByCosine(each, name, self.exclude_types) for name in missing[: self.budget])

@@ -8,7 +8,7 @@ import numpy as np
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, order, reached
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors
@@ -62,7 +62,7 @@ class PassageGathering(Operator):
         self.gate = check_gate(gate)
         self.k = None if k is None else positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the passages linked to the nodes of `found`, by the sum of their activations."""
         places = np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.types))
         places = places[np.argsort(found.nodes[places], kind="stable")]

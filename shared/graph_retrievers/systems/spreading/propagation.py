@@ -12,12 +12,12 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
 from graph_retrievers.core.candidates import Candidates, found_by, order, places_of
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Near, Neighbors, Pairs, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.queries import Queries
 
 __all__ = ["GatedPropagation"]
@@ -132,11 +132,11 @@ class GatedPropagation(Operator):
         self.exclude_types = strings("exclude_types", exclude_types)
         self.k = None if k is None else positive("k", k)
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return whether the gate does."""
         return self.gate != "uniform"
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return all touched nodes by activation; the nodes of `found` are the seeds."""
         level, parent = np.zeros(question.size), np.zeros(question.size, np.int64)
         seeds = found.taken(np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.exclude_types)))
@@ -192,7 +192,7 @@ def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray) -> np.ndarr
     return by[first]
 
 
-def gates(gate: str | Gate, nodes: np.ndarray) -> Search[np.ndarray]:
+def gates(gate: str | Gate, nodes: np.ndarray) -> Algorithm[np.ndarray]:
     """Request sigma of nodes, shape [n]: max(cos(query, node), 0), 1, or the result of a function; float64, shape [n].
 
     A node without a vector (a row of zeros) has the cosine 0 and cannot receive.

@@ -9,7 +9,7 @@ from graph_retrievers.arguments import choice
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS
@@ -17,7 +17,7 @@ from graph_retrievers.systems.spreading.propagation import Gate
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
 
-__all__ = ["DAMPED", "SpreadingActivation"]
+__all__ = ["SpreadingActivation"]
 
 DAMPED: dict[str, Any] = {"hub_exponent": 1.0, "threshold": 0.001}
 """Settings for passages, which mention many things that they are not about: hubs divide their activation."""
@@ -109,7 +109,7 @@ class SpreadingActivation(System):
         if self.linking is not None and self.language_model is not None:
             raise InvalidArgumentError("Pass either linking= or language_model=; linking takes a language_model of its own.")
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return linking, propagation, and what `chains` and `passages` ask for."""
         excluded = self._passage_types(index)
         propagation = GatedPropagation(
@@ -131,17 +131,17 @@ class SpreadingActivation(System):
             operators.append(PassageGathering(excluded, gate=self.gate))
         return Pipeline(*operators)
 
-    def finds_less(self, index: GraphIndex) -> bool:
+    def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
         return search_finds_more(index)
 
-    def returned_types(self, index: GraphIndex) -> tuple[str, ...] | None:
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the types of passages, or those of all other nodes, where passages are apart from entities; None elsewhere."""
         passages = self._passage_types(index)
         if not passages:
             return None
-        return passages if self.passages else tuple(name for name in index.graph.type_names if name not in passages)
+        return passages if self.passages else tuple(name for name in index.facts.type_names if name not in passages)
 
-    def _passage_types(self, index: GraphIndex) -> tuple[str, ...]:
+    def _passage_types(self, index: Corpus) -> tuple[str, ...]:
         """Return the type of passages, where they are apart from entities."""
-        return () if self.passages is None else passage_types(index.graph, self.passage_type)
+        return () if self.passages is None else passage_types(index.facts, self.passage_type)

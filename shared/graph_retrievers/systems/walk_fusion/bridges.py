@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Texts
 from graph_retrievers.graph.names import capitalized_names, name_keys
@@ -19,7 +19,7 @@ _MOST_NAMES = 12
 _HOLDING, _BEFORE = 10, 20
 
 
-def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def bridges(question: Question, nodes: np.ndarray, count: int) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Find, by BM25, the nodes to which names in the texts of some nodes, by their rows [S], lead: all int64, shape [T].
 
     For each node, it reads the first 12 names whose words are not in the question, because names in the question have already
@@ -32,9 +32,9 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Search[tuple[n
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.queries import Queries
     >>> from graph_retrievers.core.driver import run
-    >>> from graph_retrievers.search.memory import Memory
+    >>> from graph_retrievers.search.memory import MemoryBackend
     >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "In Lund, Ada Holm went to school.", "A loom."])
-    >>> backend = Memory(Queries.of(index, ["Where was the star of Kismet born?"]))
+    >>> backend = MemoryBackend(Queries.of(index, ["Where was the star of Kismet born?"]))
     >>> run(backend, [bridges(*backend.questions(), np.array([0]), 2)])
     [(array([0]), array([1]), array([-2]))]
     """

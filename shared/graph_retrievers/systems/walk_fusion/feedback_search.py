@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Texts
@@ -48,7 +48,7 @@ class FeedbackSearch(Operator):
         self.k = None if k is None else positive("k", k)
         self.returned = returned
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the best matches of question and text; of the previous ranking only the first node is read."""
         texts = (yield Texts(found.nodes[:1])) if len(found) else []
         nodes, scores = yield Nearest(self.k or question.k, "bm25", self.returned, " ".join([question.text, *texts]))

@@ -16,17 +16,17 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, best, falling
 from graph_retrievers.core.chains import padded
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Near, Request, Steps
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.graph.facts import GraphFacts
+from graph_retrievers.index import Corpus
 from graph_retrievers.signals.vector_cache import embed_corpus
-from graph_retrievers.systems.mor.plan import GraphSchema, PathStep, ReasoningPath
+from graph_retrievers.systems.mor.plan import PathStep, ReasoningPath, TypeSchema
 
-__all__ = ["MetapathSearch", "metapaths"]
+__all__ = ["MetapathSearch"]
 
 # Metapaths with a smaller share of the weight of the best are not followed.
 _LEAST = 0.01
@@ -36,16 +36,17 @@ _MOST_EDGES = 1_000_000
 _Route = tuple[tuple[PathStep, ...], int]
 
 
-def metapaths(graph: CorpusGraph, start: str, length: int = 3, limit: int = 500) -> list[ReasoningPath]:
+def metapaths(graph: GraphFacts, start: str, length: int = 3, limit: int = 500) -> list[ReasoningPath]:
     """Return the metapaths of a graph that begin at a node type: sequences of relations and node types along its edges.
 
     They have at most `length` relations. If there are more than `limit`, whole lengths are left out, the longest first.
 
+    >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["m", "p"], ["", ""], types=["movie", "person"], edges=[("m", "p", "directed_by")])
     >>> [str(path) for path in metapaths(graph, "movie", length=2)]
     ['movie -[directed_by]- person', 'movie -[directed_by]- person -[directed_by]- movie']
     """
-    schema = GraphSchema.of(graph)
+    schema = TypeSchema.of(graph)
     found: list[ReasoningPath] = []
     ends = [ReasoningPath((PathStep(start),))]
     for _ in range(length):
@@ -139,7 +140,7 @@ class MetapathSearch(Operator):
         self.temperature = float(temperature)
         self.k: int = positive("k", k)
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes reached by the metapaths from the best nodes found."""
         seeds = found.top(self.seeds)
         names = [node.title or node.id for node in (yield Contents(seeds.nodes))]
@@ -176,7 +177,7 @@ class MetapathSearch(Operator):
         seeds = Candidates.seeds(nodes[by], falling(scores[by]), self.name)
         return replace(seeds, trails=trails, relations=padded(walked, left=True))
 
-    def _walked(self, question: Question, routes: list[_Route]) -> Search[list[np.ndarray]]:
+    def _walked(self, question: Question, routes: list[_Route]) -> Algorithm[list[np.ndarray]]:
         """Find the nodes that each route reaches, each at the end of its trail, shape [n, L]: of several the lowest rows."""
         trails = {(steps[:1], start): np.array([[start]]) for steps, start in routes}
         for step in range(1, max((len(steps) for steps, _ in routes), default=0)):
@@ -199,18 +200,18 @@ class MetapathSearch(Operator):
                     question.notes.append(f"a walk along a metapath was cut short after {_MOST_EDGES:,} edges")
         return [trails[route] for route in routes]
 
-    def metapaths(self, index: GraphIndex, start: str) -> tuple[list[ReasoningPath], Tensor]:
+    def metapaths(self, index: Corpus, start: str) -> tuple[list[ReasoningPath], Tensor]:
         """Return the metapaths of a node type, and their vectors of unit length, [P, d]; kept with the graph."""
         model = index.embedding
         if model is None:
             raise MissingSignalError("MetapathSearch compares questions with metapaths; pass embedding= to the index.")
 
         def make() -> tuple[list[ReasoningPath], Tensor]:
-            paths = metapaths(index.graph, start, self.length, self.limit)
+            paths = metapaths(index.facts, start, self.length, self.limit)
             vectors = embed_corpus(model, [_text(path) for path in paths]) if paths else torch.empty((0, index.dense.dimension))
             return paths, normalize(vectors.float(), dim=1).to(index.device)
 
-        return index.graph.cache.get(("metapaths", Same(model), start, self.length, self.limit), make)
+        return index.facts.cache.get(("metapaths", Same(model), start, self.length, self.limit), make)
 
 
 @dataclass(frozen=True, eq=False)

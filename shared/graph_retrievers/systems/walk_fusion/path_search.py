@@ -8,12 +8,12 @@ import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
 from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, reached
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Scores, TermScores
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.per_source import sources_of
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 
@@ -106,7 +106,7 @@ class PathSearch(Operator):
         self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return whether vectors have a weight."""
         return self.dense_weight > 0
 
@@ -115,7 +115,7 @@ class PathSearch(Operator):
         """Whether names join nodes too, with `bridges`."""
         return self.bridges > 0
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates by S."""
         if not len(found):
             return found
@@ -156,7 +156,9 @@ class PathSearch(Operator):
         both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
         return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by]))
 
-    def _common(self, question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Search[tuple[np.ndarray, ...]]:
+    def _common(
+        self, question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray
+    ) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
         alone, together = np.zeros(len(nodes)), np.zeros(len(end))
         asked = {"dense": (Scores(nodes), self.dense_weight), "bm25": (TermScores(nodes), 1.0)}

@@ -11,12 +11,12 @@ import numpy as np
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline, ReciprocalRankFusion
-from graph_retrievers.core.driver import Search
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.per_source import by_search
 from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX
@@ -37,7 +37,7 @@ from graph_retrievers.systems.traits import (
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
-__all__ = ["WEIGHTS", "WalkFusion"]
+__all__ = ["WalkFusion"]
 
 _SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
 # Where names in the texts are all that joins them; the seeds are of the links form.
@@ -161,11 +161,11 @@ class WalkFusion(System):
             # A list equals a tuple, as it comes from a file of JSON.
             object.__setattr__(self, "weights", list_weights(self.weights, 2 if self.form == "pieces" else 3))
 
-    def form_on(self, index: GraphIndex) -> str:
+    def form_on(self, index: Corpus) -> str:
         """Return the given form, or the one that fits an index."""
         return self.form or _fitting(index)[0]
 
-    def compose(self, index: GraphIndex) -> Operator:
+    def compose(self, index: Corpus) -> Operator:
         """Return the lists of the form, fused if there are several; the operator has the reason for the form."""
         form, why = (self.form, "as given") if self.form else _fitting(index)
         seeds, bridges, weights, depth = self.seeds, self.bridges, self.weights, self.depth
@@ -178,13 +178,13 @@ class WalkFusion(System):
         search, links = HybridSearch(depth), form in ("links", "pieces")
         if seeds is None:
             # Neighbours of most nodes would tell nothing.
-            seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index) // 10))
+            seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index.facts) // 10))
         if bridges is None:
-            bare = form == "names" and not index.graph.has_edges
-            alone = plain or (bare and names_held(index.graph) >= _HELD)
+            bare = form == "names" and not index.facts.has_edges
+            alone = plain or (bare and names_held(index.facts) >= _HELD)
             bridges = _PLAIN_BRIDGES if alone else _BRIDGES if form == "names" and not bare else 0
             if alone:
-                few = "few documents are linked" if index.graph.has_edges else "there are no edges"
+                few = "few documents are linked" if index.facts.has_edges else "there are no edges"
                 why = f"{why}; {few}, so names that texts share join them"
         paths = Pipeline(
             HybridSearch(depth, returned=False),
@@ -212,7 +212,7 @@ class WalkFusion(System):
         operator.reason = f"form {form}: {why}"
         return operator
 
-    def skips_names(self, index: GraphIndex) -> bool:
+    def skips_names(self, index: Corpus) -> bool:
         """Return whether the lists follow names in texts themselves: not for ``form="relations"``."""
         return self.form != "relations"
 
@@ -225,7 +225,7 @@ class _PieceFusion(ReciprocalRankFusion):
 
     name = ReciprocalRankFusion.name
 
-    def search(self, question: Question, found: Candidates) -> Search[Candidates]:
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of all lists that may be returned, those above the limit of their page after the others."""
         found = yield from super().search(question, found)
         return (yield from by_search(question, found.taken(np.flatnonzero(question.returned(found.nodes)))))
@@ -235,10 +235,10 @@ class _PieceFusion(ReciprocalRankFusion):
         return self.name + super().__repr__().removeprefix(type(self).__name__)
 
 
-def _fitting(index: GraphIndex) -> tuple[str, str]:
+def _fitting(index: Corpus) -> tuple[str, str]:
     """Return the form whose lists fit an index, and why."""
     index = without_names(index)
-    graph, lacks = index.graph, ""
+    graph, lacks = index.facts, ""
     if is_knowledge_graph(graph) and len(graph.relation_names) > 1:
         if index.embedding is not None:
             return "relations", f"a knowledge graph of {len(graph.relation_names)} relations"

@@ -1,0 +1,44 @@
+"""Facts of a whole graph, which are known without its nodes and edges where those lie in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from graph_retrievers.cache import Cache
+from graph_retrievers.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from graph_retrievers.graph.corpus_graph import CorpusGraph
+
+
+T = TypeVar("T")
+
+
+class WholeGraphError(InvalidArgumentError):
+    """What was to be read depends on the whole graph, and only parts of it are at hand."""
+
+
+class GraphFacts(Protocol):
+    """Facts of a whole graph: a :class:`~graph_retrievers.graph.corpus_graph.CorpusGraph`, or what is stored of one elsewhere."""
+
+    cache: Cache
+    """What is derived from the facts."""
+
+    @property
+    def type_names(self) -> Sequence[str]:
+        """Distinct node types."""
+
+    @property
+    def relation_names(self) -> Sequence[str]:
+        """Distinct relations."""
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether the graph has edges."""
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+
+    def fact(self, name: str, read: Callable[[CorpusGraph], T]) -> T:
+        """Return a fact by its name; `read` reads it from the nodes and edges of a graph in memory, once."""

@@ -1,0 +1,90 @@
+"""Corpus: what a system can read before a question, wherever the nodes lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.facts import GraphFacts
+from graph_retrievers.signals.embedding import Embedding
+from graph_retrievers.signals.relevance import RelevanceModel
+
+__all__ = ["Corpus"]
+
+
+class Corpus:
+    """The signals, the models and the facts of a corpus: what a system reads to compose its operators.
+
+    Base class of :class:`~graph_retrievers.index.GraphIndex`, which has the nodes in memory, and of
+    :class:`~graph_retrievers.stores.remote.RemoteIndex`.
+
+    Attributes
+    ----------
+    graph : CorpusGraph
+        For systems that read all of it; WholeGraphError if it is not in memory.
+    signals : mapping of str to signal
+        By name; each has `kind`, `covers` and `reads`, those of vectors also a `dimension`.
+    embedding : Embedding or None
+    relevance : RelevanceModel
+    facts : GraphFacts
+        Of the whole graph: here :func:`~graph_retrievers.systems.traits.holds_passages` and others read.
+    device : torch.device
+    """
+
+    graph: CorpusGraph
+    signals: Mapping[str, Any]
+    embedding: Embedding | None
+    relevance: RelevanceModel
+
+    @property
+    def facts(self) -> GraphFacts:
+        """Facts of the whole graph."""
+        raise NotImplementedError
+
+    @property
+    def is_scope(self) -> bool:
+        """Whether this is a part of a larger corpus, which a scope selects."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        """The device of all tensors."""
+        raise NotImplementedError
+
+    @property
+    def embedding_name(self) -> str:
+        """Name of the embedding model, or an empty string."""
+        model = self.embedding
+        return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
+
+    def signal(self, name: str) -> Any:
+        """Return a signal by name; for a missing signal, the MissingSignalError says how to build it."""
+        if name in self.signals:
+            return self.signals[name]
+        hints = {"dense": "build it with embedding= or vectors=", "bm25": "build it with bm25=True"}
+        hint = hints.get(name, "build it with edge_signals=True" if name.startswith("edge_") else "pass it in signals=")
+        called = {"dense": "vectors", "bm25": "BM25 scores"}.get(name, f"signal {name!r}")
+        there = ", ".join(self.signals) or "none"
+        raise MissingSignalError(f"This index has no {called}; {hint}. Signals it has: {there}.")
+
+    @property
+    def dense(self) -> Any:
+        """The vectors of the nodes; MissingSignalError if the index has none."""
+        signal = self.signal("dense")
+        if signal.reads != "vector":
+            raise MissingSignalError(f"The signal 'dense' is a {type(signal).__name__}; expected a VectorSignal.")
+        return signal
+
+    @property
+    def has_dense(self) -> bool:
+        """Whether the index has vectors of the nodes."""
+        return "dense" in self.signals
+
+    @property
+    def has_bm25(self) -> bool:
+        """Whether the index has BM25 over the nodes."""
+        return "bm25" in self.signals

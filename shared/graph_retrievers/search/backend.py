@@ -1,0 +1,300 @@
+"""Backend: the verbs by which requests are answered, wherever the nodes and their signals lie."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.batch import Batch
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import (
+    ByTitle,
+    Completion,
+    Contents,
+    Degree,
+    EdgeRows,
+    Edges,
+    EdgesAmong,
+    EdgeTexts,
+    Mentions,
+    Near,
+    Nearest,
+    NearestByCosine,
+    Neighbors,
+    Relevance,
+    Scores,
+    Similarity,
+    Steps,
+    TermScores,
+    Texts,
+    Titled,
+    Vectors,
+    Weights,
+    WithQuery,
+)
+from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.language import complete_many
+
+__all__ = ["Backend", "host"]
+
+
+class Backend(ABC):
+    """Answers requests for a batch of questions: the base class of backends.
+
+    A method answers the requests of one kind, given as (place of the question in the batch, request); the class of a request
+    documents its answer. A backend whose data are elsewhere also has ``prepare``, which the driver calls with all requests of a
+    step (see :func:`~graph_retrievers.core.driver.run`).
+
+    Parameters
+    ----------
+    queries : Batch
+
+    Attributes
+    ----------
+    ids : sequence of str, length N
+        Ids of the nodes by their rows.
+    size : int
+        Number of nodes N.
+    """
+
+    def __init__(self, queries: Batch, ids: Sequence[str]) -> None:
+        self.queries: Any = queries
+        self.ids, self.size = ids, len(ids)
+
+    def questions(self) -> list[Question]:
+        """Return the questions of the batch."""
+        return [Question(self, place) for place in range(len(self.queries))]
+
+    # What a question knows without a request.
+
+    @property
+    @abstractmethod
+    def index(self) -> GraphIndex:
+        """The index, for requests that read all of it; WholeGraphError if it is not in memory."""
+
+    @property
+    @abstractmethod
+    def edges(self) -> int:
+        """Number of relationship rows of the graph."""
+
+    @abstractmethod
+    def passing(self, nodes: np.ndarray, what: str) -> np.ndarray:
+        """Return which nodes, shape [n], may "return", "start" or "walk": bool, shape [n]."""
+
+    @abstractmethod
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+
+    @abstractmethod
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+
+    @abstractmethod
+    def ends(self, facts: np.ndarray) -> np.ndarray:
+        """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
+
+    @abstractmethod
+    def relation(self, name: str) -> int:
+        """Return the number of a relation; -1 if no edge has it."""
+
+    @abstractmethod
+    def relation_names(self, numbers: np.ndarray) -> list[str]:
+        """Return the names of relations by their numbers, shape [T]."""
+
+    # Searches.
+
+    @abstractmethod
+    def nearest(self, asked: Sequence[tuple[int, Nearest]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the best nodes of a signal."""
+
+    @abstractmethod
+    def closest(self, asked: Sequence[tuple[int, NearestByCosine]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes of the largest cosines."""
+
+    @abstractmethod
+    def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
+        """Return rows by name."""
+
+    @abstractmethod
+    def by_title(self, asked: Sequence[tuple[int, ByTitle]]) -> list[np.ndarray]:
+        """Return nodes by title and type."""
+
+    @abstractmethod
+    def mentions(self, asked: Sequence[tuple[int, Mentions]]) -> list[list[tuple[str, list[int]]]]:
+        """Return the names in questions."""
+
+    # Scores, vectors and texts of given nodes.
+
+    @abstractmethod
+    def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
+        """Return cosines."""
+
+    @abstractmethod
+    def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
+        """Return a signal's scores."""
+
+    @abstractmethod
+    def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
+        """Return a signal's scores by terms."""
+
+    @abstractmethod
+    def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
+        """Return vectors of unit length."""
+
+    @abstractmethod
+    def contents(self, asked: Sequence[tuple[int, Contents]]) -> list[list[Node]]:
+        """Return nodes with their texts."""
+
+    @abstractmethod
+    def texts(self, asked: Sequence[tuple[int, Texts]]) -> list[list[str]]:
+        """Return texts of nodes."""
+
+    # Edges at given nodes.
+
+    @abstractmethod
+    def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
+        """Return the neighbours of nodes, without nodes that may not be visited."""
+
+    @abstractmethod
+    def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:
+        """Return the neighbours of one type and by one relation."""
+
+    @abstractmethod
+    def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
+        """Return the edges at nodes, without those that lead where a traversal may not go."""
+
+    @abstractmethod
+    def edge_texts(self, asked: Sequence[tuple[int, EdgeTexts]]) -> list[list[str]]:
+        """Return the texts of edges."""
+
+    @abstractmethod
+    def degree(self, asked: Sequence[tuple[int, Degree]]) -> list[np.ndarray]:
+        """Return the numbers of neighbours, or of edges."""
+
+    @abstractmethod
+    def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return adjacency matrices among nodes, and sums of weights."""
+
+    @abstractmethod
+    def links(self, asked: Sequence[tuple[int, EdgesAmong]]) -> list[Near]:
+        """Return the edges among nodes."""
+
+    @abstractmethod
+    def part(self, found: Sequence[Candidates]) -> tuple[CorpusGraph, Sequence[Candidates]]:
+        """Return a graph with the contents of all nodes in the candidates, and of their paths, and these with its rows."""
+
+    # Models, and other questions.
+
+    def complete(self, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
+        """Return the answers to all prompts, several of which are sent at the same time."""
+        prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
+        found = dict(complete_many(asked[0][1].model, prompts, schemas))
+        return [found[place] for place in range(len(asked))]
+
+    def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
+        """Return the relevance model's scores."""
+        (batch, nodes), (queries, first) = entries_of(asked), (self.queries, asked[0][1])
+        if first.model is not None:
+            queries = replace(queries.afresh(), model=first.model)
+        texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
+        latents, mixed = queries.pair_latents(batch, nodes, texts), None
+        if first.model is not None:
+            self.queries.latents.encoded += queries.latents.encoded
+        if any(request.mix is not None for _, request in asked):
+            parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
+            mixed = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
+        for place, request in asked:
+            if request.notes is not None:
+                request.notes.extend(queries.relevance_notes(place))
+        scores = queries.head(latents, batch, nodes, mixed)
+        return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]
+
+    @abstractmethod
+    def for_texts(
+        self, texts: Sequence[str], places: Sequence[int], *, vectors: Tensor | None = None, k: int | None = None
+    ) -> Backend:
+        """Return the backend of other questions, which have the filters and the inputs of the questions at some places.
+
+        Parameters
+        ----------
+        texts : sequence of str, length n
+        places : sequence of int, length n
+            The question that each replaces.
+        vectors : Tensor, shape [n, d], optional
+            Their vectors; by default they are embedded.
+        k : int, optional
+            Number of requested nodes; by default as before.
+        """
+
+    @abstractmethod
+    def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> Backend:
+        """Return the backend of (place, text) pairs, each text in place of a question, with the filters of a request."""
+
+    def instead(self, asked: Sequence[tuple[int, WithQuery]]) -> Sequence[Any]:
+        """Return answers as if questions were other texts; the results for these are kept."""
+        first, pairs = asked[0][1], tuple(dict.fromkeys((b, request.text) for b, request in asked))
+        key = ("instead", pairs, first.exclude_types, first.returned)
+        other = self.queries.cache.get(key, lambda: self._replacing(pairs, first))
+        row_of = {pair: row for row, pair in enumerate(pairs)}
+        inner = [(row_of[b, request.text], request.request) for b, request in asked]
+        return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
+
+    def _vectors_instead(self, pairs: Sequence[tuple[int, str]]) -> Tensor | None:
+        """Return the vectors of texts in place of questions: Tensor, shape [n, d]; None if there is no way to have them."""
+        queries = self.queries
+        if not queries.has_vectors:
+            return None
+        vectors: Tensor = queries.vectors[[b for b, _ in pairs]].clone()
+        new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
+        vectors[new] = queries.embed([pairs[row][1] for row in new])
+        return vectors
+
+
+def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
+    r"""Return :math:`H' = (1 - \alpha) H + \alpha P H` (FastInsight, Algorithm 2, line 6): Tensor, shape [n, d].
+
+    Parameters
+    ----------
+    latents : Tensor, shape [n, d]
+        The H of the paper.
+    mix : ndarray, shape [n, n], float32, or None
+        The P of the paper; a zero row marks a node without neighbours, which keeps its latent (the paper divides by zero there).
+    alpha : float
+        In [0, 1].
+    """
+    if mix is None:
+        return latents
+    mixed = torch.addmm(latents, torch.from_numpy(mix).to(latents.device), latents, beta=1 - alpha, alpha=alpha)
+    linked = torch.from_numpy((mix > 0).any(1, keepdims=True)).to(latents.device)
+    return torch.where(linked, mixed, latents)
+
+
+def entries_of(asked: Sequence[tuple[int, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the question and the row of every node that requests ask about, each [n]."""
+    batch = np.repeat([b for b, _ in asked], [len(request.nodes) for _, request in asked])
+    return batch, np.concatenate([request.nodes for _, request in asked])
+
+
+def ends_of(asked: Sequence[tuple[int, Any]]) -> list[int]:
+    """Return where the entries of each of B requests begin, and where the last end: length B + 1."""
+    return list(accumulate((len(request.nodes) for _, request in asked), initial=0))
+
+
+def split_by(asked: Sequence[tuple[int, Any]], values: Tensor) -> list[np.ndarray]:
+    """Return the values of each request, on the host, from those of all their nodes, shape [n, ...]."""
+    found = host(values)
+    return [found[start:stop] for start, stop in pairwise(ends_of(asked))]
+
+
+def host(values: Tensor) -> np.ndarray:
+    """Return a tensor as an array."""
+    return values.cpu().numpy()  # type: ignore[no-any-return]

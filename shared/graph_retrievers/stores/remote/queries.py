@@ -1,0 +1,74 @@
+"""A batch of questions on nodes in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.batch import DEFAULT_K, Batch, compared_vectors
+from graph_retrievers.signals.dense import ROUNDING, zeroed
+from graph_retrievers.stores.remote.index import RemoteIndex
+from graph_retrievers.stores.remote.pages import FetchedGraph
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class StoredQueries(Batch):
+    """B immutable questions, with the nodes that were fetched for them.
+
+    Attributes
+    ----------
+    index : RemoteIndex
+    pages : FetchedGraph
+    """
+
+    index: RemoteIndex
+    pages: FetchedGraph
+
+    @classmethod
+    def of(
+        cls,
+        index: RemoteIndex,
+        texts: Sequence[str],
+        *,
+        k: int = DEFAULT_K,
+        vectors: Any = None,
+        inputs: Mapping[str, Sequence[Any]] | None = None,
+    ) -> StoredQueries:
+        """Return questions on a graph in a database.
+
+        Arguments are as for :meth:`graph_retrievers.queries.Queries.of`; filters are those of the backend.
+        """
+        given = compared_vectors(index, vectors, len(texts))
+        return cls(index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), given=given, pages=index.pages())
+
+    def contents(self, rows: np.ndarray) -> list[str]:
+        """Return the texts of nodes, shape [n], as models read them; missing ones are fetched."""
+        self.pages.know(rows.tolist())
+        self.pages.texts.update(rows.tolist())
+        self.pages.fetch()
+        return [self.content(row) for row in rows.tolist()]
+
+    def content(self, row: int) -> str:
+        """Return the text of a fetched node as models read it."""
+        node = self.pages.nodes[row]
+        return f"{node.title}. {node.text}" if self.index.include_titles and node.title else node.text or ""
+
+    def node_id(self, row: int) -> str:
+        """Return the id of a fetched node."""
+        return self.pages.nodes[row].id
+
+    def products(self, batch: np.ndarray, rows: np.ndarray) -> Tensor:
+        """Return the cosines of questions and nodes, `batch` and `rows` of shape [n]: Tensor, shape [n]; vectors are fetched."""
+        return cosines(self.vectors[torch.from_numpy(batch)], self.pages, rows)
+
+
+def cosines(queries: Tensor, pages: FetchedGraph, rows: np.ndarray) -> Tensor:
+    """Return the cosines of vectors, shape [n, d] or [1, d], and of nodes, shape [n]: Tensor, shape [n]."""
+    distinct, back = np.unique(rows, return_inverse=True)
+    vectors = pages.vectors_of(distinct)[torch.from_numpy(back)]
+    return zeroed((queries * vectors).sum(-1), torch.tensor(ROUNDING))
