@@ -146,6 +146,10 @@ class DatabaseError(GraphRetrieverError):
     """A graph database refused a connection or a query."""
 
 
+class StaleIndexError(DatabaseError):
+    """An index in a database that was written again since it was opened."""
+
+
 class DatabaseUnreachableError(DatabaseError, ConnectionError):
     """A graph database that does not answer: the server is down, or the address is wrong."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
+from graph_retrievers.errors import InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Statement
 from graph_retrievers.stores.postgres.schema import check_layout
 from graph_retrievers.stores.postgres.values import encoded, sendable
@@ -60,7 +60,7 @@ class PostgresCorpus:
         return f"PostgresCorpus({self.database!r}, {self.name!r})"
 
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of statements in one round trip; DatabaseError if the index was changed. See `PostgresDatabase.read`.
+        """Return the rows of statements in one round trip; StaleIndexError if the index was changed. See `PostgresDatabase.read`.
 
         Each has the parameter ``corpus``.
         """
@@ -68,7 +68,7 @@ class PostgresCorpus:
         asked = [(text, {"corpus": self.number, **parameters}) for text, parameters in (version, *statements)]
         found, *rows = self.database.read(*asked)
         if found != [(self.version,)]:
-            raise DatabaseError(
+            raise StaleIndexError(
                 f"The index {shown(self.name)} of {self.database.where} was written again since it was opened; open it again."
             )
         return rows

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from graph_retrievers.errors import StaleIndexError
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
@@ -13,12 +15,15 @@ from graph_retrievers.stores.remote import RemoteIndex
 
 __all__ = ["open_index"]
 
+# How often an index is opened anew because it was written again meanwhile.
+_TRIES = 10
+
 
 def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = True, **options: Any) -> RemoteIndex:
     """Return an index in PostgreSQL, with its vectors and words, for retrievers; nothing of it is loaded.
 
-    It is the state in which the index is now: after :func:`~graph_retrievers.stores.postgres.write_index` has written changes, open
-    it again.
+    It is the state in which the index is now. A retriever on it opens the index again when it has been written with changes
+    (:func:`~graph_retrievers.stores.postgres.write_index`), so that every answer is of one state, that before or after a change.
 
     Parameters
     ----------
@@ -46,11 +51,19 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     --------
     >>> from graph_retrievers.stores.remote import RemoteRetriever
     >>> index = open_index("postgresql://localhost/works", "machines", embedding=model)  # doctest: +SKIP
-    >>> RemoteRetriever(index).retrieve("Which loom?").ids  # doctest: +SKIP
+    >>> [hit.id for hit in RemoteRetriever(index).retrieve("Which loom?")]  # doctest: +SKIP
     ['jacquard', 'loom']
     """
-    corpus = PostgresCorpus(PostgresDatabase(database) if isinstance(database, str) else database, name)
-    stores: dict[str, Any] = {"words": PostgresWords(corpus)}
-    if corpus.dimension:
-        stores["vectors"] = PostgresVectors(corpus, exact=exact)
-    return RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
+    database = PostgresDatabase(database) if isinstance(database, str) else database
+    reopen = partial(open_index, database, name, exact=exact, **options)
+    for tries in range(_TRIES):
+        corpus = PostgresCorpus(database, name)
+        stores: dict[str, Any] = {"words": PostgresWords(corpus), "reopen": reopen}
+        if corpus.dimension:
+            stores["vectors"] = PostgresVectors(corpus, exact=exact)
+        try:
+            return RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
+        except StaleIndexError:
+            if tries + 1 == _TRIES:
+                raise
+    raise AssertionError("the last try returns or raises")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
@@ -60,6 +60,9 @@ class RemoteIndex(Corpus):
         Maximum numbers of nodes and of edges fetched for one batch of queries.
     timeout : float, default 30.0
         Seconds in which the vector store, and the word store, must answer. A database has its own.
+    reopen : callable, optional
+        Returns an index of the present state, for retrievers on an index that was written again since it was opened: where a store
+        raises StaleIndexError.
 
     Raises
     ------
@@ -86,6 +89,7 @@ class RemoteIndex(Corpus):
         max_round_trips: int = 100,
         max_nodes: int = 100_000,
         timeout: float = 30.0,
+        reopen: Callable[[], RemoteIndex] | None = None,
     ) -> None:
         self.store, self.vectors, self.words = graph, vectors, words
         self.own_signals = dict(signals or {})
@@ -121,6 +125,7 @@ class RemoteIndex(Corpus):
                 "index."
             )
         self.dimension = 0
+        self._reopen, self._newer = reopen, list[RemoteIndex]()
         self.members: frozenset[str] | None = None
         self._facts = StoredFacts(self.size, traits)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
@@ -172,6 +177,18 @@ class RemoteIndex(Corpus):
     def pages(self) -> FetchedGraph:
         """Return where a call keeps what it fetches."""
         return FetchedGraph(self.store, self.vectors, self.limits, self.size, self.dimension, self.members, self.words)
+
+    @property
+    def newest(self) -> RemoteIndex:
+        """The index as it was opened last: this one, unless :meth:`open_again` has opened it again."""
+        return self._newer[0].newest if self._newer else self
+
+    def open_again(self) -> bool:
+        """Open the index in its present state, as `newest` of this one; return whether that is possible."""
+        if self._reopen is None:
+            return False
+        self._newer[:] = [self._reopen()]
+        return True
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
         """Return the index of the nodes that satisfy a filter and of the edges between them, as if there were no other nodes.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, shown
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import Corpus
@@ -35,6 +35,10 @@ from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 
 __all__ = ["RemoteRetriever"]
+
+T = TypeVar("T")
+# How often a call begins anew because the index was written again under it.
+_TRIES = 10
 
 
 class RemoteRetriever(CorpusRetriever):
@@ -116,24 +120,38 @@ class RemoteRetriever(CorpusRetriever):
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the queries of a batch share round trips."""
         with self._time_limited():
-            return self._answered(call)
+            return self._of_one_state(call, RemoteRetriever._answered)
 
     def listed(self, call: Call) -> Hits:
         """Return the first k nodes that pass the filter and the scope of a call, in order; the database evaluates both."""
+        with self._time_limited():
+            return self._of_one_state(call, RemoteRetriever._listed)
+
+    def _of_one_state(self, call: Call, answer: Callable[[RemoteRetriever, Call], T]) -> T:
+        """Return an answer from one state of the index: from the present one, if it was written again since it was opened."""
+        for tries in range(_TRIES):
+            index = self.index.newest
+            try:
+                return answer(self if index is self.index else self.over(index), call)
+            except StaleIndexError:
+                if tries + 1 == _TRIES or not index.open_again():
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _listed(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)
         wanted = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
         wanted += [READABLE] if self.types is None else [READABLE, _of_types(self)]
-        with self._time_limited():
-            backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": wanted}})
-            (question,) = backend.questions()
-            # Of one document there may be any number.
-            most = call.k if self.per_source is None else self.index.limits.nodes
-            rows = first_positions(self.index.store, {"$and": wanted}, most, question.returned, question.size)
-            backend.pages.know(rows.tolist())
-            found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
-            if self.per_source is not None:
-                (found,) = run(backend, [per_source(question, found, self.per_source, self.source_field)], backend.queries.trace)
-            graph, parts = backend.part([found.top(call.k)])
+        backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": wanted}})
+        (question,) = backend.questions()
+        # Of one document there may be any number.
+        most = call.k if self.per_source is None else self.index.limits.nodes
+        rows = first_positions(self.index.store, {"$and": wanted}, most, question.returned, question.size)
+        backend.pages.know(rows.tolist())
+        found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
+        if self.per_source is not None:
+            (found,) = run(backend, [per_source(question, found, self.per_source, self.source_field)], backend.queries.trace)
+        graph, parts = backend.part([found.top(call.k)])
         notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)), backend.pages.note())
         return to_hits(parts, graph, trace=Trace(backend.queries.trace), notes=[notes])[0]
 
