@@ -361,7 +361,7 @@ def _key(value: Any, levels: int = 8) -> Hashable:
     if isinstance(value, System):
         return type(value), *(_key(getattr(value, name), levels) for name in value.__dataclass_fields__)
     if isinstance(value, (list, tuple, set)):
-        # Lists inside lists without end are no value of a field; the engine says so.
+        # A list that contains itself is not a valid value of a field; the engine refuses it.
         return tuple(_key(part, levels - 1) for part in value) if levels else Same(value)
     try:
         hash(value)

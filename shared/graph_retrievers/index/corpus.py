@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from graph_retrievers.signals.relevance import RelevanceModel
 __all__ = ["Corpus"]
 
 
-class Corpus:
+class Corpus(ABC):
     """The signals, the models and the facts of a corpus: what a system reads to compose its operators.
 
     Base class of :class:`~graph_retrievers.index.GraphIndex`, which has the nodes in memory, and of
@@ -41,19 +42,19 @@ class Corpus:
     relevance: RelevanceModel
 
     @property
+    @abstractmethod
     def facts(self) -> GraphFacts:
         """Facts of the whole graph."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_scope(self) -> bool:
         """Whether this is a part of a larger corpus, which a scope selects."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def device(self) -> torch.device:
         """The device of all tensors."""
-        raise NotImplementedError
 
     @property
     def embedding_name(self) -> str:

@@ -41,7 +41,7 @@ class CorpusRetriever(BaseRetriever):
     :class:`~graph_retrievers.retrievers.protocol.Call`: it makes the questions, and runs :meth:`found` and :meth:`answer` for each.
     """
 
-    _runs_on: ClassVar[type[Corpus]] = Corpus
+    _runs_on: ClassVar[type[Corpus]]
     _elsewhere: ClassVar[str] = ""
 
     def __init__(

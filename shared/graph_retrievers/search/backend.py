@@ -249,14 +249,19 @@ class Backend(ABC):
         return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
 
     def _vectors_instead(self, pairs: Sequence[tuple[int, str]]) -> Tensor | None:
-        """Return the vectors of texts in place of questions: Tensor, shape [n, d]; None if there is no way to have them."""
+        """Return the vectors of texts in place of questions: Tensor, shape [n, d]; None if questions have no vectors."""
         queries = self.queries
         if not queries.has_vectors:
             return None
         vectors: Tensor = queries.vectors[[b for b, _ in pairs]].clone()
         new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
-        vectors[new] = queries.embed([pairs[row][1] for row in new])
+        if new:
+            vectors[new] = self._embed([pairs[row][1] for row in new])
         return vectors
+
+    def _embed(self, texts: Sequence[str]) -> Tensor:
+        """Return the vectors of texts other than the questions: Tensor, shape [n, d]."""
+        return self.queries.embed(texts)  # type: ignore[no-any-return]
 
 
 def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,51 @@ class Predicate:
         if other is None:
             return self
         return Predicate(f"({self.text} AND {other.text})", {**self.parameters, **other.parameters})
+
+
+class PredicateBuilder(ABC):
+    """Writes a filter as one predicate, which is true or false of every node, and collects its parameters.
+
+    A subclass writes the conditions on one field. `name` is the prefix of the parameters' names.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.parameters: dict[str, Any] = {}
+
+    def predicate(self, condition: Any) -> Predicate:
+        """Return a filter as a predicate; InvalidArgumentError if it is not a mapping, or not a valid one."""
+        return Predicate(self._mapping(checked_filter(condition, self.name)), self.parameters)
+
+    def _mapping(self, condition: Mapping[str, Any]) -> str:
+        return joined([self._entry(key, wanted) for key, wanted in condition.items()], "AND")
+
+    def _entry(self, key: str, wanted: Any) -> str:
+        if key in ("$and", "$or"):
+            return joined([self._mapping(part) for part in wanted], key[1:].upper())
+        if key == "$not":
+            return f"NOT {self._mapping(wanted)}"
+        has_operators = isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted)
+        return joined(self._tests(key, wanted if has_operators else {"$eq": wanted}), "AND")
+
+    @abstractmethod
+    def _tests(self, key: str, wanted: Mapping[str, Any]) -> list[str]:
+        """Return the tests of a field, by their operators, such as ``{"$gte": 1990}``."""
+
+    def _named(self, value: Any) -> str:
+        """Return the name of a new parameter."""
+        name = f"{self.name}_{len(self.parameters)}"
+        self.parameters[name] = value
+        return name
+
+
+def joined(tests: Sequence[str], word: str) -> str:
+    """Return tests joined by AND or OR; of no tests, AND is true and OR is false.
+
+    >>> joined(["a", "b"], "OR"), joined([], "AND")
+    ('(a OR b)', 'true')
+    """
+    return f"({f' {word} '.join(tests)})" if tests else "true" if word == "AND" else "false"
 
 
 def checked_filter(condition: Any, name: str = "filter") -> Mapping[str, Any]:

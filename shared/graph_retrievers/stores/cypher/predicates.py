@@ -11,7 +11,7 @@ from graph_retrievers.graph.filters import as_kept, dated_fields, not_dates
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import stored
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
-from graph_retrievers.stores.filters import Predicate, checked_filter
+from graph_retrievers.stores.filters import Predicate, PredicateBuilder, checked_filter, joined
 
 __all__ = ["check_dates"]
 
@@ -33,8 +33,7 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     >>> predicate.on("n"), predicate.parameters
     ('((coalesce(CASE WHEN ... END >= $filter_0, false)))', {'filter_0': 1990})
     """
-    builder = _Builder(schema, name)
-    return Predicate(builder.mapping(checked_filter(condition, name)), builder.parameters)
+    return _Builder(schema, name).predicate(condition)
 
 
 def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> None:
@@ -60,25 +59,16 @@ def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> No
             )
 
 
-class _Builder:
-    """Writes one predicate and collects its parameters."""
+class _Builder(PredicateBuilder):
+    """Writes a filter as Cypher."""
 
     def __init__(self, schema: GraphSchema, name: str) -> None:
-        self.schema, self.name = schema, name
-        self.parameters: dict[str, Any] = {}
+        super().__init__(name)
+        self.schema = schema
 
-    def mapping(self, condition: Mapping[str, Any]) -> str:
-        return _joined([self._entry(key, wanted) for key, wanted in condition.items()], "AND")
-
-    def _entry(self, key: str, wanted: Any) -> str:
-        if key in ("$and", "$or"):
-            return _joined([self.mapping(part) for part in wanted], key[1:].upper())
-        if key == "$not":
-            return f"NOT {self.mapping(wanted)}"
+    def _tests(self, key: str, wanted: Mapping[str, Any]) -> list[str]:
         value = self._value(key)
-        if not (isinstance(wanted, Mapping) and any(str(k).startswith("$") for k in wanted)):
-            return self._among(key, value, [wanted])
-        return _joined([self._test(key, value, operator, against) for operator, against in wanted.items()], "AND")
+        return [self._test(key, value, operator, against) for operator, against in wanted.items()]
 
     def _value(self, key: str) -> str:
         """Return the expression that reads a field of the node."""
@@ -121,7 +111,7 @@ class _Builder:
         if days:
             within = f"coalesce({dates} >= day AND {dates} < day + {DAY}, false)"
             tests.append(f"any(day IN {self._parameter(days)} WHERE {within})")
-        return _joined(tests, "OR")
+        return joined(tests, "OR")
 
     def _contains(self, key: str, value: str, wanted: Any) -> str:
         if wanted is None:
@@ -132,12 +122,12 @@ class _Builder:
         text = isinstance(item, str) and not is_date(wanted)
         otherwise = f"coalesce({value} CONTAINS {self._parameter(item)}, false)" if text else "false"
         if dates is None or asked is None:
-            return _joined([*tests, otherwise], "OR")
+            return joined([*tests, otherwise], "OR")
         first, after = self._parameter(asked.first), self._parameter(asked.after)
         tests.append(f"any(held IN {_items(dates)} WHERE held >= {first} AND held < {after})")
         # Text beside text that is not a date.
         within = f"coalesce({dates} >= {first} AND {dates} < {after}, false)"
-        return _joined([*tests, f"CASE WHEN {dates} IS NULL THEN {otherwise} ELSE {within} END"], "OR")
+        return joined([*tests, f"CASE WHEN {dates} IS NULL THEN {otherwise} ELSE {within} END"], "OR")
 
     def _ordered(self, key: str, value: str, sign: str, wanted: Any) -> str:
         if wanted is None:
@@ -159,14 +149,7 @@ class _Builder:
         return f"CASE WHEN {dates} IS NULL THEN coalesce({value} {sign} {self._parameter(bound)}, false) ELSE {timed} END"
 
     def _parameter(self, value: Any) -> str:
-        name = f"{self.name}_{len(self.parameters)}"
-        self.parameters[name] = value
-        return f"${name}"
-
-
-def _joined(tests: list[str], word: str) -> str:
-    """Return tests joined by AND or OR; of no tests, AND is true and OR is false."""
-    return f"({f' {word} '.join(tests)})" if tests else "true" if word == "AND" else "false"
+        return f"${self._named(value)}"
 
 
 def _items(value: str) -> str:

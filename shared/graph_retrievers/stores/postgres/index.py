@@ -56,14 +56,14 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     """
     database = PostgresDatabase(database) if isinstance(database, str) else database
     reopen = partial(open_index, database, name, exact=exact, **options)
-    for tries in range(_TRIES):
-        corpus = PostgresCorpus(database, name)
+    tries = 0
+    while True:
+        corpus, tries = PostgresCorpus(database, name), tries + 1
         stores: dict[str, Any] = {"words": PostgresWords(corpus), "reopen": reopen}
         if corpus.dimension:
             stores["vectors"] = PostgresVectors(corpus, exact=exact)
         try:
             return RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
         except StaleIndexError:
-            if tries + 1 == _TRIES:
+            if tries == _TRIES:
                 raise
-    raise AssertionError("the last try returns or raises")

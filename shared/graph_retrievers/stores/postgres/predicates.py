@@ -9,7 +9,7 @@ from typing import Any
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.dates import DAY, Moment, is_date, moment
 from graph_retrievers.graph.filters import as_kept
-from graph_retrievers.stores.filters import Predicate, checked_filter
+from graph_retrievers.stores.filters import Predicate, PredicateBuilder, joined
 from graph_retrievers.stores.postgres.values import comparable, encoded, sendable
 
 _OWN = {"$id": "id", "$type": "type", "$title": "title"}
@@ -30,29 +30,15 @@ def filter_predicate(condition: Any, name: str = "filter") -> Predicate:
     >>> predicate.parameters
     {'filter_0': 'year', 'filter_1': '1990'}
     """
-    builder = _Builder(name)
-    return Predicate(builder.mapping(checked_filter(condition, name)), builder.parameters)
+    return _Builder(name).predicate(condition)
 
 
-class _Builder:
-    """Writes one predicate, which is true or false of every node, and collects its parameters."""
+class _Builder(PredicateBuilder):
+    """Writes a filter as SQL."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.parameters: dict[str, Any] = {}
-
-    def mapping(self, condition: Mapping[str, Any]) -> str:
-        return _joined([self._entry(key, wanted) for key, wanted in condition.items()], "AND")
-
-    def _entry(self, key: str, wanted: Any) -> str:
-        if key in ("$and", "$or"):
-            return _joined([self.mapping(part) for part in wanted], key[1:].upper())
-        if key == "$not":
-            return f"NOT {self.mapping(wanted)}"
-        has_operators = isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted)
-        tests = wanted if has_operators else {"$eq": wanted}
+    def _tests(self, key: str, wanted: Mapping[str, Any]) -> list[str]:
         field = _Column(self, key) if key in _OWN else _Field(self, key)
-        return _joined([self._test(field, operator, against) for operator, against in tests.items()], "AND")
+        return [self._test(field, operator, against) for operator, against in wanted.items()]
 
     def _test(self, field: _Column | _Field, operator: str, wanted: Any) -> str:
         if operator in ("$ne", "$nin"):
@@ -75,9 +61,7 @@ class _Builder:
 
     def parameter(self, value: Any, kind: str = "") -> str:
         """Return the place of a parameter, cast to a type of PostgreSQL."""
-        name = f"{self.name}_{len(self.parameters)}"
-        self.parameters[name] = value
-        return f"%({name})s{kind and f'::{kind}'}"
+        return f"%({self._named(value)})s{kind and f'::{kind}'}"
 
 
 class _Column:
@@ -138,7 +122,7 @@ class _Field:
             # A remainder has the sign of what is divided.
             start = f"{date} - mod(mod({date}, {DAY}) + {DAY}, {DAY})"
             tests.append(self._if_date(f"({start}) = ANY({self.builder.parameter(days, 'bigint[]')})", _FALSE))
-        return _joined(tests, "OR")
+        return joined(tests, "OR")
 
     def equal(self, wanted: Any, kept: Any) -> str:
         asked = moment(wanted)
@@ -162,7 +146,7 @@ class _Field:
             items = f"EXISTS (SELECT FROM jsonb_array_elements({self.value}) AS item WHERE {same})"
             return f"CASE WHEN jsonb_typeof({self.value}) = 'array' THEN {items} ELSE false END"
         held = f"({{node}}.fields @> {self.builder.parameter(self._holding(f'[{item}]'), 'jsonb')})"
-        return _joined([held, inside], "OR")
+        return joined([held, inside], "OR")
 
     def ordered(self, sign: str, wanted: Any, kept: Any) -> str:
         asked = moment(wanted)
@@ -212,8 +196,3 @@ def _text(key: str, value: str) -> str:
     if not sendable(value):
         raise InvalidArgumentError(f"The filter on {shown(key)} has {shown(value)}, which is not valid Unicode; decode it again.")
     return encoded(value)
-
-
-def _joined(tests: list[str], word: str) -> str:
-    """Return tests joined by AND or OR; of no tests, AND is true and OR is false."""
-    return f"({f' {word} '.join(tests)})" if tests else _TRUE if word == "AND" else _FALSE

@@ -287,10 +287,10 @@ class RemoteBackend(Backend):
             return self._words(signal, text, k, deep, test)
         if isinstance(signal, StoredWords):
             return self._looked_up(text, k, deep, test)
-        vector = self.queries.vectors[place] if request.text is None else self._vectors([text])[0]
+        vector = self.queries.vectors[place] if request.text is None else self._embed([text])[0]
         return self._looked_up(vector, k, deep, test)
 
-    def _vectors(self, texts: Sequence[str]) -> Tensor:
+    def _embed(self, texts: Sequence[str]) -> Tensor:
         """Return the vectors of texts, each embedded once in a call: Tensor, shape [n, d]."""
         held: dict[str, Tensor] = self.pages.embedded
         new = [text for text in dict.fromkeys(texts) if text not in held]
@@ -371,7 +371,7 @@ class RemoteBackend(Backend):
 
     def _of_texts(self, asked: Sequence[tuple[int, Scores]]) -> tuple[list[tuple[int, Scores]], Tensor]:
         """Return requests by the places of their texts, and the vectors of these."""
-        vectors = self._vectors([str(request.text) for _, request in asked])
+        vectors = self._embed([str(request.text) for _, request in asked])
         return [(row, request) for row, (_, request) in enumerate(asked)], vectors
 
     def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
@@ -413,17 +413,12 @@ class RemoteBackend(Backend):
     def _replacing(self, pairs: Sequence[tuple[int, str]], first: WithQuery) -> RemoteBackend:
         """Return the backend of texts in place of questions, with the filters of a request."""
         queries, texts = self.queries, [text for _, text in pairs]
-        vectors = None
-        if queries.has_vectors:
-            own = [text == queries.texts[b] for b, text in pairs]
-            given = [queries.vectors[b] if same else self._vectors([text])[0] for (b, text), same in zip(pairs, own, strict=True)]
-            vectors = torch.stack(given)
         filters = {name: condition for name, condition in self.given.items() if first.returned or name not in ("filter", "types")}
         start = [self.given[name] for name in ("seed_filter", "filter") if name in self.given][:1]
         start += [{"$type": {"$nin": list(first.exclude_types)}}] if first.exclude_types else []
         if start:
             filters["seed_filter"] = {"$and": start}
-        return RemoteBackend(queries.rewritten(texts, [b for b, _ in pairs], vectors=vectors), filters)
+        return RemoteBackend(queries.rewritten(texts, [b for b, _ in pairs], vectors=self._vectors_instead(pairs)), filters)
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""

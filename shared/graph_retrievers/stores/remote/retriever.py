@@ -129,14 +129,14 @@ class RemoteRetriever(CorpusRetriever):
 
     def _of_one_state(self, call: Call, answer: Callable[[RemoteRetriever, Call], T]) -> T:
         """Return an answer from one state of the index: from the present one, if it was written again since it was opened."""
-        for tries in range(_TRIES):
-            index = self.index.newest
+        tries = 0
+        while True:
+            index, tries = self.index.newest, tries + 1
             try:
                 return answer(self if index is self.index else self.over(index), call)
             except StaleIndexError:
-                if tries + 1 == _TRIES or not index.open_again():
+                if tries == _TRIES or not index.open_again():
                     raise
-        raise AssertionError("the last try returns or raises")
 
     def _listed(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)
