@@ -11,7 +11,9 @@ from graph_retrievers.core.requests import (
     Completion,
     Contents,
     Degree,
+    Edges,
     EdgesAmong,
+    EdgeTexts,
     Nearest,
     NearestByCosine,
     Neighbors,
@@ -35,6 +37,11 @@ from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
 from tests.remote import QUESTIONS, CountingRelevance, MemoryGraph, MemoryVectors, index_of, question_vectors, random_corpus
 
+
+def embed(texts):
+    return [np.random.default_rng(zlib.crc32(text.encode())).normal(size=6).tolist() for text in texts]
+
+
 NODES = np.array([3, 0, 1, 17, 40, 2, 29])
 REQUESTS = [
     *(kind(NODES, parallel) for kind in (EdgesAmong, Neighbors, Degree) for parallel in (True, False)),
@@ -47,6 +54,14 @@ REQUESTS = [
     *(Nearest(9, "bm25", text="word3 word8", among=among, returned=True) for among in ("start", "name", "walk", "return")),
     TermScores(NODES),
     Scores(NODES, "bm25", "word1 word2"),
+    Scores(NODES, text="word1 word2"),
+    *(Degree(NODES, exclude_types=types) for types in (("film",), ("person", "place"))),
+    Texts(NODES, titles=True),
+    *(
+        WithQuery(asked, "word3 word8", types, returned=returned)
+        for asked in (Nearest(9), Nearest(9, "bm25", returned=True), NearestByCosine(9), Similarity(NODES))
+        for types, returned in (((), True), ((), False), (("film",), False), (("place",), True))
+    ),
 ]
 FILTERS = {"filter": {"$type": {"$ne": "film"}}, "seed_filter": {"year": {"$gte": 1994}}, "traversal_filter": {"$type": "place"}}
 
@@ -55,9 +70,9 @@ FILTERS = {"filter": {"$type": {"$ne": "film"}}, "seed_filter": {"year": {"$gte"
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: f"{type(request).__name__} {REQUESTS.index(request)}")
 def test_each_request_is_answered_as_in_memory(request_, given):
     corpus = random_corpus(7, 80, 160)
-    index = index_of(corpus, CountingRelevance())
+    index = index_of(corpus, CountingRelevance(), embedding=embed)
     stores = MemoryGraph(index.graph), MemoryVectors(index.graph.ids, corpus[2])
-    remote = RemoteIndex(stores[0], vectors=stores[1], signals={"bm25": index.bm25}, relevance=CountingRelevance())
+    remote = RemoteIndex(stores[0], vectors=stores[1], signals={"bm25": index.bm25}, relevance=CountingRelevance(), embedding=embed)
     own = question_vectors(corpus)[:2]
     backend = RemoteBackend(StoredQueries.of(remote, QUESTIONS[:2], vectors=own), given)
     backend.pages.positions.update(range(80))
@@ -67,6 +82,29 @@ def test_each_request_is_answered_as_in_memory(request_, given):
     found, expected = (run(each, [alone(request_), alone(request_)]) for each in (backend, memory))
     assert_alike(found, expected)
     assert backend.pages.trips["graph database"] <= trips + 1
+
+
+@pytest.mark.parametrize("given", [{}, FILTERS], ids=["all", "filters"])
+def test_edges_have_the_ends_relations_weights_and_texts_of_memory(given):
+    corpus = random_corpus(7, 80, 160)
+    index = index_of(corpus)
+    remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, corpus[2]))
+
+    def read(question):
+        edges = yield Edges(NODES)
+        texts = yield EdgeTexts(edges.row)
+        # Numbers of relations are those of a backend.
+        names = question.relation_names(edges.relation)
+        return [*edges[:3], names, edges.weight, question.ends(edges.row), texts]
+
+    own = question_vectors(corpus)[:1]
+    backends = (
+        RemoteBackend(StoredQueries.of(remote, QUESTIONS[:1], vectors=own), given),
+        MemoryBackend(Queries.of(index, QUESTIONS[:1], vectors=own, **given)),
+    )
+    found, expected = (run(each, [read(each.questions()[0])])[0] for each in backends)
+    assert_alike(found, expected)
+    assert len(expected[0]) > 10 and {"r0", "r1"} <= set(expected[3]) and len(set(expected[4])) > 1
 
 
 MIX = np.full((len(NODES), len(NODES)), 1 / len(NODES), np.float32)
@@ -98,10 +136,6 @@ PAIRS = [
     *((Completion(COUNTS, "one", {"type": "number"}), Completion(model, "one", {})) for model in (COUNTS, DOUBLES)),
     (WithQuery(Similarity(NODES), "word3"), WithQuery(Similarity(NODES[:3]), "word3")),
 ]
-
-
-def embed(texts):
-    return [np.random.default_rng(zlib.crc32(text.encode())).normal(size=6).tolist() for text in texts]
 
 
 def answers(algorithms, places=(0, 1, 2)):
