@@ -39,7 +39,7 @@ def random_index(seed, bm25=True, dense=True):
     return index, neighbors, rng
 
 
-def expected_scores(index, neighbors, question, vector, ranked, seeds, share, dense_weight):
+def expected_scores(index, neighbors, question, vector, ranked, seeds, share):
     """The equations of PathSearch, a node and a pair at a time: S, and z of each node alone and with each linked seed."""
     bm25, terms = index.signals.get("bm25"), []
     if bm25 is not None:
@@ -55,16 +55,26 @@ def expected_scores(index, neighbors, question, vector, ranked, seeds, share, de
         return sum(max(term.get(node, 0.0) for node in nodes) for term in terms)
 
     def dense(nodes):
-        return max(0.0, *(float(vector @ index.dense.vectors[node].double().numpy()) for node in nodes))
+        return max(float(vector @ index.dense.vectors[node].double().numpy()) for node in nodes)
 
-    kinds = ((dense, dense_weight, "dense"), (lexical, 1, "bm25"))
-    parts = [(part, weight) for part, weight, name in kinds if name in index.signals]
     begun = ranked[:seeds]
     candidates = sorted({*ranked, *(v for u in begun for v in neighbors[u])})
-    largest = [max((part([v]) for v in candidates), default=0) or 1 for part, _ in parts]
+    scales = []
+    if "dense" in index.signals and candidates:
+        similarities = sorted((dense([v]) for v in candidates), reverse=True)
+        # Of fewer than a hundred candidates.
+        scales.append((dense, similarities[-1] * len(candidates) / 100, similarities[0]))
+    if "bm25" in index.signals and candidates:
+        scales.append((lexical, 0, max(lexical([v]) for v in candidates)))
 
     def z(*nodes):
-        return sum(weight * part(nodes) / most for (part, weight), most in zip(parts, largest, strict=True))
+        total = 0
+        for part, low, high in scales:
+            if high > low:
+                total += max(0, (part(nodes) - low) / (high - low))
+            elif high != 0 and part(nodes) >= low:
+                total += 1
+        return total
 
     pairs = {v: [(z(u, v), -place, u) for place, u in enumerate(begun) if v in neighbors[u]] for v in candidates}
     scores = {v: (1 - share) * z(v) + share * max([z(v), *(pair[0] for pair in pairs[v])]) for v in candidates}
@@ -75,16 +85,15 @@ def expected_scores(index, neighbors, question, vector, ranked, seeds, share, de
 def test_paths_equal_the_equations_on_random_graphs(seed):
     index, neighbors, rng = random_index(seed, bm25=seed % 5 != 1, dense=seed % 5 != 2)
     seeds, share = int(rng.integers(1, 5)), float(rng.choice([0.0, 0.3, 0.5, 1.0]))
-    dense_weight = float(rng.choice([0.0, 1.0, 2.5]))
     questions = [" ".join(rng.choice(WORDS, 4)) for _ in range(3)]
     given = {"vectors": rng.normal(size=(3, 5))} if index.has_dense else {}
     queries = Queries.of(index, questions, **given)
     first = rng.permutation(len(index))[: int(rng.integers(0, len(index)))].tolist()
     before = Ranking.of(torch.tensor([first] * 3).reshape(3, -1), torch.arange(len(first), 0.0, -1).expand(3, -1), "First")
-    found = ranked(PathSearch(seeds, share=share, dense_weight=dense_weight), queries, before)
+    found = ranked(PathSearch(seeds, share=share), queries, before)
     for b, question in enumerate(questions):
         vector = given["vectors"][b] if given else None
-        scores, pairs = expected_scores(index, neighbors, question, vector, first, seeds, share, dense_weight)
+        scores, pairs = expected_scores(index, neighbors, question, vector, first, seeds, share)
         nodes = [node for node in found.nodes[b].tolist() if node >= 0]
         assert sorted(nodes) == sorted(scores)
         assert found.scores[b][: len(nodes)].tolist() == pytest.approx([scores[n] for n in nodes], abs=2e-5)
@@ -181,9 +190,7 @@ def test_a_batch_is_its_queries_one_by_one(first):
         assert [(h.id, h.path) for h in hits] == [(h.id, h.path) for h in retriever.retrieve(question, vector=vector)]
 
 
-@pytest.mark.parametrize(
-    "options", [{"seeds": 0}, {"share": 1.5}, {"share": -0.1}, {"k": 0}, {"dense_weight": -1.0}, {"dense_weight": float("nan")}]
-)
+@pytest.mark.parametrize("options", [{"seeds": 0}, {"share": 1.5}, {"share": -0.1}, {"k": 0}])
 def test_bad_options_of_paths(options):
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         PathSearch(**options)

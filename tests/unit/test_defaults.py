@@ -44,18 +44,18 @@ def test_the_lists_and_their_constants():
     searches = (
         "HybridSearch(k=100,",
         "HybridSearch(k=5,",
-        "PathSearch(seeds=5, share=0.5, dense_weight=1.0, bridges=3, across=False, k=100)",
+        "PathSearch(seeds=5, share=0.5, bridges=3, across=False, k=100)",
     )
     fusion = ("depth=100, constant=5", "weights=(4.0, 1.0, 2.0)", "threshold=0.001", "hub_exponent=1.0")
     assert not has(Retriever(index(), WalkFusion(form="names", seeds=5)), *searches, *fusion)
     short = (
         "HybridSearch(k=7,",
         "HybridSearch(k=3,",
-        "PathSearch(seeds=3, share=0.5, dense_weight=1.0, bridges=3, across=False, k=7)",
+        "PathSearch(seeds=3, share=0.5, bridges=3, across=False, k=7)",
         "depth=7",
     )
     assert not has(Retriever(index(), WalkFusion(form="names", depth=7, seeds=3)), *short)
-    paths = "PathSearch(seeds=3, share=0.5, dense_weight=2.0, bridges=0, across=False, k=7)"
+    paths = "PathSearch(seeds=3, share=0.35, bridges=0, across=False, k=7)"
     assert not has(Retriever(manual(), WalkFusion(depth=7, seeds=3)), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
     fusion = ("weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")
@@ -318,10 +318,10 @@ def test_walk_fusion_expands_five_nodes_of_links_twenty_or_a_tenth():
         hits = retriever.retrieve("Who built a mechanical computer that reads punched cards?", 12)
         return scored(hits), [hit.path.nodes for hit in hits]
 
-    assert len(index) // 10 == 1 and found() == found(seeds=1)
-    assert found() not in (found(seeds=2), found(seeds=5))
+    assert len(index) // 10 == 1 and found() == found(seeds=2), "at least two"
+    assert found() not in (found(seeds=1), found(seeds=5))
     passages = [Node(f"n{i}", f"word{i} " * 20, f"Name{i}") for i in range(210)]
-    for size, seeds, of_links in ((9, 1, 1), (10, 1, 1), (29, 2, 2), (50, 5, 5), (60, 5, 6), (210, 5, 20)):
+    for size, seeds, of_links in ((9, 2, 1), (10, 2, 1), (39, 3, 3), (50, 5, 5), (60, 5, 6), (210, 5, 20)):
         built = GraphIndex.from_nodes(passages[:size], [("n0", "n1")], vectors=np.eye(size))
         for form, most in (("names", seeds), ("links", of_links)):
             assert f"PathSearch(seeds={most}, " in repr(Retriever(built, WalkFusion(form=form)))

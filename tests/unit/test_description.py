@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from graph_retrievers import GraphIndex
+from graph_retrievers import GraphIndex, minilm
 from graph_retrievers.cli import main
 from graph_retrievers.construction import Metadata
 from graph_retrievers.construction.edges import TitleMentions
@@ -287,3 +287,33 @@ def test_when_advice_is_given(count, edges, long, advice):
     found = describe(CorpusGraph(ids, texts, edges=made), max_tokens=3)
     assert len(found.advice) == len(advice)
     assert all(line.startswith(start) for line, start in zip(found.advice, advice, strict=True))
+
+
+def test_a_model_of_another_language_is_named():
+    german = ["Der Webstuhl ist eine Maschine, die das Tuch webt.", "Die Karten sind aus Pappe und nicht aus Holz."]
+    english = ["The loom is a machine that weaves the cloth.", "The cards are made of paper and not of wood."]
+    for texts, embedding, advised in (
+        (german, minilm(), True),
+        (english, minilm(), False),
+        (german, HashEmbedding(), False),  # It does not say what it reads.
+    ):
+        advice = GraphIndex.from_texts(texts, embedding=embedding, edges=[("0", "1")]).describe().advice
+        told = "The embedding model reads English, and these texts are German, so that vectors find little; choose a model that "
+        assert list(advice) == [f"{told}reads them."] * advised
+
+
+def test_tokens_are_those_of_the_model():
+    class Letters(HashEmbedding):
+        max_length = 20
+
+        def count_tokens(self, texts):
+            return [len(text) for text in texts]
+
+    found = GraphIndex.from_texts(["Arbeitnehmerfreizügigkeit", "Amt"], embedding=Letters(), edges=[("0", "1")]).describe()
+    assert found.truncated == 1 and sum(found.tokens[::4]) == pytest.approx(28, abs=1)
+
+    class Unread(Letters):
+        def count_tokens(self, texts):
+            raise OSError("The weights are gone.")
+
+    assert GraphIndex.from_texts(["Arbeitnehmerfreizügigkeit"], embedding=Unread()).describe().truncated == 0

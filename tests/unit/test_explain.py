@@ -255,7 +255,7 @@ class TestPlainRank:
             index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]], bm25=bm25)
             (hit,) = Retriever(index, walk, backfill=False).retrieve("card")
             assert hit.plain_rank == expected and ("without the graph" in hit.explain()) == bm25
-            assert Retriever(index, walk).retrieve("card", 1, vector=[1.0, 0.1])[0].plain_rank == (1 if bm25 else 2)
+            assert Retriever(index, walk).retrieve("card", 1, vector=[1.0, 0.9])[0].plain_rank == (1 if bm25 else 2)
 
     def test_tables_of_scores_are_not_kept_for_it(self):
         queries = Queries.of(linked_index(relevance=lambda pairs: [1.0] * len(pairs)), [QUESTION])

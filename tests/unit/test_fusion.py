@@ -7,7 +7,7 @@ import torch
 from graph_retrievers.core import candidates as found_lists
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.compositions import ReciprocalRankFusion, RoundRobin
-from graph_retrievers.core.fusion import fused, min_max_parts
+from graph_retrievers.core.fusion import fused, scaled_parts
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
@@ -22,7 +22,7 @@ from tests.rankings import Ranking, ranked
 
 
 def test_reciprocal_rank_fusion_by_hand(device):
-    hits = Retriever(index(device), Hybrid(), backfill=False).retrieve("apple", k=3)
+    hits = Retriever(index(device), Hybrid(fusion="rrf"), backfill=False).retrieve("apple", k=3)
     # Dense order 1 2 5 0 3 4; BM25 order 5 0 1.
     expected = {"1": 1 / 61 + 1 / 63, "5": 1 / 63 + 1 / 61, "0": 1 / 64 + 1 / 62}
     assert ids(hits) == ["1", "5", "0"]
@@ -30,12 +30,11 @@ def test_reciprocal_rank_fusion_by_hand(device):
 
 
 def test_weighted_fusion_by_hand():
-    hits = Retriever(index(), Hybrid(fusion="weighted", weights=(0.25, 0.75)), backfill=False).retrieve("apple", k=6)
+    hits = Retriever(index(), Hybrid(weights=(0.25, 0.75)), backfill=False).retrieve("apple", k=6)
     scores = BM25(TEXTS).table(["apple"])[0]
-    low, high = scores[0], scores[5]
     dense = {"0": 0.0, "1": 1.0, "2": 0.5, "5": 0.25, "3": 0.0, "4": 0.0}
-    lexical = {"5": 1.0, "0": 0.0, "1": 0.0}
-    assert low < high
+    lexical = {"5": 1.0, "0": float(scores[0] / scores[5]), "1": float(scores[1] / scores[5])}
+    assert 0 < lexical["1"] <= lexical["0"] < 1
     for hit in hits:
         assert hit.score == pytest.approx(0.25 * dense[hit.id] + 0.75 * lexical.get(hit.id, 0.0))
 
@@ -73,12 +72,17 @@ def test_fusion_takes_depth_nodes_of_each_list():
 
 
 def test_equal_scores_count_in_full():
-    def parts(*scores):
-        return min_max_parts(found_lists.Candidates.seeds(np.array([4, 2]), np.array(scores, np.float32), "A")).tolist()
+    def parts(*scores, depth=2, from_zero=False):
+        found = found_lists.Candidates.seeds(np.arange(len(scores)), np.array(scores, np.float32), "A")
+        return scaled_parts(found, depth=depth, from_zero=from_zero).tolist()
 
     assert parts(0.5, 0.5) == parts(0.50000006, 0.5) == [1.0, 1.0], "what differs by rounding is equal"
     assert parts(1.0, 0.5) == parts(2e-5, 1e-5) == [1.0, 0.0]
     assert parts(5000.002, 5000.0) == [1.0, 1.0], "the rounding is that of the larger"
+    assert parts(4.0, 1.0, from_zero=True) == [1.0, 0.25] and parts(3.0, 3.0, from_zero=True) == [1.0, 1.0]
+    assert parts(1.0, -1.0, from_zero=True) == [1.0, 0.0], "a lexical signal of another store may be below 0"
+    assert parts(5.0, 3.0, 1.0, 0.0, depth=3) == [1.0, 0.5, 0.0, 0.0], "a longer list scales its first places alike"
+    assert parts(5.0, 3.0, depth=6) == [1.0, 0.5], "of a short list, a third of the smallest counts as none"
 
 
 @pytest.mark.parametrize("search", [VectorSearch, BM25Search, HybridSearch])
@@ -143,8 +147,13 @@ def test_hybrid_search_fuses_a_hundred_nodes_of_each_search_with_equal_weights()
     # All texts are alike, so words rank by rows; vectors rank the other way round.
     angles = np.linspace(1, 0, 103)
     index = GraphIndex.from_texts(["a loom"] * 103, vectors=np.stack([np.cos(angles), np.sin(angles)], 1))
-    hits = Retriever(index, HybridSearch(4), k=4).retrieve("loom", vector=[1.0, 0.0])
+    hits = Retriever(index, HybridSearch(4, fusion="rrf"), k=4).retrieve("loom", vector=[1.0, 0.0])
     expected = {"3": 1 / 64 + 1 / 160, "99": 1 / 160 + 1 / 64, "4": 1 / 65 + 1 / 159, "98": 1 / 159 + 1 / 65}
+    assert {hit.id: hit.score for hit in hits} == pytest.approx(expected)
+    # All words score alike, so that those of its first hundred all have 1; of vectors the hundredth has 0.
+    hits = Retriever(index, HybridSearch(4), k=4).retrieve("loom", vector=[1.0, 0.0])
+    low = np.cos(angles[3])
+    expected = {str(n): 1 + (np.cos(angles[n]) - low) / (1 - low) for n in (99, 98, 97, 96)}
     assert {hit.id: hit.score for hit in hits} == pytest.approx(expected)
 
 

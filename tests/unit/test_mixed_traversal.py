@@ -23,8 +23,8 @@ def test_without_a_plan_and_a_reranker_it_finds_what_hybrid_search_finds():
     texts = ["card loom", *["card reading"] * 3, "mill"]
     index = GraphIndex.from_texts(texts, vectors=[[0.5, 0.5], *[[0.6, 0.4]] * 3, [1.0, 0.0]])
     queries = Queries.of(index, ["card"], vectors=[[1.0, 0.0]], k=3)
-    # Vectors rank 4, 1, 2, words 0, 1, 2: 1 / 62 + 1 / 62 of node 1, 1 / 63 + 1 / 63 of node 2, then 1 / 61 of nodes 0 and 4.
-    assert ranked(MixedTraversal(candidates=3, fill=False), queries).nodes.tolist() == [[1, 2, 0]]
+    # Words find 0, 1, 2 alike: 1. Vectors find 4, 1, 2: 1, 0, 0 of three, and 1, 0.2, 0.2 of all.
+    assert ranked(MixedTraversal(candidates=3, fill=False), queries).nodes.tolist() == [[0, 1, 2]]
     hybrid, found = ranked(HybridSearch(100), queries), ranked(MixedTraversal(fill=False), queries)
     assert found.nodes.tolist() == hybrid.nodes.tolist() and found.origins.tolist() == [[1] * 5]
     assert ranked(MixedTraversal(candidates=3), queries).nodes.tolist() == [[1, 2, 0]], "of those that BM25 finds"

@@ -35,7 +35,7 @@ _TRAVERSAL = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "k": 5, "backfi
 PUBLISHED = {
     "Vector": {},
     "BM25": {},
-    "Hybrid": {"fusion": "rrf", "weights": (1.0, 1.0)},
+    "Hybrid": {"fusion": "weighted", "weights": (1.0, 1.0)},
     "Re2": {"depth": 100, "backfill": False},
     "FastInsight": {
         **{"budget": 100, "nodes_per_round": 10, "alpha": 0.2, "beta": 1.0},

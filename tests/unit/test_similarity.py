@@ -98,9 +98,9 @@ def test_what_leaves_vectors_out_by_its_weights_does_not_count():
     index = linked_index()
     for weighted, compares in ((HybridSearch(weights=(0, 1)), False), (HybridSearch(), True)):
         assert weighted.compares_vectors(index) is compares
-    for weighted, compares in ((PathSearch(dense_weight=0), False), (PathSearch(), True)):
-        assert Pipeline(BM25Search(), weighted).compares_vectors(index) is compares
-    assert Pipeline(BM25Search(), STeX()).compares_vectors(index) and not BM25Search().compares_vectors(index)
+    for walk in (PathSearch(), STeX()):
+        assert Pipeline(BM25Search(), walk).compares_vectors(index)
+    assert not BM25Search().compares_vectors(index)
 
 
 def test_hits_that_fill_up_after_words_have_none_in_any_batch():
@@ -217,4 +217,4 @@ def test_a_threshold_tells_questions_that_nothing_answers():
     hits = {question: retriever.retrieve(question) for question in ("cloth loom", "a cat")}
     kept = {question: [hit.id for hit in found if hit.similarity >= 0.5] for question, found in hits.items()}
     assert kept == {"cloth loom": ["loom"], "a cat": []}
-    assert hits["a cat"][0].score >= 2 > hits["cloth loom"][1].score, "scores do not tell"
+    assert hits["a cat"][0].score >= 1 > hits["cloth loom"][1].score, "scores do not tell"

@@ -83,7 +83,7 @@ TEXTS = [
     (PPR(seeds=np.int64(3), damping=np.float32(0.5)), "ppr(seeds=3)"),
     (PPR(damping=np.float64(0.25)), "ppr(damping=0.25)"),
     (FastInsight(beta=math.inf), "fastinsight(beta=1e999)"),
-    (Hybrid(fusion="weighted", weights=(1, 2)), "hybrid(fusion='weighted', weights=[1, 2])"),
+    (Hybrid(fusion="rrf", weights=(1, 2)), "hybrid(fusion='rrf', weights=[1, 2])"),
     (HyDE(search=PPR(seeds=2)), "hyde(search='ppr(seeds=2)')"),
     (Fused(PPR(damping=0.7), "bm25", weights=(1, 2)), "fused(systems=['ppr(damping=0.7)', 'bm25'], weights=[1, 2])"),
     (Fused(Fused(Vector(), BM25()), GAR()), "fused(systems=[\"fused(systems=['vector', 'bm25'])\", 'gar'])"),

@@ -38,14 +38,24 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
 
     It is the source of a LlamaIndex node (``ref_doc_id``); else the metadata field ``document``, which
     :func:`~graph_retrievers.construction.contextual.chunk_documents` writes; else the page's address, from ``url``, ``source``,
-    ``path`` or ``file_path``; else the node itself.
+    ``path`` or ``file_path``; else the page in the id, if that is the address of a place on a page; else the node itself.
+
+    >>> node_source("guide/loom.md#cards", {}, {}), node_source("C#", {}, {})
+    ('guide/loom.md', 'C#')
     """
     # "1" is the number of this relationship in LlamaIndex.
     related = origin.get("relationships", {}).get("1")
     if isinstance(related, Mapping) and related.get("node_id"):
         return str(related["node_id"])
     held = metadata.get("document")
-    return held if isinstance(held, str) and held else page_address(metadata) or node
+    return held if isinstance(held, str) and held else page_address(metadata) or _page_of(node)
+
+
+def _page_of(node: str) -> str:
+    """Return the page of an id such as ``page.html#place``; the id itself if it is none."""
+    page, _, place = node.partition("#")
+    ending = posixpath.splitext(page)[1].lower()
+    return page if place and ending and ending in _PAGES else node
 
 
 def is_other_file(name: str) -> bool:

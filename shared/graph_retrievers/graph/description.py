@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import path_title
-from graph_retrievers.graph.languages import has_stems
+from graph_retrievers.graph.languages import has_stems, language_name
 from graph_retrievers.graph.tokens import estimate_tokens
 
 __all__ = ["describe"]
@@ -26,6 +27,8 @@ _HUBS = 5
 _MANY_EDGES = 50
 # Of an example of a few texts, most may well have no edge.
 _FEW_NODES = 20
+# Texts whose tokens the model counts.
+_COUNTED = 500
 # What makes the edges of a relation.
 _SOURCES = {
     "links": "Links()",
@@ -68,7 +71,7 @@ class GraphDescription:
         Nodes of each type and relationship rows of each relation; "" for those without one.
     degree, tokens : tuple of five int
         Minimum, quartiles and maximum of the number of distinct neighbours, and of the estimated number of tokens that signals read
-        of a node.
+        of a node: those of the embedding model, from a sample, if it counts them.
     hubs : list of (id, title, degree)
         The five nodes with the most neighbours. The title of a node without one, whose id is a UUID or a hash, is the first words
         of its text, as in paths.
@@ -144,6 +147,7 @@ def describe(
     tried: Collection[str] = (),
     recall: float | None = None,
     language: tuple[str, str] = ("", ""),
+    model: Any = None,
 ) -> GraphDescription:
     """Return the description of a graph with at least one node.
 
@@ -159,6 +163,8 @@ def describe(
     recall : float, optional
     language : tuple of two str
         See :class:`GraphDescription`: `language` and `stemmed`.
+    model : optional
+        The embedding model: its ``count_tokens`` and ``languages`` are used, if it has them.
 
     Examples
     --------
@@ -173,7 +179,7 @@ def describe(
     hubs        a (1), b (1), c (0)
     """
     degree = graph.degree.cpu().numpy()
-    tokens = np.array([estimate_tokens(text) for text in graph.contents()])
+    tokens = _tokens(graph.contents(), model)
     _, sizes = torch.unique(_components(graph), return_counts=True)
     texts = Counter(graph.texts)
     relations = Counter(graph.relations.tolist())
@@ -199,7 +205,22 @@ def describe(
         stemmed=language[1],
         recall=recall,
     )
-    return replace(found, advice=tuple(_advice(found, tried)))
+    return replace(found, advice=tuple(_advice(found, tried, getattr(model, "languages", ()))))
+
+
+def _tokens(texts: Sequence[str], model: Any) -> np.ndarray:
+    """Return the estimated number of tokens of each text, shape [N]; if the model counts them, as many as it has in a sample."""
+    estimates = np.array([estimate_tokens(text) for text in texts])
+    count = getattr(model, "count_tokens", None)
+    if not callable(count):
+        return estimates
+    rows = range(0, len(texts), max(1, len(texts) // _COUNTED))
+    try:
+        counted = sum(count([texts[row] for row in rows]))
+    except (GraphRetrieverError, OSError):
+        # A model that cannot be read is no reason to describe nothing.
+        return estimates
+    return np.round(estimates * (counted / max(1, estimates[list(rows)].sum()))).astype(int)
 
 
 def tell_no_edges(graph: CorpusGraph, tried: Collection[str] = ()) -> None:
@@ -240,7 +261,7 @@ def _components(graph: CorpusGraph) -> Tensor:
         parent = found
 
 
-def _advice(found: GraphDescription, tried: Collection[str]) -> Iterator[str]:
+def _advice(found: GraphDescription, tried: Collection[str], languages: Collection[str]) -> Iterator[str]:
     edges = sum(found.edges.values())
     if not edges:
         yield _sentence(_no_edges(tried))
@@ -260,6 +281,12 @@ def _advice(found: GraphDescription, tried: Collection[str]) -> Iterator[str]:
         yield (
             f"{found.truncated:,} texts are longer than the {found.readable_tokens} tokens that the embedding model reads, and the "
             "rest of them is not searched by vector; split them into shorter ones."
+        )
+    others = [language_name(code) for code in found.language.split("+") if code and code not in languages]
+    if languages and others:
+        yield (
+            f"The embedding model reads {' and '.join(map(language_name, languages))}, and these texts are {' and '.join(others)}, "
+            "so that vectors find little; choose a model that reads them."
         )
 
 

@@ -72,6 +72,7 @@ _LANGUAGES = {
 LANGUAGES = tuple(_LANGUAGES)
 """Codes (ISO 639-1) of the languages that are known."""
 
+
 _BY_NAME = {language.name: code for code, language in _LANGUAGES.items()}
 # First and last letters of scripts, ascending.
 _SCRIPTS = (
@@ -121,6 +122,15 @@ def has_stems(code: str) -> bool:
 def inflected(language: str) -> str:
     """Return in which of some languages names have several forms: all with a stemmer but English ("Windows" is not "Window")."""
     return "+".join(code for code in filter(None, language.split("+")) if code != "en" and has_stems(code))
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language by its code.
+
+    >>> language_name("de")
+    'German'
+    """
+    return _LANGUAGES[code].name.title()
 
 
 def found_language(texts: Iterable[str]) -> str:

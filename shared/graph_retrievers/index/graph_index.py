@@ -462,7 +462,7 @@ class GraphIndex(Corpus):
         recall = getattr(self.signals.get("dense"), "recall", None)
         words = self.signals.get("bm25")
         language = getattr(words, "language", ""), getattr(words, "stem", "")
-        return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall, language)
+        return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall, language, model)
 
     def _tried(self) -> list[str]:
         """Return the class names of the specifications that were applied."""

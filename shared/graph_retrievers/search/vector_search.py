@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.fusion import fused, list_weights, min_max_parts, reciprocal_rank_parts
+from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts, scaled_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
@@ -77,16 +79,20 @@ class BM25Search(VectorSearch):
 class HybridSearch(Operator):
     r"""Dense and lexical search fused.
 
-    With ``fusion="rrf"`` (reciprocal rank fusion, Cormack et al., SIGIR 2009) the score of a node is
-    :math:`\sum_s w_s / (c + r_s)` over the searches s that find it among their `depth` best, at rank r_s >= 1. With
-    ``fusion="weighted"`` it is :math:`\sum_s w_s \hat{x}_s`, where each search's scores are scaled to [0, 1] by min-max over its
-    `depth` best; a node that a search does not find has 0 there.
+    With ``fusion="weighted"`` the score of a node is a weighted sum of its scores, each scaled to [0, 1]:
+
+    .. math:: S_n = w_1 \frac{q \cdot n - \min_x q \cdot x}{\max_x q \cdot x - \min_x q \cdot x} + w_2 \frac{b(n)}{\max_x b(x)}
+
+    where b is BM25 and x runs over the `depth` best nodes of each search; a node that a search does not find among them has 0
+    there. In a corpus of n nodes, fewer than `depth`, the smallest similarity is multiplied by n / `depth`. With ``fusion="rrf"``
+    (reciprocal rank fusion) it is :math:`\sum_s w_s / (c + r_s)` over the searches s that find it, at rank r_s >= 1.
 
     Parameters
     ----------
     k, returned
         As for :class:`VectorSearch`.
-    fusion : {"rrf", "weighted"}, default "rrf"
+    fusion : {"weighted", "rrf"}, default "weighted"
+        Ranks give a list in which all scores are alike as much say as one in which the first stands out, and find less.
     weights : sequence of two floats, default (1.0, 1.0)
         Weights of dense search and BM25. A search with weight 0 is left out.
     depth : int, default 100
@@ -94,13 +100,18 @@ class HybridSearch(Operator):
     constant : int, default 60
         The c of reciprocal rank fusion.
 
+    References
+    ----------
+    Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023 (weighted sums); Cormack, Clarke and
+    Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009.
+
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
-    >>> hits = Retriever(index, HybridSearch(constant=1)).retrieve("card", vector=[1, 0])
-    >>> [(hit.text, round(hit.score, 3)) for hit in hits]
-    [('a card', 0.833), ('a loom', 0.5)]
+    >>> hits = Retriever(index, HybridSearch(weights=(1, 2))).retrieve("card", vector=[1, 0])
+    >>> [(hit.text, hit.score) for hit in hits]
+    [('a card', 2.0), ('a loom', 1.0)]
     """
 
     kind = OperatorKind.VECTOR_SEARCH
@@ -109,14 +120,14 @@ class HybridSearch(Operator):
         self,
         k: int | None = None,
         *,
-        fusion: str = "rrf",
+        fusion: str = "weighted",
         weights: Sequence[float] = (1.0, 1.0),
         depth: int = 100,
         constant: int = 60,
         returned: bool = True,
     ) -> None:
         self.k = None if k is None else positive("k", k)
-        self.fusion, self.weights = choice("fusion", fusion, ("rrf", "weighted")), list_weights(weights, 2)
+        self.fusion, self.weights = choice("fusion", fusion, ("weighted", "rrf")), list_weights(weights, 2)
         self.constant, self.depth = positive("constant", constant), positive("depth", depth)
         self.returned = returned
 
@@ -130,5 +141,11 @@ class HybridSearch(Operator):
         used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
         answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in used)
         lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in answers]
-        parts = [reciprocal_rank_parts(part, self.constant) if self.fusion == "rrf" else min_max_parts(part) for part in lists]
-        return fused(lists, [weight * part for (_, weight), part in zip(used, parts, strict=True)]).top(k)
+        parts = [weight * self._parts(part, name) for part, (name, weight) in zip(lists, used, strict=True)]
+        return fused(lists, parts).top(k)
+
+    def _parts(self, found: Candidates, signal: str) -> np.ndarray:
+        """Return what the list of a signal adds to the score of the node at each place, before its weight: shape [K]."""
+        if self.fusion == "rrf":
+            return reciprocal_rank_parts(found, self.constant)
+        return scaled_parts(found, depth=self.depth, from_zero=signal == "bm25")

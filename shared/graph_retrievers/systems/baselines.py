@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
@@ -98,8 +98,8 @@ class Hybrid(System):
 
     Parameters
     ----------
-    fusion : {"rrf", "weighted"}, default "rrf"
-        Reciprocal ranks, or a weighted sum of scores scaled to [0, 1].
+    fusion : {"weighted", "rrf"}, default "weighted"
+        A weighted sum of scores scaled to [0, 1], or reciprocal ranks (:class:`~graph_retrievers.operators.HybridSearch`).
     weights : sequence of two floats, default (1.0, 1.0)
         Weights of vector search and BM25.
 
@@ -107,17 +107,18 @@ class Hybrid(System):
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0, 1]])
-    >>> [hit.text for hit in Retriever(index, Hybrid()).retrieve("card", vector=[1, 0])]
+    >>> [hit.text for hit in Retriever(index, Hybrid()).retrieve("card", vector=[0.5, 1])]
     ['a card', 'a loom']
     """
 
     name = "hybrid"
 
-    fusion: str = "rrf"
+    fusion: str = "weighted"
     weights: Sequence[float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
-        """Check the weights; a list equals a tuple, as it comes from a file of JSON."""
+        """Check the fusion and the weights; a list equals a tuple, as it comes from a file of JSON."""
+        choice("fusion", self.fusion, ("weighted", "rrf"))
         object.__setattr__(self, "weights", list_weights(self.weights, 2))
 
     def compose(self, index: Corpus) -> Operator:

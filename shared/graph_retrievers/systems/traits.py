@@ -29,8 +29,10 @@ _READ, _WORDS_A_NAME = 10_000, 70
 _SHARE, _FEW = 0.003, 10
 # In manuals and papers, at most 0.05 of the texts contain names, in encyclopedias 0.35 or more.
 _MENTIONED = 0.15
+# The relations of edges that a document's own structure makes.
+_STRUCTURE = ("contains", "next", "child")
 LINKED = 0.1
-"""If a smaller share of nodes has an edge to another document, few documents are linked: see :func:`documents_linked`."""
+"""If a smaller share of nodes has an edge that refers to another, few documents are linked: see :func:`documents_linked`."""
 
 
 def holds_passages(graph: GraphFacts) -> bool:
@@ -58,17 +60,25 @@ def passage_types(graph: GraphFacts, passage_type: str) -> tuple[str, ...]:
 def holds_pieces(graph: GraphFacts) -> bool:
     """Return whether the nodes are pieces of documents, cut without regard to sections.
 
-    Most have no title of their own within their document: none at all, such as chunks of LangChain's
-    ``RecursiveCharacterTextSplitter`` and LlamaIndex' ``SentenceSplitter``, or one that other nodes of the document share, such
-    as parts of a long section. The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`.
-    Nodes with ``anchors``, such as those of :func:`~graph_retrievers.construction.folder.read_folder`, are not pieces, because
-    links lead to their exact section.
+    Most are from a document of several nodes that has no titles within, as common splitters cut it: its nodes have no title, such
+    as those of LangChain's ``RecursiveCharacterTextSplitter`` and LlamaIndex' ``SentenceSplitter``, or all have one, that of the
+    document. The parts of a long section share the title of the section, and are no such pieces. The document of a node is the
+    result of :func:`~graph_retrievers.graph.addresses.node_source`. Nodes with ``anchors``, such as those of
+    :func:`~graph_retrievers.construction.folder.read_folder`, are not pieces, because links lead to their exact section.
+
+    >>> held = [{"source": "a.md"}] * 3
+    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=held))
+    True
+    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=held, titles=["Loom", "Loom", "Card"]))
+    False
     """
 
     def read(graph: CorpusGraph) -> bool:
-        columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
-        alike = Counter((title, node_source(node, held, origin)) for title, node, held, origin in columns if "anchors" not in held)
-        return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
+        titles: dict[str, list[str]] = {}
+        for title, node, held, origin in zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True):
+            if "anchors" not in held:
+                titles.setdefault(node_source(node, held, origin), []).append(title)
+        return 2 * sum(len(held) for held in titles.values() if len(held) > 1 and len({*held, ""}) <= 2) > len(graph)
 
     return graph.fact("holds pieces", read)
 
@@ -186,10 +196,10 @@ def names_join(index: Corpus) -> bool:
 def names_held(graph: GraphFacts) -> float:
     """Return the share of texts that contain names of two or more words, recognised by their capitals: one for every 70 words.
 
-    A long text contains some name by chance, so it needs more of them. The share is 0.97 for an encyclopedia and 1.0 for longer
-    pieces of it, 0.13 and 0.26 for two manuals and less for longer pieces of them, 0.8 for changelogs, which name people, and 0.5
-    for a dictionary of computing. Texts in lower case, and in scripts without capitals, have no such names. The share is computed
-    from 2,000 nodes drawn with a fixed seed, and from 10,000 characters of each text.
+    A long text contains some name by chance, so it needs more of them; and what many texts contain, such as "Member State" in a
+    law or "The Employer" in a contract, is no name. The share is 0.97 for an encyclopedia, 0.25 for acts of law, and 0.07 and 0.22
+    for two manuals. Texts in lower case, and in scripts without capitals, have no such names. The share is computed from 2,000
+    nodes drawn with a fixed seed, and from 10,000 characters of each text.
 
     >>> names_held(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
     0.5
@@ -199,21 +209,26 @@ def names_held(graph: GraphFacts) -> float:
 
     def read(graph: CorpusGraph) -> float:
         texts = [text[:_READ] for text in _sample(graph.texts)]
-        named = (sum(" " in name and is_proper_name(name) for name in capitalized_names(text)) for text in texts)
-        held = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(named, texts, strict=True))
+        named = [[name for name in capitalized_names(text) if " " in name and is_proper_name(name)] for text in texts]
+        counts = Counter(name for names in named for name in set(names))
+        limit = max(_FEW, _SHARE * len(texts))
+        rare = (sum(counts[name] <= limit for name in names) for names in named)
+        held = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(rare, texts, strict=True))
         return sum(held) / max(len(texts), 1)
 
     return graph.fact("names in texts", read)
 
 
 def documents_linked(graph: GraphFacts) -> float:
-    """Return the share of nodes with an edge to or from a node of another document.
+    """Return the share of nodes with an edge to or from a node of another document, or one that refers to a place in its own.
 
-    The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`; edges within a document, such
-    as those of its structure, do not count.
+    The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`. Within a document, edges of
+    its structure ("contains", "next" and "child") do not count.
 
     >>> held = [{"source": "a.md"}, {"source": "a.md"}, {"source": "b.md"}, {"source": "c.md"}]
     >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "next"), ("2", "3", "links to")]))
+    0.5
+    >>> documents_linked(CorpusGraph(list("1234"), [""] * 4, metadata=held, edges=[("1", "2", "refers to")]))
     0.5
     """
 
@@ -222,8 +237,9 @@ def documents_linked(graph: GraphFacts) -> float:
         columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
         document = np.array([places.setdefault(node_source(*column), len(places)) for column in columns])
         ends = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()])
-        across = ends[:, document[ends[0]] != document[ends[1]]]
-        return len(np.unique(across)) / max(len(graph), 1)
+        structural = np.isin(graph.relation_names, _STRUCTURE)[graph.relations.cpu().numpy()]
+        counted = ends[:, ~structural | (document[ends[0]] != document[ends[1]])]
+        return len(np.unique(counted)) / max(len(graph), 1)
 
     return graph.fact("documents linked", read)
 

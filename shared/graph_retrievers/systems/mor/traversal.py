@@ -12,7 +12,7 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of
 from graph_retrievers.core.driver import Algorithm, Parallel
-from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
+from graph_retrievers.core.fusion import fused, scaled_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
@@ -196,7 +196,10 @@ class MixedTraversal(Operator):
         if not (paths or self.fill or self.matching) and {"dense", "bm25"} <= set(question.signals):
             # No reranker chooses among what text finds: both signals order it, as in hybrid search.
             lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in (yield both)]
-            reached = fused(lists, [reciprocal_rank_parts(part, 60) for part in lists])
+            parts = [
+                scaled_parts(part, depth=self.candidates, from_zero=words) for part, words in zip(lists, (False, True), strict=True)
+            ]
+            reached = fused(lists, parts)
             scores = reached.scores
         else:
             if room > 0 and (self.fill or not paths):

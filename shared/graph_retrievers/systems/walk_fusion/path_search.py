@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from graph_retrievers.arguments import fraction, is_number, positive
-from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, reached
+from graph_retrievers.arguments import fraction, positive
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, level, places_of, reached
 from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.fusion import lowest, scaled
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Scores, TermScores
-from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import Corpus
 from graph_retrievers.search.per_source import sources_of
 from graph_retrievers.systems.walk_fusion.bridges import bridges
@@ -21,6 +21,8 @@ __all__ = ["PathSearch"]
 
 # Scores that differ by less than this share are equal: the rest is rounding, of similarities in single precision.
 _EQUAL = 1e-6
+# The place of the similarity that counts as none.
+_DEPTH = 100
 
 
 class PathSearch(Operator):
@@ -30,12 +32,14 @@ class PathSearch(Operator):
     linked nodes u and v together, to the question is
 
     .. math::
-        z(v) = w \frac{q \cdot v}{\max_x q \cdot x} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
-        z(u, v) = w \frac{\max(q \cdot u, q \cdot v)}{\max_x q \cdot x}
+        z(v) = \frac{q \cdot v - m}{\max_x q \cdot x - m} + \frac{\sum_t b_t(v)}{\max_x \sum_t b_t(x)}, \qquad
+        z(u, v) = \frac{\max(q \cdot u, q \cdot v) - m}{\max_x q \cdot x - m}
         + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
 
-    where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, and x runs over the candidates. With S
-    the seeds, the score of a candidate is
+    where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, x runs over the candidates, and m is the
+    hundredth largest similarity of a candidate (of n candidates, if they are fewer, n / 100 of the smallest); a smaller similarity
+    counts as m. A node alone thus has about its score in :class:`~graph_retrievers.operators.HybridSearch`. With S the seeds, the
+    score of a candidate is
 
     .. math:: S_v = (1 - \lambda)\, z(v) + \lambda \max\Bigl(z(v), \max_{u \in S,\, (u, v) \in E} z(u, v)\Bigr).
 
@@ -48,9 +52,6 @@ class PathSearch(Operator):
         Nodes of the previous ranking whose neighbours are read.
     share : float in [0, 1], default 0.5
         The lambda of the equation; 0 scores each candidate alone.
-    dense_weight : float, default 1
-        The w of the equation, at least 0. If texts are long and questions use other words, as for manuals, the similarities of
-        candidates differ less than their BM25 scores, and a larger weight keeps the first results of vector search.
     bridges : int, default 0
         If above 0, names join passages that no edge joins: for each name in the text of a seed that is not in the question, this
         many passages count as neighbours of the seed, out of the ten best by BM25 of the name, first those whose text begins with
@@ -65,9 +66,9 @@ class PathSearch(Operator):
     -----
     The path of a hit leads from the seed u with which it scores best; a ranked node keeps its own path if that seed does not
     improve its score or is ranked below it. If a name leads from u to the hit, it replaces the relation, in quotation marks:
-    ``0 -["Ada Holm"]- 1``. Negative similarities count as 0. Edges are followed both ways. A signal that the index does not have
-    is left out; a lexical signal in an external store, which returns scores instead of weights of words, counts for u and v
-    together as for the better of the two (:meth:`graph_retrievers.signals.signal.Signal.term_scores`).
+    ``0 -["Ada Holm"]- 1``. Edges are followed both ways. A signal that the index does not have is left out; a lexical signal in an
+    external store, which returns scores instead of weights of words, counts for u and v together as for the better of the two
+    (:meth:`graph_retrievers.signals.signal.Signal.term_scores`).
 
     References
     ----------
@@ -94,21 +95,17 @@ class PathSearch(Operator):
         seeds: int = 5,
         *,
         share: float = 0.5,
-        dense_weight: float = 1.0,
         bridges: int = 0,
         across: bool = False,
         k: int | None = None,
     ) -> None:
         self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
-        if not is_number(dense_weight) or not 0 <= dense_weight <= 1e30:
-            raise InvalidArgumentError(f"dense_weight must be a number from 0 to 1e30, got {shown(dense_weight)}.")
-        self.across = across
-        self.dense_weight, self.bridges = float(dense_weight), positive("bridges", bridges, least=0)
+        self.across, self.bridges = across, positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
 
     def compares_vectors(self, index: Corpus) -> bool:
-        """Return whether vectors have a weight."""
-        return self.dense_weight > 0
+        """Return True."""
+        return True
 
     @property
     def follows_names(self) -> bool:  # type: ignore[override]
@@ -134,7 +131,7 @@ class PathSearch(Operator):
             place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), led, strict=True))
         nodes, at = np.unique(np.append(found.nodes, far), return_inverse=True)
         ranked, end = at[: len(found)], at[len(found) :]
-        alone, together = yield from self._common(question, nodes, ranked[place], end)
+        alone, together = yield from _relevance(question, nodes, ranked[place], end)
         along = np.zeros(len(nodes))
         np.maximum.at(along, end, together)
         # The seed that leads to a node: the best, of equal ones the first; to a ranked node, only if it helps and is ranked above.
@@ -156,18 +153,19 @@ class PathSearch(Operator):
         both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
         return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by]))
 
-    def _common(
-        self, question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray
-    ) -> Algorithm[tuple[np.ndarray, ...]]:
-        """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
-        alone, together = np.zeros(len(nodes)), np.zeros(len(end))
-        asked = {"dense": (Scores(nodes), self.dense_weight), "bm25": (TermScores(nodes), 1.0)}
-        used = [pair for name, pair in asked.items() if name in question.signals]
-        answers = yield tuple(request for request, _ in used)
-        for terms, (_, weight) in zip(answers, used, strict=True):
-            terms = terms.reshape(len(nodes), -1).astype(np.float64)
-            scores, pairs = (np.maximum(sums.sum(1), 0) for sums in (terms, np.maximum(terms[seed], terms[end])))
-            most = scores.max() or 1.0
-            alone += weight * scores / most
-            together += weight * pairs / most
-        return alone, together
+
+def _relevance(question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Algorithm[tuple[np.ndarray, ...]]:
+    """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
+    alone, together = np.zeros(len(nodes)), np.zeros(len(end))
+    asked = {"dense": Scores(nodes), "bm25": TermScores(nodes)}
+    used = [name for name in asked if name in question.signals]
+    answers = yield tuple(asked[name] for name in used)
+    for name, terms in zip(used, answers, strict=True):
+        terms, least = terms.reshape(len(nodes), -1).astype(np.float64), 0.0
+        if name == "dense":
+            terms[:, 0] = level(terms[:, 0])
+            least = lowest(terms[:, 0], _DEPTH)
+        scores = terms.sum(1)
+        alone += scaled(scores, least, scores.max())
+        together += scaled(np.maximum(terms[seed], terms[end]).sum(1), least, scores.max())
+    return alone, together

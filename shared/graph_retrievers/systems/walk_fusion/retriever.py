@@ -39,13 +39,14 @@ from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
 __all__ = ["WalkFusion"]
 
-_SEEDS, _LINK_SEEDS, _DENSE_WEIGHT, _BRIDGES = 5, 20, 2.0, 3
+_SEEDS, _LINK_SEEDS, _BRIDGES = 5, 20, 3
+# The share of paths in the score: links of a page lead to less that answers than names do.
+_SHARE, _LINK_SHARE = 0.5, 0.35
 # Where names in the texts are all that joins them; the seeds are of the links form.
 _PLAIN_SEEDS, _PLAIN_BRIDGES = 10, 1
 # Names are recognised by their capitals: texts in lower case, or in scripts without capitals, are below this share.
 _HELD = 0.15
 _FORMS = ("links", "names", "pieces", "relations")
-_PIECES_SHARE = 0.7
 WEIGHTS = {"names": (4.0, 1.0, 2.0), "relations": (1.0, 1.0, 3.0), "pieces": (1.0, 2.0)}
 """Weights of the lists of WalkFusion, by form."""
 
@@ -76,16 +77,15 @@ class WalkFusion(System):
     (:func:`~graph_retrievers.systems.traits.holds_pieces`), and are joined by edges:
 
     1. hybrid search;
-    2. :class:`~graph_retrievers.operators.PathSearch` as in ``"links"``, only by edges to other pages and with a larger share of
-       paths.
+    2. :class:`~graph_retrievers.operators.PathSearch` as in ``"links"``, only by edges to other pages.
 
     Neighbouring pieces of a page are similar, and would fill ten hits with one page. So a page gets at most as many of the first k
     hits as in hybrid search, or one if it has none there: the hits are from at least as many pages as those of hybrid search.
 
     ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
-    they cite: only the first list of ``"names"``, only by edges, with the neighbours of more nodes and twice the weight of
-    similarities. If few edges join documents and most texts contain names, recognised by their capitals, then here and in
-    ``"pieces"`` names join passages as edges do (:func:`~graph_retrievers.systems.traits.names_join`).
+    they cite: only the first list of ``"names"``, only by edges, with the neighbours of more nodes and a smaller share of paths. If
+    few edges join documents and most texts contain names, recognised by their capitals, then here and in ``"pieces"`` names join
+    passages as edges do, and the share is that of ``"names"`` (:func:`~graph_retrievers.systems.traits.names_join`).
 
     The index needs vectors and BM25.
 
@@ -93,7 +93,8 @@ class WalkFusion(System):
     ----------
     seeds : int, optional
         Nodes of hybrid search whose neighbours are read, and maximum number of named nodes at which metapaths start; by default 5,
-        for ``"links"`` and ``"pieces"`` 20, or 10 if names join passages, or a tenth of the nodes if that is less.
+        for ``"links"`` and ``"pieces"`` 20, or 10 if names join passages. If a tenth of the nodes is less, it is that, and at
+        least 2, or 1 for ``"links"`` and ``"pieces"``.
     bridges : int, optional
         Passages to which each name in a text leads, as for :class:`~graph_retrievers.operators.PathSearch`; by default 3 for
         ``"names"``, or without edges 1 if names in texts have capitals and 0 otherwise, and for ``"links"`` and ``"pieces"`` 1 if
@@ -177,8 +178,8 @@ class WalkFusion(System):
 
         search, links = HybridSearch(depth), form in ("links", "pieces")
         if seeds is None:
-            # Neighbours of most nodes would tell nothing.
-            seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1, len(index.facts) // 10))
+            # Neighbours of most nodes would tell nothing; of a few texts, the one that a name leads from may be the second.
+            seeds = min(_PLAIN_SEEDS if plain else _LINK_SEEDS if links else _SEEDS, max(1 if links else 2, len(index.facts) // 10))
         if bridges is None:
             bare = form == "names" and not index.facts.has_edges
             alone = plain or (bare and names_held(index.facts) >= _HELD)
@@ -190,8 +191,7 @@ class WalkFusion(System):
             HybridSearch(depth, returned=False),
             PathSearch(
                 seeds,
-                share=_PIECES_SHARE if form == "pieces" else 0.5,
-                dense_weight=_DENSE_WEIGHT if links else 1.0,
+                share=_LINK_SHARE if links and not bridges else _SHARE,
                 bridges=bridges,
                 across=form == "pieces",
                 k=depth,
