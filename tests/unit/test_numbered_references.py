@@ -226,6 +226,15 @@ def test_counts_of_what_was_found_and_ten_that_were_not():
     ]
 
 
+def test_the_description_of_an_index_counts_references():
+    nodes = [*LOOMS, Node("c", "See Article 1(1) and Article 77.", metadata={"path": "l.md", "chunk_index": 20})]
+    index = GraphIndex.from_documents(nodes, edges=[NumberedReferences()])
+    described = index.describe()
+    assert described.references == str(NumberedReferences().describe(nodes))
+    assert "references  found 1, to what is around them 0," in str(described) and "\n  Article 77 in c\n" in str(described)
+    assert GraphIndex.from_documents(nodes, edges=[("c", "l0")]).describe().references == ""
+
+
 def test_the_relation_and_the_settings_of_a_saved_index(tmp_path):
     spec = NumberedReferences(relation="cites")
     assert build_edges([*LOOMS, *MILLS, Node("c", "See Article 1 MDPA", metadata={"path": "c.md"})], spec) == [("c", "m0", "cites")]
