@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
@@ -21,6 +21,8 @@ from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.languages import found_language, inflected, stem_of
 
+# Headings around a chunk; parts of a unit in which further parts are looked for.
+_DEEPEST, _MOST_PARTS = 20, 50
 # Characters of a heading; words of the name of a document, and letters that it has at least.
 _LONGEST, _MOST_WORDS, _FEWEST_LETTERS = 200, 12, 3
 _LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
@@ -50,8 +52,9 @@ class Unit:
     """What carries a number: a document, a unit with a heading, a caption, or a part or bare number, whose kind is "".
 
     `first` and `last` are the places that it covers: the chunks of all documents are numbered in the order of their pages. `depth`
-    is that of its heading, 0 for a part, and `label` is the form of the number of a part. `order` is the place among the units of
-    its kind in the document. `parts` are those of its parts that have the kind "", by number.
+    is that of its heading, 0 for a part, and `label` is the form of the number of a part. `parts` are those of its parts that have
+    the kind "", by number, and `listed` all of them in order. It has the place `order` in `beside`: the parts of the same unit, or
+    the units of its kind in the document.
     """
 
     kind: str
@@ -63,6 +66,8 @@ class Unit:
     label: str = ""
     order: int = 0
     parts: dict[str, Unit] = field(default_factory=dict)
+    listed: list[Unit] = field(default_factory=list)
+    beside: list[Unit] = field(default_factory=list)
 
     def chain(self) -> Iterator[Unit]:
         """Yield the unit and those around it, from inside to outside; the last one is the document."""
@@ -79,6 +84,11 @@ class Unit:
         """Return the innermost unit with a word in its heading around the unit, or itself; else the document."""
         return next(unit for unit in self.chain() if unit.kind)
 
+    def take(self, beside: list[Unit]) -> None:
+        """Take the next place in a list of units."""
+        self.order, self.beside = len(beside), beside
+        beside.append(self)
+
     def part(self, number: str) -> Unit | None:
         """Return the part with a number, also one that is inside the only part with such a part; None if there is none."""
         number = number.casefold()
@@ -86,7 +96,7 @@ class Unit:
             return self.parts[number]
         if "." in number and (outer := self.part(number.rpartition(".")[0])) is not None:
             return outer.parts.get(number)
-        inside = [part.parts[number] for part in self.parts.values() if number in part.parts]
+        inside = [part.parts[number] for part in self.listed[:_MOST_PARTS] if number in part.parts]
         return inside[0] if len(inside) == 1 else None
 
 
@@ -136,19 +146,10 @@ class Numbered:
         return bisect_left(starts, start, 1) < bisect_left(starts, end, 1)
 
     def find(self, scope: Hashable, kind: str, number: str) -> list[Unit]:
-        """Return the units of a kind with a number in a document or a folder; a heading such as "4.2 Setup" is a section."""
+        """Return the units of a kind with a number in a document or a folder, in order; a heading "4.2 Setup" is a section."""
         number = number.casefold()
         found = self._units.get((scope, kind, number), [])
         return found if found or kind not in ("section", "chapter") else self._units.get((scope, "", number), [])
-
-    def behind(self, unit: Unit, most: int) -> list[Unit]:
-        """Return a unit and at most so many behind it: parts of the same unit, or others of its kind in the document."""
-        if unit.label and unit.around is not None:
-            parts = list(unit.around.parts.values())
-            place = parts.index(unit)
-        else:
-            parts, place = self._listed[unit.document(), unit.kind], unit.order
-        return parts[place : place + most + 1]
 
     def in_folder(self, document: Unit, kind: str, number: str) -> list[Unit]:
         """Return the only unit of a kind with a number in the folder of a document, whose pages may be one manual or law.
@@ -163,9 +164,8 @@ class Numbered:
         document, number = unit.document(), unit.number.casefold()
         self.count += 1
         self._units[document, unit.kind, number].append(unit)
-        listed = self._listed[document, unit.kind]
-        unit.order = len(listed)
-        listed.append(unit)
+        if unit.kind:
+            unit.take(self._listed[document, unit.kind])
         if folder := self._folders[document]:
             self._units[folder, unit.kind, number].append(unit)
 
@@ -250,8 +250,9 @@ class _Walk:
         """Read the chunk at a place, and return where in its text units begin, ascending, and the innermost unit from there."""
         text = node.text
         # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
-        path = heading_path(node) or ((node.title,) if node.title and not _BARE.match(node.title) else ())
-        anchors = node.metadata.get("anchors", ())
+        path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _BARE.match(node.title) else ())
+        held = node.metadata.get("anchors")
+        anchors = frozenset(map(str, held if isinstance(held, (list, tuple)) else ()))
         begun = [line.end() for line in _LINE.finditer(text)]
         lines = [(start, text[start : start + _LONGEST].partition("\n")[0].rstrip()) for start in begun]
         same = sum(1 for _ in takewhile(bool, map(eq, path, self._path)))
@@ -264,14 +265,14 @@ class _Walk:
                 self._headings[place] = f"{self._headings.get(place, '')}{heading[end:]}\n"
         starts, units = [0], [self._open[-1]]
         for start, line in lines:
-            if self._begins(line, place, anchors if isinstance(anchors, (list, tuple)) else ()):
+            if self._begins(line, place, anchors):
                 starts.append(start)
                 units.append(self._open[-1])
             else:
                 self._extend(place)
         return starts, units
 
-    def _begins(self, line: str, place: int, anchors: Collection[str]) -> bool:
+    def _begins(self, line: str, place: int, anchors: frozenset[str]) -> bool:
         """Note the unit whose heading, caption or number begins a line, and return whether there is one."""
         marks = _MARKS.match(line)
         heading = own_anchor(line[marks.end() :])[0] if marks else line
@@ -316,6 +317,7 @@ class _Walk:
 
     def _opened(self, unit: Unit, place: int) -> None:
         if not unit.kind:
+            unit.take(self._open[-1].listed)
             self._open[-1].parts.setdefault(unit.number.casefold(), unit)
         self._open.append(unit)
         self._extend(place)

@@ -25,8 +25,10 @@ logger = logging.getLogger(__name__)
 
 # Numbers of units, below which they are chance.
 _FEWEST = 3
-# Passages of a unit that are all meant; units of a range; unresolved references that are shown.
-_ALL, _RANGE, _SHOWN = 5, 50, 10
+# Passages of a unit that are all meant; units of a range, or that one reference may mean; unresolved references that are shown.
+_ALL, _MOST, _SHOWN = 5, 50, 10
+# Characters of a row of a table on each side of a reference.
+_ROW = 1_000
 # Characters of a sentence on each side of a reference; passages of a unit with a word, above which the word is not rare in it.
 _SENTENCE, _COMMON = 300, 50
 _WORD, _END = re.compile(r"[^\W\d_]{4,}"), re.compile(r"[.;:]\s|\n")
@@ -183,14 +185,15 @@ class _Reader:
         heading = self._numbered.headings.get(place, "")
         for reference in references(heading, self._numbered.names.at):
             yield self._cited(heading, reference, place, 0)
+        columns = next((line for line in text.split("\n") if _CELL in line), "").split(_CELL) if _CELL in text else []
         for reference in references(text, self._numbered.names.at):
             # The heading of a unit is no reference to it, and the number of the next line belongs to that line.
             if not self._numbered.begins(place, reference.start, reference.end):
-                yield self._cited(text, reference, place, reference.start)
+                yield self._cited(text, _in_column(text, reference, columns), place, reference.start)
 
     def _cited(self, text: str, reference: Reference, place: int, start: int) -> _Cited:
         """Return what a reference in a text, which is at a character of the chunk at a place, leads to."""
-        outcome, targets = self._outcome(_in_column(text, reference), place, start)
+        outcome, targets = self._outcome(reference, place, start)
         places = [found for units in targets for found in self._alike.places(units, place, text, reference)]
         return _Cited(reference, text[reference.start : reference.end], outcome, places)
 
@@ -210,7 +213,7 @@ class _Reader:
         units = self._units(reference, scope, around)
         targets = [units] if units else []
         if len(units) == 1 and reference.last:
-            behind = self._numbered.behind(units[0], _RANGE)
+            behind = units[0].beside[units[0].order : units[0].order + _MOST]
             end = next((n for n, unit in enumerate(behind) if unit.number.casefold() == reference.last.casefold()), 0)
             targets = [[unit] for unit in behind[: end + 1]]
         others = [units for units in targets if len(units) > 1 or units[0] not in around.chain()]
@@ -230,7 +233,8 @@ class _Reader:
             units = _part_near(around, kind, number) if own else []
         for kind, number in further:
             if kind in HEADED or kind in CAPTIONED:
-                units = [unit for unit in self._numbered.find(scope, kind, number) if not set(units).isdisjoint(unit.chain())]
+                found = self._numbered.find(scope, kind, number)
+                units = [part for unit in units for part in _within(found, unit)][:_MOST]
             elif parts := [part for unit in units if (part := unit.part(number)) is not None]:
                 units = parts
             elif kind not in _UNMARKED:
@@ -248,20 +252,28 @@ def _nearest(units: list[Unit], around: Unit) -> list[Unit]:
     """Return those of several units that are in the smallest unit around another one, such as the same chapter."""
     if len(units) < 2:
         return units
-    chain = set(around.chain())
-    shared = [sum(outer in chain for outer in unit.chain()) for unit in units]
-    return [unit for unit, count in zip(units, shared, strict=True) if count == max(shared)]
+    return next((found for outer in around.chain() if (found := _within(units, outer))), units)[:_MOST]
 
 
-def _in_column(text: str, reference: Reference) -> Reference:
+def _within(units: list[Unit], outer: Unit) -> list[Unit]:
+    """Return those of some units, in the order of their places, that are in another one."""
+    first = bisect_left(units, outer.first, key=lambda unit: unit.first)
+    last = bisect_right(units, outer.last, key=lambda unit: unit.first)
+    # At the ends, a chunk may hold the end of one unit and the beginning of the next.
+    return [unit for unit in units[first:last] if outer in unit.chain()]
+
+
+def _in_column(text: str, reference: Reference, columns: Sequence[str]) -> Reference:
     """Return a reference with the act that the head of its column names, as in a table of what corresponds to what."""
-    line = text[text.rfind("\n", 0, reference.start) + 1 : reference.start]
-    rest = text[reference.end :].partition("\n")[0]
-    if reference.scope or (_CELL not in line and _CELL not in rest):
+    if reference.scope or not columns:
         return reference
-    head = next((line for line in text.split("\n") if _CELL in line), "").split(_CELL)
-    column = line.count(_CELL)
-    number = _ACT_NUMBER.search(head[column]) if column < len(head) else None
+    start = text.rfind("\n", max(0, reference.start - _ROW), reference.start) + 1
+    if not start and reference.start > _ROW:
+        return reference
+    end = text.find("\n", reference.end, reference.end + _ROW)
+    row = text[start : end if end >= 0 else reference.end + _ROW]
+    column = text.count(_CELL, start, reference.start)
+    number = _ACT_NUMBER.search(columns[column]) if _CELL in row and column < len(columns) else None
     return replace(reference, scope=NAMED, document=("act", number[1])) if number else reference
 
 
@@ -280,12 +292,12 @@ class _Alike:
         first, last = units[0].first, units[0].last
         if len(units) == 1 and last - first < _ALL:
             return [other for other in range(first, last + 1) if other != place]
-        scores = dict.fromkeys((unit.first for unit in units[:_RANGE]), 0.0)
+        scores = dict.fromkeys((unit.first for unit in units), 0.0)
         for word in sorted(set(_WORD.findall(_sentence(text, reference).casefold()))):
             places = self._by_word.get(word, [])
-            for unit in units[:_RANGE]:
-                held = places[bisect_left(places, unit.first) : bisect_right(places, unit.last)]
-                for other in held if len(held) <= _COMMON else ():
+            for unit in units:
+                start, end = bisect_left(places, unit.first), bisect_right(places, unit.last)
+                for other in places[start:end] if end - start <= _COMMON else ():
                     scores[other] = scores.get(other, 0.0) + math.log(len(self._texts) / len(places))
         scores.pop(place, None)
         return [min(scores, key=lambda other: (-scores[other], other))] if scores else []

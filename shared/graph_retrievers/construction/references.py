@@ -10,6 +10,7 @@ A text is read in three steps, each in linear time:
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -214,8 +215,9 @@ def _mentions(text: str) -> list[_Mention]:
                 start = further.end
     if acts:
         # "Decision No 768/2008" is an act, whatever its words are besides.
-        spans = [(act.start, act.end) for act in acts]
-        found = [one for one in found if not any(begin < one.end and one.start < end for begin, end in spans)]
+        ends = [act.end for act in acts]
+        after = [bisect_right(ends, one.start) for one in found]
+        found = [one for one, n in zip(found, after, strict=True) if n == len(acts) or one.end <= acts[n].start]
         found = sorted([*found, *acts], key=lambda mention: mention.start)
     return found
 
