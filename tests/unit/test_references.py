@@ -5,7 +5,7 @@ import pytest
 from graph_retrievers.construction.references import Reference, references
 
 SHORT = {"article": "A", "paragraph": "p", "point": "n", "letter": "l", "sentence": "s", "": "", "annex": "X", "chapter": "C"}
-SHORT |= {"section": "S", "table": "T", "figure": "F", "part": "P", "§": "§"}
+SHORT |= {"section": "S", "table": "T", "figure": "F", "part": "P", "§": "§", "double letter": "d"}
 
 
 def written(reference: Reference) -> str:
@@ -81,6 +81,7 @@ def read(text: str) -> list[str]:
         ("paragraph 1 and 30 days later", ["p1"]),
         ("Article 5, 12 members", ["A5"]),
         ("Article 5, 6. The next", ["A5"]),
+        ("the 70's. 1,001 of them", []),
         ("the article of 12 May, a part of it", []),
         ("In part 2 to 3 % of it", ["P2"]),
         ("an article I read", []),
@@ -117,6 +118,13 @@ def test_english(text, found):
         ("Abschnitt 2", ["S2"]),
         ("Absatz 2 Satz 1", ["p2/s1"]),
         ("Absätze 1 und 2", ["p1", "p2"]),
+        ("§ 3 Abs. 1 S. 2 BGB", ["§3/p1/s2@?"]),
+        ("§ 9 Nr. 1 Buchst. a und b sowie Nr. 2", ["§9/n1/la", "§9/n1/lb", "§9/n2"]),
+        ("§ 9 Nr. 1 Buchstabe b Doppelbuchstabe aa", ["§9/n1/lb/daa"]),
+        ("§ 3 Abs. 1 i. V. m. Abs. 2", ["§3/p1", "§3/p2"]),
+        ("§ 3 Abs. 1 in Verbindung mit § 4", ["§3/p1", "§4"]),
+        ("§§ 823 ff. BGB", ["§823@?"]),
+        ("§ 823 f. BGB", ["§823@?"]),
         # The law is named behind the last one, or before.
         ("§ 3 und § 4 des Bundesdatenschutzgesetzes", ["§3@?", "§4@?"]),
         ("§§ 5, 6 und 8 der Zivilprozessordnung", ["§5@?", "§6@?", "§8@?"]),

@@ -103,8 +103,8 @@ class NumberedReferences(EdgeSpec):
 
     Notes
     -----
-    Not read: "the following Article" and "the Annex"; numbers in words ("the second paragraph"); sentences and indents; "et seq.",
-    "ff."; what follows an exception ("points 1 to 10 of Annex VIII, with the exception of points 6 and 8"); bare numbers behind
+    Not read: "the following Article" and "the Annex"; numbers in words ("the second paragraph"); sentences and indents, of which
+    the paragraph around them is meant; what "et seq." and "ff." add; what follows an exception ("points 1 to 10 of Annex VIII, with the exception of points 6 and 8"); bare numbers behind
     parts ("§§ 5 Abs. 1, 6 und 7"); a letter after a space ("§ 312 a"); numbers with a full stop in a list ("points 4.3., 4.4.");
     file numbers of courts; the second of several lists before one name of a document; names of documents alone, which
     :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.

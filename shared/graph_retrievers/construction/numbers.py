@@ -15,7 +15,7 @@ HEADED = ("document", "annex", "book", "part", "title", "chapter", "section", "s
 CAPTIONED = ("table", "figure")
 """Kinds of units whose number is in a caption."""
 
-INNER = ("paragraph", "subparagraph", "sentence", "point", "letter")
+INNER = ("paragraph", "subparagraph", "sentence", "point", "letter", "double letter")
 """Kinds of parts whose number is where a line begins, from outside to inside: "2.", "(2)", "(a)", "a)"."""
 
 
@@ -33,9 +33,15 @@ class NumberStyle:
         Words before the number of a document: "RFC 2119", "pep-0008.md".
     around : mapping of str to (mapping of str to str)
         Words before a number whose kind follows behind it, with these kinds: Korean "제17조".
+    short : mapping of str to str
+        Words with their kinds that are read only right behind another number, since they are too short: "Abs. 1 S. 2".
     ands, ranges, of, the, this, that : str
         Words between the items of a list, and of a range; before what contains a part, and behind those; before the unit around the
         place, and before the one that was named before.
+    thereof : str
+        Words behind a reference that mean what was named before.
+    joins, following : str
+        What joins two references to one, besides `ands`, and what follows a number without changing it; separated by "|".
     ordinals, passages : str
         Words that count passages without numbers, and those passages: "the second subparagraph of".
     acts : str
@@ -47,6 +53,7 @@ class NumberStyle:
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
+    short: Mapping[str, str] = field(default_factory=dict)
     plurals: str = ""
     documents: str = ""
     around: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -56,6 +63,9 @@ class NumberStyle:
     the: str = ""
     this: str = ""
     that: str = ""
+    thereof: str = ""
+    joins: str = ""
+    following: str = ""
     ordinals: str = ""
     passages: str = ""
     acts: str = ""
@@ -90,6 +100,9 @@ ENGLISH = NumberStyle(
     the="the",
     this="this",
     that="that those",
+    thereof="thereof",
+    joins="in conjunction with|read together with",
+    following="et seq.",
     ordinals="first second third fourth fifth sixth seventh last introductory",
     passages="subparagraph subparagraphs sentence sentences indent indents part wording alternative",
     acts="regulation directive decision recommendation treaty charter convention protocol agreement act code law statute "
@@ -114,8 +127,10 @@ GERMAN = NumberStyle(
         "subparagraph": "unterabsatz unterabsatzes unterabs. uabs.",
         "sentence": "satz satzes sätze sätzen",
         "point": "nummer nummern nr. nrn. punkt punkte",
-        "letter": "buchstabe buchstaben buchst. doppelbuchstabe",
+        "letter": "buchstabe buchstaben buchst.",
+        "double letter": "doppelbuchstabe doppelbuchstaben doppelbuchst.",
     },
+    short={"s.": "sentence"},
     plurals="anhänge anhängen anlagen teile teilen kapiteln abschnitte abschnitten artikeln absätze absätzen sätze sätzen nummern "
     "nrn. buchstaben tabellen abbildungen ziffern",
     ands="und oder sowie bzw. beziehungsweise",
@@ -123,6 +138,8 @@ GERMAN = NumberStyle(
     of="des der dem von im in zu zur zum",
     this="dieser dieses diesem diese",
     that="jener jenes jenem",
+    joins="in Verbindung mit|i. V. m.|i.V.m.",
+    following="f.|ff.",
     ordinals="ersten zweiten dritten vierten letzten erster zweiter dritter",
     passages="unterabsatz unterabsatzes halbsatz hs. halbs. alternative alt. variante var.",
     acts="gesetz gesetzes gesetzbuch gesetzbuchs gesetzbuches ordnung verordnung richtlinie empfehlung vertrag vertrags vertrages "

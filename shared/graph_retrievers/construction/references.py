@@ -54,6 +54,11 @@ def either(listed: Iterable[str]) -> str:
     return rf"(?:(?i:{'|'.join(re.escape(word) for word in sorted(set(listed), key=lambda word: (-len(word), word)))})(?!\w))"
 
 
+def phrases(name: str) -> str:
+    """Return a pattern for one of the phrases of all styles in a field that separates them by "|"."""
+    return either(phrase for style in STYLES for phrase in getattr(style, name).split("|") if phrase)
+
+
 KINDS = {word: kind for style in STYLES for kind, listed in style.units.items() for word in listed.split()}
 """The kind of each word of a unit, in folded case."""
 KINDS |= dict.fromkeys(words("documents"), "document")
@@ -69,24 +74,25 @@ def kind_of(word: str) -> str:
 
 def enclosed(found: re.Match[str]) -> Step:
     """Return the kind and the number of a match of :data:`ENCLOSED`."""
-    return _AROUND[found["before"]][found["behind"]], found["number"] + (f"-{found['more']}" if found["more"] else "")
+    return _AROUND[found["before"]].get(found["behind"], ""), found["number"] + (f"-{found['more']}" if found["more"] else "")
 
 
 NUMBER = r"(?:\d{1,4}(?:\.\d{1,3})*[a-z]{0,2}|[IVXLCDM]{1,7}|[A-Z](?:[.-]?\d{1,3})*)(?!\w)"
 """The number of a unit with a heading: 17, 17a, 4.2, IV, A.1."""
 
 _PLURALS, _AROUND = frozenset(words("plurals")), {word: after for style in STYLES for word, after in style.around.items()}
+_AFTER = "|".join(word for after in _AROUND.values() for word in after)
 ENCLOSED = re.compile(
-    "|".join(rf"(?P<before>{word})\s?(?P<number>\d{{1,4}})\s?(?P<behind>{'|'.join(after)})" for word, after in _AROUND.items())
     # What was added behind a Korean article: "제17조의2".
-    + r"(?:의\s?(?P<more>\d{1,3}))?"
+    rf"(?P<before>{'|'.join(_AROUND)})\s?(?P<number>\d{{1,4}})\s?(?P<behind>{_AFTER})(?:의\s?(?P<more>\d{{1,3}}))?"
 )
 """A number between two words, as in "제17조"."""
 _AND, _TO, _OF, _THE = either(words("ands")), either(words("ranges")), either(words("of")), either(words("the"))
 _ORDINALS = either(words("ordinals"))
 # "the first and second subparagraph", which no number marks in the text.
 _PASSAGE = rf"(?:(?:{_THE}\s)?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s(?:{_THE}\s)?{_ORDINALS})*\s{either(words('passages'))})"
-_LETTERS = either(word for word, kind in KINDS.items() if kind == "letter")
+_LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"))
+_SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
 # A word before a number; the word itself is looked up, so that more words take no more time.
 _HEAD = re.compile(
@@ -107,6 +113,8 @@ _LINKS = {
     ",": re.compile(r"\s?,\s{1,2}"),
 }
 _MEASURE = re.compile(rf"\s?(?:%|{either(words('measures'))})")
+_FOLLOWING = re.compile(rf"\s{phrases('following')}")
+_BEHIND = re.compile(r"\d\s\Z")
 _NEXT_WORD = re.compile(r"\s+([^\W\d_]+\.?|§+)")
 
 _ACTS = sorted(words("acts"), key=lambda word: (-len(word), word))
@@ -129,9 +137,9 @@ _TAIL = re.compile(
     rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s(?:{_THE}\s)?)?"
 )
 _UP = re.compile(rf"{_TAIL.pattern}\[?")
-_JOINED = re.compile(rf"(?:,|;)\s{{1,2}}|,?\s{{1,2}}{_AND}\s{{1,2}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
+_JOINED = re.compile(rf",\s{{1,2}}|,?\s{phrases('joins')}\s|,?\s{{1,2}}{_AND}\s{{1,2}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
 _DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
-_THEREOF = re.compile(r"\s+thereof(?!\w)")
+_THEREOF = re.compile(rf"\s{{1,2}}{either(words('thereof'))}")
 
 
 @dataclass(frozen=True)
@@ -223,6 +231,7 @@ def _mentions(text: str) -> list[_Mention]:
 
 
 def _act(text: str, number: re.Match[str]) -> _Mention | None:
+    """Return the act with a number such as 2016/679; None if no word of an act is before it."""
     before = _ACT_BEFORE.search(text[max(0, number.start() - _BEFORE) : number.start()])
     if before is None:
         return None
@@ -231,6 +240,7 @@ def _act(text: str, number: re.Match[str]) -> _Mention | None:
 
 
 def _mention(text: str, head: re.Match[str]) -> _Mention | None:
+    """Return the unit or the document with the number behind a word; None if the word is none of these."""
     if head["around"]:
         found = ENCLOSED.match(text, head.start())
         if found is None:
@@ -238,7 +248,7 @@ def _mention(text: str, head: re.Match[str]) -> _Mention | None:
         kind, number = enclosed(found)
         return _Mention(kind, found.start(), found.end(), (_Item(number, (), ""),))
     word = (head["word"] or head["letter"]).casefold()
-    kind = kind_of(word)
+    kind = kind_of(word) or (_SHORT.get(word, "") if _BEHIND.search(text, max(0, head.start() - 2), head.start()) else "")
     if kind == "document":
         found = _DOCUMENT_ITEM.match(text, head.end())
         if found is None:
@@ -247,7 +257,8 @@ def _mention(text: str, head: re.Match[str]) -> _Mention | None:
     # "Section1" is a name in code, "Abs.1" a reference.
     apart = not word[-1].isalpha() or head.end() > head.start() + len(word)
     items, end = _items(text, head.end(), kind, word in _PLURALS) if kind and apart else ((), 0)
-    return _Mention(kind, head.start(), end, items, word) if items else None
+    following = _FOLLOWING.match(text, end)
+    return _Mention(kind, head.start(), following.end() if following else end, items, word) if items else None
 
 
 def _items(text: str, start: int, kind: str, plural: bool) -> tuple[tuple[_Item, ...], int]:
@@ -262,7 +273,8 @@ def _items(text: str, start: int, kind: str, plural: bool) -> tuple[tuple[_Item,
         item, place = _item(text, match.end(), kind, link) if match else (None, place)
         if item is None or _MEASURE.match(text, place) or _repeats(text, place, kind):
             break
-        if link == "," and not plural and item.number and not text.startswith("(", match.end() if match else 0):
+        bare = item.number and match is not None and text[match.end()] != "("
+        if link == "," and bare and not plural:
             # A comma may end the reference, as in "Absatz 2, 6. Höhe", unless the list goes on to an "and".
             if text.startswith(".", place):
                 break
@@ -277,7 +289,7 @@ def _item(text: str, start: int, kind: str, link: str) -> tuple[_Item | None, in
     """Return the number at a place of a text, with those in brackets behind it, and its end."""
     if kind in CAPTIONED:
         pattern = _CAPTION_ITEM
-    elif kind == "letter":
+    elif kind.endswith("letter"):
         pattern = _LETTER_ITEM
     else:
         pattern = _INNER_ITEM if kind in INNER else _ITEM
