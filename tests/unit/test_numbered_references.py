@@ -207,6 +207,18 @@ def test_inflected_names_of_german_laws():
     assert targets(text, *laws, path="c", title="Kommentar") == ["b1", "z2", "z0", "z1"]
 
 
+def test_circled_paragraphs_of_korean_laws():
+    laws = chunks(
+        "k",
+        "베틀법",
+        (["제1조(목적)"], "① 이 법은 베틀을 정한다.\n② 카드는 종이로 한다."),
+        (["제1조(목적)"], "③ 물레방아는 제외한다.\n1. 옛 물레방아"),
+        (["제2조(정의)"], "① 카드는 제1조제2항과 제1조제3항제1호에 따른다."),
+        (["제3조(벌칙)"], "제1항은 없다."),
+    )
+    assert edges(laws) == [("k2", "k0"), ("k2", "k1")]
+
+
 def test_too_few_numbers_are_chance():
     nodes = [Node("a", "Article 1\nSee Article 2."), Node("b", "Article 2\nMore.")]
     assert edges(nodes) == [] and NumberedReferences().describe(nodes) == ReferenceCounts()

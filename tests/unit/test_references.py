@@ -77,6 +77,9 @@ def read(text: str) -> list[str]:
         ("RFC 2119, section 4.2 and PEP 8", ["S4.2@rfc:2119", "@pep:8"]),
         ("section 4.2 of [RFC2119]", ["S4.2@rfc:2119"]),
         ("ISO 27001:2022 and ISO/IEC 17065", ["@iso:27001", "@iec:17065"]),
+        # Lines that are set in.
+        ("RFC 2119, Section\n   4.2", ["S4.2@rfc:2119"]),
+        ("Sections 4 and\n   5", ["S4", "S5"]),
         # What only looks like one.
         ("paragraph 1 and 30 days later", ["p1"]),
         ("Article 5, 12 members", ["A5"]),

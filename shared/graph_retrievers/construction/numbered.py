@@ -40,6 +40,8 @@ _LABEL = re.compile(
     r"(?P<written>\(?(?P<bracket>\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{1,5})\)|(?P<dotted>\d{1,3}[a-z]?(?:\.\d{1,3})*)\.|"
     r"(?P<deep>\d{1,3}(?:\.\d{1,3})+))(?:\s|$)"
 )
+# Paragraphs of Korean laws: "①" to "⑳".
+_CIRCLED = "".join(map(chr, range(0x2460, 0x2474)))
 # A line of a list of contents, and a row of a table.
 _CONTENTS = re.compile(r"\.{3,}\s*\d+$|\s\|\s")
 _NAME_WORD = re.compile(r"\w+(?:[-–]\w+)*")
@@ -286,6 +288,9 @@ class _Walk:
         if (caption := _CAPTION.match(line)) and kind_of(caption["word"]) in CAPTIONED:
             self._add(Unit(kind_of(caption["word"]), caption["number"], place, place, self._open[-1]))
             self._extend(place)
+            return True
+        if line[:1] in _CIRCLED and line:
+            self._part(str(_CIRCLED.index(line[0]) + 1), "circled", place)
             return True
         label = _LABEL.match(line)
         if label is not None:

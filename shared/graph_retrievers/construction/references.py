@@ -94,11 +94,11 @@ _PASSAGE = rf"(?:(?:{_THE}\s)?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s(?:{_THE}\s)
 _LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"))
 _SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
-# A word before a number; the word itself is looked up, so that more words take no more time.
+# A word before a number, also at the end of a line. The word itself is looked up, so that more words take no more time.
 _HEAD = re.compile(
-    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|§++))\s{{0,2}}"
+    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|§++))\s{{0,8}}"
     r"(?=-?\d|\((?:\d{1,3}[a-z]?|[A-Za-z]{1,5})\)|[a-z]\)|[A-Z]{1,7}(?![^\W\d_]))"
-    rf"|(?<!\w)(?P<letter>{_LETTERS})\s{{1,2}}(?=[a-z]{{1,2}}(?!\w))"
+    rf"|(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
 )
 _LABEL = r"\((?:\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{3,5}|[A-Z])\)"
 _ONE_LABEL, _LABELS = re.compile(r"\w+"), re.compile(rf"(?:\s?{_LABEL})+")
@@ -108,9 +108,9 @@ _LETTER_ITEM = re.compile(rf"{_LABEL}|(?:[a-z]|aa|bb|cc|dd|ee|ff|gg|hh)\)?(?!\w)
 _CAPTION_ITEM = re.compile(r"(?:[A-Z][.-]?)?\d{1,4}(?:[.-]\d{1,4})*[a-z]?(?!\w)|[IVXLCDM]{1,7}(?!\w)|[A-Z](?!\w)")
 _DOCUMENT_ITEM = re.compile(r"-?(?P<number>\d{1,6}(?:-\d{1,3})*)(?::\d{4})?(?![\w/])")
 _LINKS = {
-    "and": re.compile(rf"\s?,?\s{{1,2}}{_AND}\s{{1,2}}"),
-    "to": re.compile(rf"\s{{1,2}}{_TO}\s{{1,2}}|\s?[–—-]\s?"),
-    ",": re.compile(r"\s?,\s{1,2}"),
+    "and": re.compile(rf"\s?,?\s{{1,8}}{_AND}\s{{1,8}}"),
+    "to": re.compile(rf"\s{{1,8}}{_TO}\s{{1,8}}|\s?[–—-]\s?"),
+    ",": re.compile(r"\s?,\s{1,8}"),
 }
 _MEASURE = re.compile(rf"\s?(?:%|{either(words('measures'))})")
 _FOLLOWING = re.compile(rf"\s{phrases('following')}")
@@ -130,16 +130,16 @@ _ACT = re.compile(
 )
 _ACRONYM = re.compile(r"(?=\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ])[A-ZÄÖÜ]\w{2,}")
 
-_DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,2}}(?:{_PASSAGE}\s?,?\s{{0,2}})?\(?\[?")
+_DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,8}}(?:{_PASSAGE}\s?,?\s{{0,8}})?\(?\[?")
 _TAIL = re.compile(
-    rf"[\])]?(?:,?\s(?:{_OF}\s)?{_PASSAGE})?,?\s{{1,2}}{_OF}\s{{1,2}}(?:{_THE}\s)?"
+    rf"[\])]?(?:,?\s(?:{_OF}\s)?{_PASSAGE})?,?\s{{1,8}}{_OF}\s{{1,8}}(?:{_THE}\s)?"
     # "Article 2 of the Annex to Recommendation ...": the only annex has no number.
     rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s(?:{_THE}\s)?)?"
 )
 _UP = re.compile(rf"{_TAIL.pattern}\[?")
-_JOINED = re.compile(rf",\s{{1,2}}|,?\s{phrases('joins')}\s|,?\s{{1,2}}{_AND}\s{{1,2}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
+_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{1,8}}{_AND}\s{{1,8}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
 _DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
-_THEREOF = re.compile(rf"\s{{1,2}}{either(words('thereof'))}")
+_THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
 
 
 @dataclass(frozen=True)
