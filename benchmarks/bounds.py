@@ -16,13 +16,14 @@ from time import process_time
 from typing import Any
 
 from graph_retrievers.cache import Cache
-from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
+from graph_retrievers.construction import DocumentStructure, Links, NumberedReferences, TitleMentions, build_edges, read_folder
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.entity_resolution import candidate_clusters
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge_readers import from_triples_file
 from graph_retrievers.construction.markdown import read_markdown, slug
 from graph_retrievers.construction.pages import read_text
+from graph_retrievers.construction.references import references
 from graph_retrievers.construction.sections import Chunk, split_page
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError
@@ -212,6 +213,34 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
         4_000,
         lambda n: [Node(str(row), "x Zork" if row % 11 == 0 else "", "Zork") for row in range(n)],
         lambda nodes: build_edges(nodes, TitleMentions()),
+    ),
+    "references, a list": (20_000, lambda n: "Articles " + "1, " * n, references),
+    "references, parts and acts": (4_000, lambda n: "point (a) of Article 6(1) of Regulation (EU) 2016/679, " * n, references),
+    "references, ordinals": (20_000, lambda n: "Article 1 of the " + "first, " * n, references),
+    "references, brackets": (40_000, lambda n: "Article 1" + "(a)" * n, references),
+    "references to one of many units": (
+        2_000,
+        lambda n: [Node(str(i), f"Part {i}\nSection 1\nSee Section 1, Part {i // 2}, Section 1.") for i in range(n)],
+        lambda nodes: build_edges(nodes, NumberedReferences()),
+    ),
+    "references to a long document": (
+        4_000,
+        lambda n: [
+            Node(str(i), f"Article {i}\nw{i} looms. See Annex I, Articles 1 to {n}.", metadata={"path": "a"}) for i in range(n)
+        ],
+        lambda nodes: build_edges([*nodes, Node("x", "Annex I\n" + "1. looms\n" * 4_000)], NumberedReferences()),
+    ),
+    "references to points": (
+        4_000,
+        lambda n: [
+            Node("a", "Article 1\n" + "".join(f"{i}. See points {i} to {n} and (a).\n" for i in range(n)) + "Article 2\nArticle 3")
+        ],
+        lambda nodes: build_edges(nodes, NumberedReferences()),
+    ),
+    "references in a table": (
+        4_000,
+        lambda n: [Node("a", "Article 1\nArticle 2\nArticle 3\n2016/679 | b\n" + "Article 1 | Article 2 | " * n)],
+        lambda nodes: build_edges(nodes, NumberedReferences()),
     ),
     "filter, one of many values": (10_000, lambda n: (_years(n), {"y": {"$in": [f"x{i}" for i in range(n)]}}), _filtered),
     "filter, one of many lists": (8_000, lambda n: (_years(n, list), {"y": {"$in": [[f"x{i}"] for i in range(n)]}}), _filtered),

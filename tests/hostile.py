@@ -32,7 +32,7 @@ import langchain_graph_retrievers as langchain
 import llama_graph_retrievers as llama
 from graph_retrievers import GraphIndex, IndexStore, Retriever
 from graph_retrievers.cli import main as command_line
-from graph_retrievers.construction import Links, TitleMentions, build_edges
+from graph_retrievers.construction import Links, NumberedReferences, TitleMentions, build_edges
 from graph_retrievers.construction.folder import read_folder
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge import resolve_entities
@@ -274,7 +274,8 @@ class Fuzzer:
         AddressBook([self.soup(8), self.soup(8)]).find(self.soup(8), self.soup(8))
         held = {"source": self.rng.choice([self.soup(5), self.one(), "x.md"]), "links": self.one()}
         nodes = [Node("a", self.soup(), self.soup(4), metadata=held), Node("b", self.soup(), "x", metadata={"source": "x.md"})]
-        build_edges(nodes, self.rng.choice([Links(), Links(field="links"), TitleMentions(), self.one(), [self.one()]]))
+        sources = [Links(), Links(field="links"), TitleMentions(), NumberedReferences(), self.one(), [self.one()]]
+        build_edges(nodes, self.rng.choice(sources))
 
     def door_manifest(self):
         GraphIndex.from_graph(self.index.graph).save(folder := self.folder / "kept")

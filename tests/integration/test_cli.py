@@ -340,7 +340,7 @@ class TestErrors:
             (["index", "PAGES", "PAGES"], "exists and is not an index"),
             (
                 ["index", "PAGES", "out", "--edges", "friends"],
-                "--edges 'friends': choose from links, structure, mentions, neighbors, or none",
+                "--edges 'friends': choose from links, structure, mentions, numbers, neighbors, or none",
             ),
             (["index", "PAGES", "out", "--edges", "neighbors", "--no-embedding"], "k-nearest edges need vectors"),
             (["evaluate", "nowhere"], "nowhere is not a folder"),

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from graph_retrievers import Retriever
-from graph_retrievers.construction import ContextualCitations, DocumentStructure, Links, Metadata, NearestNeighbors, TitleMentions
+from graph_retrievers.construction import (
+    ContextualCitations,
+    DocumentStructure,
+    Links,
+    Metadata,
+    NearestNeighbors,
+    NumberedReferences,
+    TitleMentions,
+)
 from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex, IndexStore
@@ -20,7 +28,7 @@ from graph_retrievers.queries import Queries
 from tests.helpers import HashEmbedding
 from tests.rankings import Ranking, ranked
 
-WORDS = ["loom", "card", "engine", "cipher", "Ada Lovelace", "weaves", "the", "of", "1843", "punched"]
+WORDS = ["loom", "card", "engine", "cipher", "Ada Lovelace", "weaves", "the", "of", "1843", "punched", "Article 1", "1.", "RFC 9"]
 NAMES = [f"d{number}" for number in range(9)]
 SYSTEMS = ["vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion", "fastinsight", "gar"]
 QUESTIONS = ["which loom weaves the card", "Ada Lovelace 1843"]
@@ -28,6 +36,7 @@ SPECS = [
     Links(),
     DocumentStructure(),
     TitleMentions(),
+    NumberedReferences(),
     Metadata("cites", "$id"),
     Metadata("topic", "topic"),
     NearestNeighbors(2),

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from graph_retrievers.signals.embedding import Embedding
 
 
-_EDGES = ("links", "structure", "mentions", "neighbors")
+_EDGES = ("links", "structure", "mentions", "numbers", "neighbors")
+# Of a folder; numbers give no edges where few units carry one.
+_OF_FILES = "links,structure,mentions,numbers"
 
 
 def add_commands(subparsers: Any) -> None:
@@ -38,7 +40,7 @@ def add_commands(subparsers: Any) -> None:
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")
     model.add_argument("--no-embedding", action="store_true", help="no vectors: BM25 only")
     edges = f"comma-separated kinds of edges to add: {', '.join(_EDGES)}, or none; a dataset also keeps its own "
-    edges += "(default: links,structure,mentions for files, none for a dataset)"
+    edges += f"(default: {_OF_FILES} for files, none for a dataset)"
     add("--edges", metavar="KINDS", help=edges)
     tokens = "most tokens of a node: longer sections of files are split (default: 220; minilm reads 256 with the title)"
     add("--tokens", type=int, default=220, metavar="N", help=tokens)
@@ -85,7 +87,7 @@ def _built(args: argparse.Namespace) -> GraphIndex:
     else:
         with _shown_log():
             nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, strict=args.strict, show_progress=True)
-        options["edges"] = edge_specs(args.edges or "links,structure,mentions", files, args.site)
+        options["edges"] = edge_specs(args.edges or _OF_FILES, files, args.site)
     known, vectors = 0, None
     if embedding is not None:
         contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
@@ -134,7 +136,7 @@ def _pages(nodes: Sequence[Node]) -> str:
 
 def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[Any]:
     """Return the sources of edges with these names; `files` are the nodes of a folder, and `site` is where it is published."""
-    from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, TitleMentions
+    from graph_retrievers.construction.edges import DocumentStructure, Links, NearestNeighbors, NumberedReferences, TitleMentions
 
     chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in chosen:
@@ -145,7 +147,8 @@ def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[A
     structure: list[Any] = [DocumentStructure(parts=not files)]
     if any("contents" in node.metadata for node in files):
         structure.append(Links(field="contents", relation="contains"))
-    made = {"links": links, "structure": structure, "mentions": [TitleMentions()], "neighbors": [NearestNeighbors()]}
+    made = {"links": links, "structure": structure, "mentions": [TitleMentions()], "numbers": [NumberedReferences()]}
+    made["neighbors"] = [NearestNeighbors()]
     return [spec for name in chosen if name != "none" for spec in made[name]]
 
 

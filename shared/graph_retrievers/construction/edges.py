@@ -10,6 +10,7 @@ An ``edges`` argument is one of these, or a list that mixes them:
 :class:`Links`                           HTML and Markdown links
 :class:`DocumentStructure`               containment of sections, and order of chunks
 :class:`TitleMentions`                   texts that contain the title of another node
+:class:`NumberedReferences`              texts that cite an article, a section, a table or a standard by its number
 :class:`EntityMentions`                  texts that name an entity which is a node
 :class:`NearestNeighbors`                the k nearest neighbours of each vector
 :class:`Relationships`                   relationships of LlamaIndex nodes
@@ -34,6 +35,7 @@ from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
 from graph_retrievers.construction.neighbors import NearestNeighbors
 from graph_retrievers.construction.networkx_graphs import is_networkx, networkx_edges
+from graph_retrievers.construction.numbered_references import NumberedReferences
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.construction.structure import DocumentStructure
@@ -48,6 +50,7 @@ __all__ = [
     "Links",
     "Metadata",
     "NearestNeighbors",
+    "NumberedReferences",
     "Relationships",
     "TitleMentions",
     "Triples",
@@ -58,8 +61,8 @@ logger = logging.getLogger(__name__)
 
 _KINDS = (
     "an Edge, (source id, target id) or (source id, target id, relation), a pair of fields such as ('cites', '$id'), "
-    "Metadata(...), Links(), DocumentStructure(), "
-    "TitleMentions(), EntityMentions(), NearestNeighbors(), Relationships(), Triples(...), a networkx graph, or a callable"
+    "Metadata(...), Links(), DocumentStructure(), TitleMentions(), NumberedReferences(), EntityMentions(), NearestNeighbors(), "
+    "Relationships(), Triples(...), a networkx graph, or a callable"
 )
 
 

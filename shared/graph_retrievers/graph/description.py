@@ -80,6 +80,8 @@ class GraphDescription:
     readable_tokens : int or None
         Tokens that the embedding model reads of a text; None if unknown. `truncated` counts the nodes with more.
     signals, embedding : tuple of str, and str
+    references : str
+        What became of references by number (:class:`~graph_retrievers.construction.numbered_references.ReferenceCounts`).
     language, stemmed : str
         Codes of the languages in which BM25 reads words, and of those whose words it stems.
     recall : float or None
@@ -107,6 +109,7 @@ class GraphDescription:
     language: str = ""
     stemmed: str = ""
     recall: float | None = None
+    references: str = ""
     advice: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,6 +135,8 @@ class GraphDescription:
             f"tokens      {_quartiles(self.tokens)}, about{limit}",
             f"signals     {', '.join(self.signals) or 'none'}{told}",
         ]
+        if self.references:
+            lines.append(f"references  {self.references}")
         if edges:
             lines.append(
                 "hubs        " + ", ".join(f"{' '.join((title or node).split())} ({degree:,})" for node, title, degree in self.hubs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -15,6 +16,7 @@ from graph_retrievers.arguments import check_keywords, check_pickle, keywords_of
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.construction.documents import text_nodes, to_nodes
 from graph_retrievers.construction.edges import default_edges, edge_items
+from graph_retrievers.construction.numbered_references import NumberedReferences
 from graph_retrievers.construction.spec import EdgeSource
 from graph_retrievers.errors import (
     CorruptIndexError,
@@ -319,7 +321,7 @@ class GraphIndex(Corpus):
             # If none are requested, a retriever that needs some reports it.
             if asked:
                 tell_no_edges(index.graph, index._tried())
-        elif advice := index.describe().advice:
+        elif advice := index._description().advice:
             logger.warning("%s index.describe() tells more.", " ".join(advice))
         return index
 
@@ -445,7 +447,7 @@ class GraphIndex(Corpus):
     def describe(self) -> GraphDescription:
         """Return a description of the contents of the index, with advice; ``print`` shows it as text.
 
-        See :class:`~graph_retrievers.graph.description.GraphDescription`.
+        See :class:`~graph_retrievers.graph.description.GraphDescription`. References by number are read again to count them.
 
         Examples
         --------
@@ -453,6 +455,13 @@ class GraphIndex(Corpus):
         >>> index.describe().edges
         {'knows': 1}
         """
+        found = self._description()
+        spec = next((source.spec for source in self.edge_sources if isinstance(source.spec, NumberedReferences)), None)
+        if spec is None:
+            return found
+        return replace(found, references=str(spec.describe([self.graph.node(row) for row in range(len(self.graph))])))
+
+    def _description(self) -> GraphDescription:
         # The names in sentence-transformers, LangChain's wrapper of it, and this package.
         model = getattr(self.embedding, "client", None) or getattr(self.embedding, "_client", None) or self.embedding
         limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)

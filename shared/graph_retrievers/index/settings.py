@@ -15,6 +15,7 @@ from graph_retrievers.construction.fields import Metadata
 from graph_retrievers.construction.links import Links
 from graph_retrievers.construction.mentions import TitleMentions
 from graph_retrievers.construction.neighbors import NearestNeighbors
+from graph_retrievers.construction.numbered_references import NumberedReferences
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec, FoundEdges
 from graph_retrievers.construction.structure import DocumentStructure
@@ -31,7 +32,10 @@ logger = logging.getLogger(__name__)
 _SIGNALS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
 _SPECS: dict[str, type[EdgeSpec]] = {
     kind.__name__: kind
-    for kind in (ContextualCitations, DocumentStructure, Links, Metadata, NearestNeighbors, Relationships, TitleMentions)
+    for kind in (
+        *(ContextualCitations, DocumentStructure, Links, Metadata, NearestNeighbors, NumberedReferences, Relationships),
+        TitleMentions,
+    )
 }
 
 

@@ -1,0 +1,364 @@
+"""What carries a number: documents, headings, captions and parts of texts, as a tree over the chunks of a corpus."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import eq
+from pathlib import PurePath
+
+from graph_retrievers.construction.headings import heading_path
+from graph_retrievers.construction.markdown import own_anchor, slug
+from graph_retrievers.construction.numbers import CAPTIONED, HEADED
+from graph_retrievers.construction.references import ENCLOSED, NUMBER, RANKS, enclosed, kind_of
+from graph_retrievers.construction.spec import CorpusNodes
+from graph_retrievers.construction.titles import file_title
+from graph_retrievers.graph.addresses import page_address
+from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.languages import found_language, inflected, stem_of
+
+# Headings around a chunk; parts of a unit in which further parts are looked for.
+_DEEPEST, _MOST_PARTS = 20, 50
+# Characters of a heading; words of the name of a document, and letters that it has at least.
+_LONGEST, _MOST_WORDS, _FEWEST_LETTERS = 200, 12, 3
+_LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
+_MARKS = re.compile(r"#+\s+")
+# "Article 17 Right to erasure", "§ 14. Scope", "ANNEX III –"; not "Article 17 of ...", "Article 17(1)".
+_TITLED = re.compile(
+    rf"(?P<word>[^\W\d_]+\.?|§)\s?(?P<number>{NUMBER})(?:\.?\s*$|\s?[.:–—|-]\s|\.?\s+(?=[^\Wa-zß-öø-ÿ_])|\s+(?=[(„“‘«\"']))"
+)
+_BARE = re.compile(r"(?P<number>(?:[A-Z]\.)?\d{1,3}(?:\.\d{1,3})*)\.?\s+(?=\S)")
+# "Table 3: ..."; "Table 3 shows" refers to it.
+_CAPTION = re.compile(
+    r"(?P<word>[^\W\d_]+\.?)\s(?P<number>(?:[A-Z][.-]?)?\d{1,4}(?:[.-]\d{1,4})*[a-z]?|[IVXLCDM]{1,7})(?=\s?[:–—|]|\.\s|\s*$)"
+)
+_LABEL = re.compile(
+    r"(?P<written>\(?(?P<bracket>\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{1,5})\)|(?P<dotted>\d{1,3}[a-z]?(?:\.\d{1,3})*)\.|"
+    r"(?P<deep>\d{1,3}(?:\.\d{1,3})+))(?:\s|$)"
+)
+# Paragraphs of Korean laws: "①" to "⑳".
+_CIRCLED = "".join(map(chr, range(0x2460, 0x2474)))
+# A line of a list of contents, and a row of a table.
+_CONTENTS = re.compile(r"\.{3,}\s*\d+$|\s\|\s")
+_NAME_WORD = re.compile(r"\w+(?:[-–]\w+)*")
+_ACT_NUMBER = re.compile(r"(?<![\w/.])(\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
+_DOCUMENT = re.compile(r"\W*(?P<word>[^\W\d_]+)[\s_-]{0,2}0*(?P<number>\d{1,6}(?:-\d{1,3})*)(?![\w/])")
+
+
+@dataclass(eq=False)
+class Unit:
+    """What carries a number: a document, a unit with a heading, a caption, or a part or bare number, whose kind is "".
+
+    `first` and `last` are the places that it covers: the chunks of all documents are numbered in the order of their pages. `depth`
+    is that of its heading, 0 for a part, and `label` is the form of the number of a part. `parts` are those of its parts that have
+    the kind "", by number, and `listed` all of them in order. It has the place `order` in `beside`: the parts of the same unit, or
+    the units of its kind in the document.
+    """
+
+    kind: str
+    number: str
+    first: int
+    last: int
+    around: Unit | None = None
+    depth: int = 0
+    label: str = ""
+    order: int = 0
+    parts: dict[str, Unit] = field(default_factory=dict)
+    listed: list[Unit] = field(default_factory=list)
+    beside: list[Unit] = field(default_factory=list)
+
+    def chain(self) -> Iterator[Unit]:
+        """Yield the unit and those around it, from inside to outside; the last one is the document."""
+        unit: Unit | None = self
+        while unit is not None:
+            yield unit
+            unit = unit.around
+
+    def document(self) -> Unit:
+        """Return the document that the unit is in."""
+        return list(self.chain())[-1]
+
+    def headed(self) -> Unit:
+        """Return the innermost unit with a word in its heading around the unit, or itself; else the document."""
+        return next(unit for unit in self.chain() if unit.kind)
+
+    def take(self, beside: list[Unit]) -> None:
+        """Take the next place in a list of units."""
+        self.order, self.beside = len(beside), beside
+        beside.append(self)
+
+    def part(self, number: str) -> Unit | None:
+        """Return the part with a number, also one that is inside the only part with such a part; None if there is none."""
+        number = number.casefold()
+        if number in self.parts:
+            return self.parts[number]
+        if "." in number and (outer := self.part(number.rpartition(".")[0])) is not None:
+            return outer.parts.get(number)
+        inside = [part.parts[number] for part in self.listed[:_MOST_PARTS] if number in part.parts]
+        return inside[0] if len(inside) == 1 else None
+
+
+class Numbered:
+    """The units of a corpus by their numbers, and its documents by their names.
+
+    A document is a page, or all nodes without an address. If each unit is a page, their folder stands for the document.
+
+    Attributes
+    ----------
+    rows : list of int
+        The row of the node at each place.
+    headings : dict of int to str
+        Headings that begin at a place and that its text does not repeat, without their numbers.
+    count : int
+        How many units with headings or captions, and documents with numbers, there are.
+    names : DocumentNames
+    """
+
+    def __init__(self, corpus: CorpusNodes) -> None:
+        self.rows: list[int] = []
+        self.headings: dict[int, str] = {}
+        self.count = 0
+        self.names = DocumentNames(found_language([node.text for node in corpus.nodes]))
+        self._units: dict[tuple[Hashable, str, str], list[Unit]] = defaultdict(list)
+        self._listed: dict[tuple[Unit, str], list[Unit]] = defaultdict(list)
+        self._starts: list[tuple[list[int], list[Unit]]] = []
+        self._folders: dict[Unit, str] = {}
+        pages = corpus.pages(page_address(node.metadata) or "\0" for node in corpus.nodes).rows
+        for address, rows in pages.items():
+            document = Unit("document", "", len(self.rows), len(self.rows) + len(rows) - 1)
+            self._name(document, address.strip("\0"), corpus.nodes[rows[0]])
+            walk = _Walk(document, self._add, self.headings)
+            for row in rows:
+                self._starts.append(walk.read(corpus.nodes[row], len(self.rows)))
+                self.rows.append(row)
+
+    def at(self, place: int, offset: int) -> Unit:
+        """Return the innermost unit around a character of the chunk at a place."""
+        starts, units = self._starts[place]
+        return units[bisect_right(starts, offset) - 1]
+
+    def begins(self, place: int, start: int, end: int) -> bool:
+        """Return whether a heading, a caption or a part begins between two characters of the chunk at a place."""
+        starts, _ = self._starts[place]
+        # The first one is the beginning of the text, whatever is there.
+        return bisect_left(starts, start, 1) < bisect_left(starts, end, 1)
+
+    def find(self, scope: Hashable, kind: str, number: str) -> list[Unit]:
+        """Return the units of a kind with a number in a document or a folder, in order; a heading "4.2 Setup" is a section."""
+        number = number.casefold()
+        found = self._units.get((scope, kind, number), [])
+        return found if found or kind not in ("section", "chapter") else self._units.get((scope, "", number), [])
+
+    def in_folder(self, document: Unit, kind: str, number: str) -> list[Unit]:
+        """Return the only unit of a kind with a number in the folder of a document, whose pages may be one manual or law.
+
+        It is a table, a figure or a section such as 4.2, or an article where the page itself has no more than one.
+        """
+        one = kind in CAPTIONED or "." in number or (kind in ("article", "§") and len(self._listed[document, kind]) <= 1)
+        found = self.find(self._folders[document], kind, number) if one else []
+        return found if len(found) == 1 else []
+
+    def _add(self, unit: Unit) -> None:
+        document, number = unit.document(), unit.number.casefold()
+        self.count += 1
+        self._units[document, unit.kind, number].append(unit)
+        if unit.kind:
+            unit.take(self._listed[document, unit.kind])
+        if folder := self._folders[document]:
+            self._units[folder, unit.kind, number].append(unit)
+
+    def _name(self, document: Unit, address: str, first: Node) -> None:
+        """Note the names and numbers of a document: of its title, its file and its folder."""
+        folder = PurePath(address).parent.as_posix() if address else ""
+        self._folders[document] = folder
+        title = next(iter(heading_path(first)), "") or first.title
+        file = file_title(address) if address else ""
+        for name in (title, *short_names(title), file):
+            self.names.add(name, document)
+        self.names.add(PurePath(folder).name, folder)
+        for number in _ACT_NUMBER.findall(title[:_LONGEST]):
+            self.names.numbers.setdefault(("act", number), document)
+        for name in (title, file):
+            found = _DOCUMENT.match(name)
+            if found and kind_of(found["word"]) == "document":
+                key = found["word"].casefold(), found["number"]
+                self.count += key not in self.names.numbers
+                self.names.numbers.setdefault(key, document)
+
+
+class DocumentNames:
+    """Documents, and folders, by their names in any form of their words, and by their numbers.
+
+    `numbers` has ("act", "2016/679") and ("rfc", "2119").
+    """
+
+    def __init__(self, language: str) -> None:
+        self.numbers: dict[Hashable, Hashable] = {}
+        self._named: dict[tuple[str, ...], Hashable] = {}
+        self._lengths: dict[str, set[int]] = defaultdict(set)
+        self._stem: Callable[[str], str] = stem_of(inflected(language)) if inflected(language) else str
+
+    def add(self, name: str, document: Hashable) -> None:
+        """Add a name; the first document with a name has it."""
+        key = self._key(_NAME_WORD.findall(name))
+        if document and sum(map(str.isalpha, "".join(key))) >= _FEWEST_LETTERS:
+            self._named.setdefault(key, document)
+            self._lengths[key[0]].add(len(key))
+
+    def at(self, text: str, start: int) -> Hashable:
+        """Return the document whose name begins at a place of a text, the longest name first; None if there is none."""
+        found = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
+        if not found or not text.startswith(found[0], start):
+            return None
+        for length in sorted(self._lengths.get(self._key(found[:1])[0], ()), reverse=True):
+            document = self._named.get(self._key(found[:length]))
+            # What is written small is a word, such as "setup", not a name.
+            if document is not None and any(map(str.isupper, "".join(found[:length]))):
+                return document
+        return None
+
+    def _key(self, found: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self._stem(word.casefold()) for word in found[:_MOST_WORDS])
+
+
+def short_names(title: str) -> list[str]:
+    """Return shorter names of a document: without what is in brackets, what is in them, and by initials.
+
+    >>> short_names("Artificial Intelligence Act (Regulation (EU) 2024/1689)")
+    ['Artificial Intelligence Act', 'Regulation (EU) 2024/1689', 'AIA', 'AI Act']
+    """
+    base, bracket, inside = title.partition(" (")
+    names = [base, inside.removesuffix(")")] if bracket and inside.endswith(")") else []
+    found = base.split()
+    if 3 <= len(found) <= 6 and all(word[0].isupper() for word in found):
+        initials = "".join(word[0] for word in found)
+        names += [initials, f"{initials[:-1]} {found[-1]}"]
+    return names
+
+
+class _Walk:
+    """A walk through the chunks of a document, with the units that are open at the place that it reached."""
+
+    def __init__(self, document: Unit, add: Callable[[Unit], None], headings: dict[int, str]) -> None:
+        self._add, self._headings = add, headings
+        self._open = [document]
+        self._path: tuple[str, ...] = ()
+
+    def read(self, node: Node, place: int) -> tuple[list[int], list[Unit]]:
+        """Read the chunk at a place, and return where in its text units begin, ascending, and the innermost unit from there."""
+        text = node.text
+        # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
+        path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _BARE.match(node.title) else ())
+        held = node.metadata.get("anchors")
+        anchors = frozenset(map(str, held if isinstance(held, (list, tuple)) else ()))
+        begun = [line.end() for line in _LINE.finditer(text)]
+        lines = [(start, text[start : start + _LONGEST].partition("\n")[0].rstrip()) for start in begun]
+        same = sum(1 for _ in takewhile(bool, map(eq, path, self._path)))
+        if path != self._path:
+            self._close(lambda unit: unit.depth > same)
+            self._path = path
+        written = {line.strip("# \t") for _, line in lines} if same < len(path) else set()
+        for depth, heading in enumerate(path[same:], same + 1):
+            if heading not in written and (end := self._heading(heading, depth, place)):
+                self._headings[place] = f"{self._headings.get(place, '')}{heading[end:]}\n"
+        starts, units = [0], [self._open[-1]]
+        for start, line in lines:
+            if self._begins(line, place, anchors):
+                starts.append(start)
+                units.append(self._open[-1])
+            else:
+                self._extend(place)
+        return starts, units
+
+    def _begins(self, line: str, place: int, anchors: frozenset[str]) -> bool:
+        """Note the unit whose heading, caption or number begins a line, and return whether there is one."""
+        marks = _MARKS.match(line)
+        heading = own_anchor(line[marks.end() :])[0] if marks else line
+        if (found := _numbered(heading)) is not None:
+            known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
+            # A line of code may be "# 1. Run it".
+            known = known or (marks is not None and (found[0] != "" or "." in found[1]))
+            if known or (not anchors and _is_heading(heading)):
+                depth = self._path.index(heading) if heading in self._path else len(self._path)
+                return bool(self._heading(heading, depth + 1, place))
+        if (caption := _CAPTION.match(line)) and kind_of(caption["word"]) in CAPTIONED:
+            self._add(Unit(kind_of(caption["word"]), caption["number"], place, place, self._open[-1]))
+            self._extend(place)
+            return True
+        if line[:1] in _CIRCLED and line:
+            self._part(str(_CIRCLED.index(line[0]) + 1), "circled", place)
+            return True
+        label = _LABEL.match(line)
+        if label is not None:
+            self._part(label["bracket"] or label["dotted"] or label["deep"], label["written"], place)
+        return label is not None
+
+    def _heading(self, heading: str, depth: int, place: int) -> int:
+        """Open the unit of a heading, and return the end of its number; 0 if it has none."""
+        found = _numbered(heading)
+        if found is None:
+            return 0
+        kind, number, end = found
+        level = depth, _rank(kind, number)
+        self._close(lambda unit: not unit.depth or (unit.depth, _rank(unit.kind, unit.number)) >= level or unit.kind == kind != "")
+        unit = Unit(kind, number, place, place, self._open[-1], depth, "" if kind else "heading")
+        self._opened(unit, place)
+        self._add(unit)
+        return end
+
+    def _part(self, number: str, written: str, place: int) -> None:
+        """Open a part; parts whose numbers are written in the same form are beside each other."""
+        form = written.replace(number, "1" if number[0].isdigit() else "a" * len(number))
+        if "." in written:
+            form = f"{number.count('.')}."
+        elif set(number) <= set("ivx") and not any(unit.label == form and _follows(unit.number, number) for unit in self._open):
+            form = written.replace(number, "i")
+        self._close(lambda unit: unit.label == form)
+        self._opened(Unit("", number, place, place, self._open[-1], 0, form), place)
+
+    def _opened(self, unit: Unit, place: int) -> None:
+        if not unit.kind:
+            unit.take(self._open[-1].listed)
+            self._open[-1].parts.setdefault(unit.number.casefold(), unit)
+        self._open.append(unit)
+        self._extend(place)
+
+    def _extend(self, place: int) -> None:
+        for unit in self._open:
+            unit.last = max(unit.last, place)
+
+    def _close(self, closes: Callable[[Unit], bool]) -> None:
+        """Close the outermost open unit that a function chooses, and all inside it, but not the document."""
+        first = next((n for n, unit in enumerate(self._open) if n and closes(unit)), len(self._open))
+        del self._open[first:]
+
+
+def _rank(kind: str, number: str) -> int:
+    return RANKS[kind] if kind else len(RANKS) + number.count(".")
+
+
+def _follows(before: str, number: str) -> bool:
+    """Return whether a letter comes behind another one: "i" behind "h" is no Roman numeral."""
+    return len(before) == len(number) == 1 and ord(number) == ord(before) + 1
+
+
+def _numbered(heading: str) -> tuple[str, str, int] | None:
+    """Return the kind and the number with which a heading begins, and their end; the kind is "" for a bare number."""
+    if (found := _TITLED.match(heading)) and kind_of(found["word"]) in HEADED[1:]:
+        return kind_of(found["word"]), found["number"], found.end()
+    if found := ENCLOSED.match(heading):
+        kind, number = enclosed(found)
+        # "제1조(목적)" and "제1장 총칙" are headings; "제1조 및" and "제1조에" refer to one.
+        titled = heading[found.end() :].startswith(("(", " (") if kind == "article" else ("(", " ")) or heading == found[0]
+        return (kind, number, found.end()) if kind in HEADED and titled else None
+    found = _BARE.match(heading)
+    return ("", found["number"], found.end()) if found else None
+
+
+def _is_heading(line: str) -> bool:
+    """Return whether a line with a number, which nothing marks as a heading, looks like one."""
+    return len(line) < _LONGEST and not line.endswith((".", ",", ";", ":")) and not (_CONTENTS.search(line) or _BARE.match(line))

@@ -1,0 +1,432 @@
+"""References by number in running text: units with their numbers and parts, and the document that they belong to.
+
+A text is read in three steps, each in linear time:
+
+1. words of units with the list of numbers behind them, such as "Articles 6(1) and 9": mentions;
+2. mentions that belong together, from outside to inside, such as "point (a) of Article 6(1)": chains;
+3. the document that a chain names in front of itself, behind itself, or behind the last of several chains.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from graph_retrievers.construction.numbers import CAPTIONED, HEADED, INNER, STYLES
+
+OWN, THAT, OTHER, NAMED = "own", "that", "other", "named"
+# Characters between two mentions that belong together, before a number of an act, and items of one list.
+_GAP, _BEFORE, _ITEMS = 90, 100, 60
+
+Step = tuple[str, str]
+"""A kind of unit and a number; the kind is "" for a number in brackets, as in "Article 6(1)"."""
+
+NameAt = Callable[[str, int], Hashable]
+"""A function that returns the known document whose name begins at a place of a text, or None."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference by number, which is at `start` to `end` of a text.
+
+    `steps` lead from outside to inside. With `last`, the last step begins a range that ends with this number. `scope` is "named" if
+    `document` is the document that the reference names: what a function returned for its name, or its number as a step. It is
+    "other" for a document that is not known, "own" for "of this Regulation", and "" if no document is named.
+    """
+
+    start: int
+    end: int
+    steps: tuple[Step, ...]
+    last: str = ""
+    scope: str = ""
+    document: Hashable = None
+
+
+def words(name: str) -> list[str]:
+    """Return the words of all styles in a field of :class:`~graph_retrievers.construction.numbers.NumberStyle`."""
+    return [word for style in STYLES for word in getattr(style, name).split()]
+
+
+def either(listed: Iterable[str]) -> str:
+    """Return a pattern for one of some words in any case."""
+    return rf"(?:(?i:{'|'.join(re.escape(word) for word in sorted(set(listed), key=lambda word: (-len(word), word)))})(?!\w))"
+
+
+def phrases(name: str) -> str:
+    """Return a pattern for one of the phrases of all styles in a field that separates them by "|"."""
+    return either(phrase for style in STYLES for phrase in getattr(style, name).split("|") if phrase)
+
+
+KINDS = {word: kind for style in STYLES for kind, listed in style.units.items() for word in listed.split()}
+"""The kind of each word of a unit, in folded case."""
+KINDS |= dict.fromkeys(words("documents"), "document")
+
+RANKS = {kind: rank for rank, kind in enumerate((*HEADED, *INNER))} | dict.fromkeys(CAPTIONED, len(HEADED))
+"""A unit is inside units of lower ranks."""
+
+
+def kind_of(word: str) -> str:
+    """Return the kind of a word of units, "" for any other word; only an abbreviation has a full stop."""
+    return KINDS.get(word.casefold(), "")
+
+
+def enclosed(found: re.Match[str]) -> Step:
+    """Return the kind and the number of a match of :data:`ENCLOSED`."""
+    return _AROUND[found["before"]].get(found["behind"], ""), found["number"] + (f"-{found['more']}" if found["more"] else "")
+
+
+NUMBER = r"(?:\d{1,4}(?:\.\d{1,3})*[a-z]{0,2}|[IVXLCDM]{1,7}|[A-Z](?:[.-]?\d{1,3})*)(?!\w)"
+"""The number of a unit with a heading: 17, 17a, 4.2, IV, A.1."""
+
+_PLURALS, _AROUND = frozenset(words("plurals")), {word: after for style in STYLES for word, after in style.around.items()}
+_AFTER = "|".join(word for after in _AROUND.values() for word in after)
+ENCLOSED = re.compile(
+    # What was added behind a Korean article: "제17조의2".
+    rf"(?P<before>{'|'.join(_AROUND)})\s?(?P<number>\d{{1,4}})\s?(?P<behind>{_AFTER})(?:의\s?(?P<more>\d{{1,3}}))?"
+)
+"""A number between two words, as in "제17조"."""
+_AND, _TO, _OF, _THE = either(words("ands")), either(words("ranges")), either(words("of")), either(words("the"))
+_ORDINALS = either(words("ordinals"))
+# "the first and second subparagraph", which no number marks in the text.
+_PASSAGE = rf"(?:(?:{_THE}\s)?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s(?:{_THE}\s)?{_ORDINALS})*\s{either(words('passages'))})"
+_LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"))
+_SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
+
+# A word before a number, also at the end of a line. The word itself is looked up, so that more words take no more time.
+_HEAD = re.compile(
+    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|§++))\s{{0,8}}"
+    r"(?=-?\d|\((?:\d{1,3}[a-z]?|[A-Za-z]{1,5})\)|[a-z]\)|[A-Z]{1,7}(?![^\W\d_]))"
+    rf"|(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
+)
+_LABEL = r"\((?:\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{3,5}|[A-Z])\)"
+_ONE_LABEL, _LABELS = re.compile(r"\w+"), re.compile(rf"(?:\s?{_LABEL})+")
+_ITEM = re.compile(NUMBER)
+_INNER_ITEM = re.compile(rf"{_LABEL}|\d{{1,3}}(?:\.\d{{1,3}})*[a-z]{{0,2}}(?![\w/])|[a-z]{{1,2}}\)")
+_LETTER_ITEM = re.compile(rf"{_LABEL}|(?:[a-z]|aa|bb|cc|dd|ee|ff|gg|hh)\)?(?!\w)")
+_CAPTION_ITEM = re.compile(r"(?:[A-Z][.-]?)?\d{1,4}(?:[.-]\d{1,4})*[a-z]?(?!\w)|[IVXLCDM]{1,7}(?!\w)|[A-Z](?!\w)")
+_DOCUMENT_ITEM = re.compile(r"-?(?P<number>\d{1,6}(?:-\d{1,3})*)(?::\d{4})?(?![\w/])")
+_LINKS = {
+    "and": re.compile(rf"\s?,?\s{{1,8}}{_AND}\s{{1,8}}"),
+    "to": re.compile(rf"\s{{1,8}}{_TO}\s{{1,8}}|\s?[–—-]\s?"),
+    ",": re.compile(r"\s?,\s{1,8}"),
+}
+_MEASURE = re.compile(rf"\s?(?:%|{either(words('measures'))})")
+_FOLLOWING = re.compile(rf"\s{phrases('following')}")
+_BEHIND = re.compile(r"\d\s\Z")
+_NEXT_WORD = re.compile(r"\s+([^\W\d_]+\.?|§+)")
+
+_ACTS = sorted(words("acts"), key=lambda word: (-len(word), word))
+_UNION = r"(?:\([A-Z]{2,8}(?:,\s?[A-Za-z]{2,8})*\)\s+)"
+_ACT_NUMBER = re.compile(r"(?<![\w/.])(?P<number>\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
+# "Council Directive", "Regulation (EC) No", "(EU)", in front of a number such as 91/271/EEC.
+_ACT_BEFORE = re.compile(
+    rf"(?<!\w)(?:(?:[A-Z]\w+\s){{0,3}}(?i:{'|'.join(_ACTS)})s?\s+{_UNION}?|{_UNION})(?:(?:No|Nr|n[o°])\.?\s*)?$"
+)
+# An act without a known name: a word of acts, also at the end of a compound, or two words with capitals.
+_ACT = re.compile(
+    rf"(?:[A-ZÄÖÜ][\w-]*\s){{0,3}}?(?=[A-ZÄÖÜ])[\w-]*(?i:{'|'.join(_ACTS)})(?!\w)|[A-ZÄÖÜ][\w-]+\s[A-ZÄÖÜ][\w-]*[a-zäöüß]"
+)
+_ACRONYM = re.compile(r"(?=\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ])[A-ZÄÖÜ]\w{2,}")
+
+_DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,8}}(?:{_PASSAGE}\s?,?\s{{0,8}})?\(?\[?")
+_TAIL = re.compile(
+    rf"[\])]?(?:,?\s(?:{_OF}\s)?{_PASSAGE})?,?\s{{1,8}}{_OF}\s{{1,8}}(?:{_THE}\s)?"
+    # "Article 2 of the Annex to Recommendation ...": the only annex has no number.
+    rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s(?:{_THE}\s)?)?"
+)
+_UP = re.compile(rf"{_TAIL.pattern}\[?")
+_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{1,8}}{_AND}\s{{1,8}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
+_DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
+_THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A number of a list, "" if only numbers in brackets are given; `link` is what is before it: "", ",", "and" or "to"."""
+
+    number: str
+    labels: tuple[str, ...]
+    link: str
+
+
+@dataclass(frozen=True)
+class _Mention:
+    """A word of a unit with its numbers."""
+
+    kind: str
+    start: int
+    end: int
+    items: tuple[_Item, ...]
+    word: str = ""
+
+
+@dataclass
+class _Chain:
+    """Mentions from outside to inside. With `each`, the inside is meant of every item of the outside, else of the last."""
+
+    levels: list[_Mention]
+    start: int
+    end: int
+    joined: bool = False
+    each: bool = False
+    scope: str = ""
+    document: Hashable = None
+    around: tuple[Step, ...] = field(default=())
+
+    def __contains__(self, kind: str) -> bool:
+        return any(level.kind == kind for level in self.levels)
+
+
+def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Reference]:
+    """Return the references by number in a text, in order; `name_at` finds the names of known documents.
+
+    >>> [found.steps for found in references("See point (a) of Article 6(1), and Articles 13 to 15.")]
+    [(('article', '6'), ('', '1'), ('point', 'a')), (('article', '13'),)]
+    >>> references("Nach § 14 Abs. 2 Satz 1 des Umsatzsteuergesetzes")[0].scope
+    'other'
+    """
+    found: list[Reference] = []
+    chains = _chains(text, _mentions(text))
+    before: Reference | None = None
+    # The last one that names a document, for "that Regulation".
+    naming: Reference | None = None
+    for place, chain in enumerate(chains):
+        _name(chain, text, name_at, before, naming)
+        if place and chain.joined:
+            _inherit(chain, chains[place - 1])
+        # Expanded for what "of that Article" means behind it, and again when names behind lists are known.
+        before = next(iter(_expanded(chain)), before)
+        naming = before if chain.scope in (OTHER, NAMED) else naming
+    for chain, after in zip(chains[-2::-1], chains[:0:-1], strict=True):
+        # In "Article 5 and Article 6 of that act", the act is meant of both.
+        if after.joined and not chain.scope and not chain.around and chain.levels and chain.levels[0].kind in HEADED:
+            chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
+    for chain in chains:
+        found += _expanded(chain)
+    return found
+
+
+def _mentions(text: str) -> list[_Mention]:
+    """Return the mentions of units and of documents by number, in order."""
+    acts = [mention for number in _ACT_NUMBER.finditer(text) if (mention := _act(text, number))]
+    found: list[_Mention] = []
+    start = 0
+    while head := _HEAD.search(text, start):
+        mention = _mention(text, head)
+        start = head.end() if mention is None else mention.end
+        if mention is not None:
+            found.append(mention)
+            if further := _further(text, found):
+                found.append(further)
+                start = further.end
+    if acts:
+        # "Decision No 768/2008" is an act, whatever its words are besides.
+        ends = [act.end for act in acts]
+        after = [bisect_right(ends, one.start) for one in found]
+        found = [one for one, n in zip(found, after, strict=True) if n == len(acts) or one.end <= acts[n].start]
+        found = sorted([*found, *acts], key=lambda mention: mention.start)
+    return found
+
+
+def _act(text: str, number: re.Match[str]) -> _Mention | None:
+    """Return the act with a number such as 2016/679; None if no word of an act is before it."""
+    before = _ACT_BEFORE.search(text[max(0, number.start() - _BEFORE) : number.start()])
+    if before is None:
+        return None
+    start = number.start() - len(before[0])
+    return _Mention("document", start, number.end(), (_Item(number["number"], (), ""),), "act")
+
+
+def _mention(text: str, head: re.Match[str]) -> _Mention | None:
+    """Return the unit or the document with the number behind a word; None if the word is none of these."""
+    if head["around"]:
+        found = ENCLOSED.match(text, head.start())
+        if found is None:
+            return None
+        kind, number = enclosed(found)
+        return _Mention(kind, found.start(), found.end(), (_Item(number, (), ""),))
+    word = (head["word"] or head["letter"]).casefold()
+    kind = kind_of(word) or (_SHORT.get(word, "") if _BEHIND.search(text, max(0, head.start() - 2), head.start()) else "")
+    if kind == "document":
+        found = _DOCUMENT_ITEM.match(text, head.end())
+        if found is None:
+            return None
+        return _Mention(kind, head.start(), found.end(), (_Item(found["number"].lstrip("0"), (), ""),), word)
+    # "Section1" is a name in code, "Abs.1" a reference.
+    apart = not word[-1].isalpha() or head.end() > head.start() + len(word)
+    items, end = _items(text, head.end(), kind, word in _PLURALS) if kind and apart else ((), 0)
+    following = _FOLLOWING.match(text, end)
+    return _Mention(kind, head.start(), following.end() if following else end, items, word) if items else None
+
+
+def _items(text: str, start: int, kind: str, plural: bool) -> tuple[tuple[_Item, ...], int]:
+    """Return the list of numbers that begins at a place of a text, and its end."""
+    first, end = _item(text, start, kind, "")
+    if first is None:
+        return (), start
+    items, unsure = [first], list[_Item]()
+    place = end
+    while len(items) < _ITEMS:
+        link, match = next(((name, found) for name, link in _LINKS.items() if (found := link.match(text, place))), ("", None))
+        item, place = _item(text, match.end(), kind, link) if match else (None, place)
+        if item is None or _MEASURE.match(text, place) or _repeats(text, place, kind):
+            break
+        bare = item.number and match is not None and text[match.end()] != "("
+        if link == "," and bare and not plural:
+            # A comma may end the reference, as in "Absatz 2, 6. Höhe", unless the list goes on to an "and".
+            if text.startswith(".", place):
+                break
+            unsure.append(item)
+            continue
+        items += [*unsure, item]
+        unsure, end = [], place
+    return tuple(items), end
+
+
+def _item(text: str, start: int, kind: str, link: str) -> tuple[_Item | None, int]:
+    """Return the number at a place of a text, with those in brackets behind it, and its end."""
+    if kind in CAPTIONED:
+        pattern = _CAPTION_ITEM
+    elif kind.endswith("letter"):
+        pattern = _LETTER_ITEM
+    else:
+        pattern = _INNER_ITEM if kind in INNER else _ITEM
+    number = pattern.match(text, start)
+    if number is None:
+        labels = _LABELS.match(text, start) if link else None
+        return (_Item("", tuple(_ONE_LABEL.findall(labels[0])), link), labels.end()) if labels else (None, start)
+    labels = _LABELS.match(text, number.end())
+    held = tuple(_ONE_LABEL.findall(labels[0])) if labels else ()
+    return _Item(number[0].strip("()"), held, link), (labels or number).end()
+
+
+def _repeats(text: str, end: int, kind: str) -> bool:
+    """Return whether a word of the same kind follows: in "Abs. 1, 6 Abs. 2", 6 is a number of what is around."""
+    word = _NEXT_WORD.match(text, end)
+    return word is not None and kind_of(word[1]) == kind and kind in INNER
+
+
+def _further(text: str, found: Sequence[_Mention]) -> _Mention | None:
+    """Return a further number of a plural behind the parts of the one before: "§§ 5 Abs. 1, 6 Abs. 2"."""
+    part, outer = found[-1], next((one for one in reversed(found[-4:]) if one.kind in HEADED), None)
+    if outer is None or part.kind not in INNER or outer.word not in _PLURALS or part.end - outer.end > _GAP:
+        return None
+    link = _LINKS["and"].match(text, part.end) or _LINKS[","].match(text, part.end)
+    item, end = _item(text, link.end(), outer.kind, "") if link else (None, 0)
+    word = _NEXT_WORD.match(text, end) if item else None
+    if link is None or item is None or word is None or kind_of(word[1]) not in INNER:
+        return None
+    return _Mention(outer.kind, link.end(), end, (item,), outer.word)
+
+
+def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
+    """Return the mentions that belong together."""
+    chains: list[_Chain] = []
+    for mention in mentions:
+        rank, new = RANKS[mention.kind], _Chain([mention], mention.start, mention.end)
+        gap = text[chains[-1].end : mention.start] if chains and mention.start - chains[-1].end <= _GAP else None
+        if gap is not None:
+            chain = chains[-1]
+            if rank > RANKS[chain.levels[-1].kind] and not chain.each and _DOWN.fullmatch(gap):
+                chain.levels.append(mention)
+                chain.end = mention.end
+                continue
+            if rank < RANKS[chain.levels[0].kind] and _UP.fullmatch(gap):
+                chain.levels.insert(0, mention)
+                chain.end, chain.each = mention.end, True
+                continue
+            new.joined = _JOINED.fullmatch(gap) is not None
+        chains.append(new)
+    return chains
+
+
+def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, naming: Reference | None) -> None:
+    """Write into a chain which document it names; `before` is the last reference, and `naming` the last that names one."""
+    if chain.levels[0].kind == "document":
+        mention = chain.levels.pop(0)
+        chain.scope, chain.document = NAMED, (mention.word, mention.items[0].number)
+        return
+    tail = _TAIL.match(text, chain.end)
+    place = tail.end() if tail else chain.end + text.startswith(" ", chain.end)
+    word = _DEICTIC.match(text, place)
+    if _THEREOF.match(text, chain.end):
+        chain.scope, chain.document, chain.around = _that(before, "")
+        chain.around = before.steps if before else ()
+    elif word and (tail or word["this"]):
+        kind = kind_of(word["word"])
+        if not word["this"]:
+            chain.scope, chain.document, chain.around = _that(before if kind else naming, kind)
+        elif not kind:
+            chain.scope = OWN
+    elif (document := name_at(text, place)) is not None:
+        chain.scope, chain.document = NAMED, document
+    elif _ACRONYM.match(text, place) or (tail and _ACT.match(text, place)):
+        chain.scope = OTHER
+
+
+def _that(before: Reference | None, kind: str) -> tuple[str, Hashable, tuple[Step, ...]]:
+    """Return what "that Article", or "that Regulation" if `kind` is "", means behind a reference."""
+    if before is None:
+        return OTHER, None, ()
+    steps = before.steps
+    if kind:
+        ends = [place for place, step in enumerate(steps, 1) if step[0] == kind] or [min(len(steps), 2)]
+        steps = steps[: ends[0]]
+    else:
+        steps = ()
+    return before.scope, before.document, steps
+
+
+def _inherit(chain: _Chain, before: _Chain) -> None:
+    """Give a part what is around the one before it: in "§ 3 Abs. 1 und Abs. 2", § 3 is meant of both."""
+    if not chain.levels or chain.around or chain.levels[0].kind not in INNER or (chain.scope and before.scope):
+        return
+    kind = chain.levels[0].kind
+    if kind in before and (before.levels[0].kind != kind or before.around):
+        steps = next(iter(_expanded(before)), None)
+        if steps is not None:
+            end = next((place for place, step in enumerate(steps.steps) if step[0] == kind), 0)
+            chain.around = steps.steps[:end]
+            if not chain.scope:
+                chain.scope, chain.document = before.scope, before.document
+
+
+def _expanded(chain: _Chain) -> Iterator[Reference]:
+    """Yield the references of a chain: one for each item, and one for each range."""
+    around: list[tuple[Step, ...]] = [chain.around]
+    if not chain.levels:
+        yield Reference(chain.start, chain.end, (), "", chain.scope, chain.document)
+    for depth, level in enumerate(chain.levels):
+        found = [(steps + path, last) for steps in around for path, last in _paths(level)]
+        if depth + 1 == len(chain.levels):
+            alone = found
+        elif chain.each:
+            alone, around = [], [path for path, _ in found]
+        else:
+            alone, around = found[:-1], [found[-1][0]]
+        yield from (Reference(chain.start, chain.end, path, last, chain.scope, chain.document) for path, last in alone)
+
+
+def _paths(mention: _Mention) -> list[tuple[tuple[Step, ...], str]]:
+    """Return the steps of each item of a list, and the last number of a range."""
+    paths: list[tuple[tuple[Step, ...], str]] = []
+    for item in mention.items:
+        given = (item.number, *item.labels) if item.number else item.labels
+        if paths:
+            before = [number for _, number in paths[-1][0]]
+            # "(b)" behind 6(1)(a) is 6(1)(b), and behind "point 1(a)" it is 1(b).
+            if not item.number or (len(before) > 1 and _shape(given[0]) != _shape(before[0])):
+                alike = (place for place in range(len(before) - 1, 0, -1) if _shape(before[place]) == _shape(given[0]))
+                given = (*before[: next(alike, len(before))], *given)
+        steps = tuple((mention.kind if place == 0 else "", number) for place, number in enumerate(given))
+        if item.link == "to" and paths and len(paths[-1][0]) == len(steps):
+            paths[-1] = paths[-1][0], steps[-1][1]
+        else:
+            paths.append((steps, ""))
+    return paths
+
+
+def _shape(number: str) -> str:
+    return "1" if number[0].isdigit() else "a" if number.islower() else "A"

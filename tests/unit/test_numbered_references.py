@@ -1,0 +1,349 @@
+"""Edges to what texts cite by number: what carries a number, which document is meant, and which chunks an edge leads to."""
+
+import random
+
+import pytest
+
+from graph_retrievers import GraphIndex
+from graph_retrievers.construction import NumberedReferences, build_edges, read_folder
+from graph_retrievers.construction.numbered import Numbered
+from graph_retrievers.construction.numbered_references import ReferenceCounts
+from graph_retrievers.construction.spec import CorpusNodes
+from graph_retrievers.graph import Node
+
+TITLE = "Loom Regulation (Regulation (EU) 2020/11)"
+
+
+def chunks(path, title, *parts):
+    """Return the chunks of a page, each from (headings below the title, text)."""
+    return [
+        Node(f"{path}{number}", text, metadata={"path": f"{path}.md", "chunk_index": number, "headings": [title, *headings]})
+        for number, (headings, text) in enumerate(parts)
+    ]
+
+
+def edges(nodes):
+    found = build_edges(nodes, NumberedReferences())
+    assert {relation for *_, relation in found} <= {"refers"}
+    return [edge[:2] for edge in found]
+
+
+def targets(text, *nodes, headings=("Article 9 – Citing",), path="l", title=TITLE):
+    """Return the chunks to which a text leads that is the last chunk of a page."""
+    before = [node for node in nodes if node.metadata["path"] == f"{path}.md"]
+    metadata = {"path": f"{path}.md", "chunk_index": len(before), "headings": [title, *headings]}
+    citing = Node("citing", text, metadata=metadata)
+    return [target for source, target in edges([*nodes, citing]) if source == "citing"]
+
+
+LOOMS = chunks(
+    "l",
+    TITLE,
+    (["CHAPTER I – General", "Article 1 – Scope"], "1. Looms.\n2. Cards:\n(a) of paper;"),
+    (["CHAPTER I – General", "Article 1 – Scope"], "(b) of brass.\n3. Mills."),
+    (["CHAPTER II – Duties", "SECTION 1 – Makers", "Article 2 – Makers"], "1. Makers weave.\n2. They mend."),
+    (["CHAPTER II – Duties", "SECTION 1 – Makers", "Article 3 – Owners"], "Owners mend."),
+    (["CHAPTER III – Ends", "SECTION 1 – Courts", "Article 4 – Courts"], "(1) Courts.\n(2) Fines."),
+    (["ANNEX I – Lists"], "1. Wool\n2. Silk\n2.1. Red silk\n2.2. Blue silk"),
+    (["ANNEX I – Lists"], "3. Linen\nTable 1: Prices\nTable 2 – Sizes"),
+    (["ANNEX II – Forms", "Section A – For makers"], "1. Name"),
+    (["ANNEX II – Forms", "Section B – For owners"], "1. Name\n4. Address"),
+)
+MILLS = chunks(
+    "m",
+    "Mill Data Protection Act",
+    (["Article 1 – Aim"], "1. Mills."),
+    (["Article 2 – Words"], "1. Words.\n2. More words."),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("See Article 3.", ["l3"]),
+        ("See Article 1.", ["l0", "l1"]),
+        ("See Article 1(1).", ["l0"]),
+        ("See Article 1(2), point (b).", ["l1"]),
+        ("See point (a) of Article 1(2).", ["l0"]),
+        ("See paragraph 3 of Article 1.", ["l1"]),
+        # The parts of a unit that are not numbered are not lost.
+        ("See Article 3(7).", ["l3"]),
+        ("See Article 1(2), second subparagraph, point (b).", ["l1"]),
+        ("See Articles 2 to 4.", ["l2", "l3", "l4"]),
+        ("See Articles 2 and 4(2).", ["l2", "l4"]),
+        ("See Article 4 (1).", ["l4"]),
+        ("See Annex I, point 2.", ["l5"]),
+        ("See points 2.2 and 3 of Annex I.", ["l5", "l6"]),
+        ("See Section B of Annex II.", ["l8"]),
+        ("See Annex II, Section B, point 4.", ["l8"]),
+        ("See Table 2.", ["l6"]),
+        ("See Chapter I.", ["l0", "l1"]),
+        ("See Section 1 of Chapter III.", ["l4"]),
+        ("See Article 8, Annex V and Table 7.", []),
+        # In another document.
+        ("See Article 2(2) of the Mill Data Protection Act.", ["m1"]),
+        ("See Article 1 MDPA.", ["m0"]),
+        ("See Article 1 and Article 2 of the Mill Data Protection Act.", ["m0", "m1"]),
+        ("See Article 2 of Regulation (EU) 2020/11.", ["l2"]),
+        ("See Article 2 of this Regulation.", ["l2"]),
+        ("See Article 2 of Regulation (EU) 2020/12.", []),
+        ("See Article 2 of the Charter.", []),
+        # A table of what corresponds to what.
+        ("Regulation (EU) 2020/12 | This Regulation\nArticle 2 | Article 3", ["l3"]),
+        # The text of another document, and what is said of it.
+        ("Directive 2002/58/EC is amended as follows:\n(1) in Article 2, after Article 3", []),
+        ("In Article 2 of Directive 2002/58/EC, the following is added:\n\u2018see Article 3\u2019", []),
+    ],
+)
+def test_what_a_reference_leads_to(text, found):
+    assert targets(text, *LOOMS, *MILLS) == found
+
+
+def test_relative_references_mean_what_is_around_them():
+    nodes = chunks(
+        "l",
+        TITLE,
+        (["Article 1 – Scope"], "1. Looms.\n(a) wood;\n(b) as in point (a);"),
+        (["Article 1 – Scope"], "2. As in paragraph 1, and points (a) and (b) of paragraph 1.\n(a) brass"),
+        (["Article 1 – Scope"], "3. As in point (a).\n4. As in paragraph 4 of this Article."),
+        (["Article 2 – Cards"], "1. Cards, as in paragraph 3."),
+        (["Article 3 – Mills"], "1. Mills."),
+    )
+    # Article 2 has no paragraph 3; point (a) of paragraph 3 is neither of the others, so that none is meant.
+    assert edges(nodes) == [("l1", "l0")]
+
+
+def test_the_unit_in_the_same_chapter_comes_first():
+    parts = ((["CHAPTER I"], "a"), (["CHAPTER I", "SECTION 1"], "b"), (["CHAPTER II", "SECTION 1"], "c"))
+    nodes = chunks("l", TITLE, *parts)
+    assert targets("See Section 1.", *nodes, headings=("CHAPTER II", "SECTION 2")) == ["l2"]
+    assert targets("See Chapter I, Section 1.", *nodes, headings=("CHAPTER II", "SECTION 2")) == ["l1"]
+
+
+def test_more_than_five_chunks_and_several_units_are_one_by_the_words_of_the_sentence():
+    words = "wool silk linen cotton jute hemp".split()
+    nodes = chunks("l", TITLE, *((["Article 1 – Cloth"], f"{n}. About {word}.") for n, word in enumerate(words, 1)))
+    nodes += chunks("m", "Mills", *(([f"Article {n}"], word) for n, word in enumerate(words, 1)))
+    assert targets("Of cotton speaks Article 1.", *nodes) == ["l3"]
+    assert targets("Article 1 speaks.", *nodes) == ["l0"], "the first one without a word in common"
+    five = [node for node in nodes if node.id != "l5"]
+    assert targets("Of cotton speaks Article 1.", *five) == ["l0", "l1", "l2", "l3", "l4"]
+    twice = chunks("l", TITLE, (["Part 1"], "a"), (["Article 1"], "Of wool."), (["Part 2"], "b"), (["Article 1"], "Of hemp."))
+    assert targets("Of hemp speaks Article 1.", *twice) == ["l3"]
+
+
+def test_headings_cite_too_and_are_no_references_to_themselves():
+    nodes = chunks(
+        "l",
+        TITLE,
+        (["Article 1 – Scope"], "Article 1 – Scope\n1. Looms."),
+        (["Article 2 – What Annex I lists"], "1. Cards."),
+        (["ANNEX I – Lists (Article 1(1))"], "1. Wool"),
+    )
+    assert edges(nodes) == [("l1", "l2"), ("l2", "l0")]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Article 1\n(1) Looms.", "Article 2\nAs in Article 1.", "Article 3\n(1) Cards."],
+        ["# Article 1 Looms\nThey weave.", "# Article 2 Cards\nAs in Article 1.", "# Article 3 Mills\nMore."],
+        ["ARTICLE 1. Looms\nThey weave.", "Article 2 – Cards\nAs in art. 1.", "Article 3: Mills\nMore."],
+        ["§ 1 Looms\nThey weave.", "§ 2 Cards\nAs in § 1.", "§ 3\nMore."],
+        ["# 1.1 Looms\nThey weave.", "# 1.2. Cards\nAs in section 1.1.", "# 1.3 Mills\nMore."],
+        ["제1조(목적)\n이 법은", "제2조(정의)\n제1조에 따라", "제3조(적용)\n이 법은"],
+    ],
+)
+def test_headings_are_read_in_texts_of_any_splitter(texts):
+    nodes = [Node(str(n), text, metadata={"source": "a", "chunk": n}) for n, text in enumerate(texts, 1)]
+    assert edges(nodes) == [("2", "1")]
+    alone = [Node(str(n), text) for n, text in enumerate(texts, 1)]
+    assert edges(alone) == [("2", "1")], "nodes without an address are one document"
+    titled = [Node(node.id, node.text.partition("\n")[2], node.text.partition("\n")[0].strip("# ")) for node in alone]
+    # A title that is a bare number, such as "1.1 Looms", may be the name of a work.
+    assert edges(titled) == ([] if titled[0].title[0] == "1" else [("2", "1")]), "titles are headings"
+
+
+def test_lines_that_only_begin_like_headings_carry_no_number():
+    texts = [
+        "Article 1\nLooms.",
+        "Article 2\nArticle 1 of the rules is long.\nArticle 1(1)\nArticle 1;",
+        "Article 3\nArticle 1 ..... 12",
+    ]
+    corpus = CorpusNodes([Node(str(n), text) for n, text in enumerate(texts)])
+    assert Numbered(corpus).count == 3
+
+
+def test_numbers_of_documents_and_of_their_files(tmp_path):
+    words = "It says how looms are to be built and mended, for all who weave. " * 5
+    (tmp_path / "rfc2119.txt").write_text(
+        f"Key words\n\n1. Must\n\n{words}\n\n2. Should\n\nSee PEP 8 and [RFC9110], section 2.1.\n{words}"
+    )
+    (tmp_path / "pep-0008.md").write_text(f"# Style\n{words}")
+    (tmp_path / "http.md").write_text(
+        f"# RFC 9110 – HTTP\n{words}\n## 2 Rules\n{words}\n### 2.1 Syntax\n{words}\n### 2.2 Forms\n{words}"
+    )
+    nodes = read_folder(tmp_path)
+    found = edges(nodes)
+    assert {target for _, target in found} == {"pep-0008.md", "http.md#21-syntax"}
+
+
+def test_an_article_on_each_page_and_the_folder_as_the_law(tmp_path):
+    for law in ("bgb", "hgb"):
+        (tmp_path / law).mkdir()
+        for n in range(1, 4):
+            text = f"# § {n} Von Waren\nWer Waren verkauft, hat {n} davon zu liefern, wie es geschrieben steht und gilt. "
+            cited = "Siehe § 1 und § 2 HGB." if (law, n) == ("bgb", 3) else ""
+            (tmp_path / law / f"{n}.md").write_text(f"{text}{law} {cited}\n")
+    assert edges(read_folder(tmp_path)) == [("bgb/3.md", "hgb/1.md"), ("bgb/3.md", "hgb/2.md")]
+    (tmp_path / "bgb" / "3.md").write_text("# § 3 Von Waren\nWer Waren verkauft, hat sie zu liefern, siehe § 1.\n")
+    assert edges(read_folder(tmp_path)) == [("bgb/3.md", "bgb/1.md")]
+
+
+def test_inflected_names_of_german_laws():
+    laws = chunks("b", "Bürgerliches Gesetzbuch", *(([f"§ {n} Recht"], "(1) Die Sache ist zu liefern.") for n in (1, 2, 3)))
+    laws += chunks("z", "Zivilprozessordnung (ZPO)", *(([f"§ {n} Recht"], "(1) Das Gericht ist frei.") for n in (1, 2, 3)))
+    text = "Nach § 2 des Bürgerlichen Gesetzbuchs, § 3 der Zivilprozessordnung und den §§ 1, 2 ZPO ist die Sache zu geben."
+    assert targets(text, *laws, path="c", title="Kommentar") == ["b1", "z2", "z0", "z1"]
+
+
+def test_circled_paragraphs_of_korean_laws():
+    laws = chunks(
+        "k",
+        "베틀법",
+        (["제1조(목적)"], "① 이 법은 베틀을 정한다.\n② 카드는 종이로 한다."),
+        (["제1조(목적)"], "③ 물레방아는 제외한다.\n1. 옛 물레방아"),
+        (["제2조(정의)"], "① 카드는 제1조제2항과 제1조제3항제1호에 따른다."),
+        (["제3조(벌칙)"], "제1항은 없다."),
+    )
+    assert edges(laws) == [("k2", "k0"), ("k2", "k1")]
+
+
+def test_too_few_numbers_are_chance():
+    nodes = [Node("a", "Article 1\nSee Article 2."), Node("b", "Article 2\nMore.")]
+    assert edges(nodes) == [] and NumberedReferences().describe(nodes) == ReferenceCounts()
+    assert edges([Node("a", "Looms, see Article 2."), Node("b", "")]) == []
+
+
+def test_counts_of_what_was_found_and_ten_that_were_not():
+    text = "1. See paragraph 1; Article 2 of the Charter; Articles 30 and 31; " + "; ".join(f"Annex {n}" for n in range(30, 50))
+    nodes = [*LOOMS, *chunks("x", "Extra", (["Article 5"], text))]
+    counts = NumberedReferences().describe(nodes)
+    assert (counts.found, counts.around, counts.outside, counts.amended, counts.unresolved) == (0, 1, 1, 0, 22)
+    assert len(counts.examples) == 10 and counts.examples[0] == ("x0", "Articles 30 and 31")
+    assert str(counts).splitlines()[:3] == [
+        "found 0, to what is around them 1, to other documents 1, in amendments 0, unresolved 22",
+        "  Articles 30 and 31 in x0",
+        "  Annex 30 in x0",
+    ]
+
+
+def test_the_description_of_an_index_counts_references():
+    nodes = [*LOOMS, Node("c", "See Article 1(1) and Article 77.", metadata={"path": "l.md", "chunk_index": 20})]
+    index = GraphIndex.from_documents(nodes, edges=[NumberedReferences()])
+    described = index.describe()
+    assert described.references == str(NumberedReferences().describe(nodes))
+    assert "references  found 1, to what is around them 0," in str(described) and "\n  Article 77 in c\n" in str(described)
+    assert GraphIndex.from_documents(nodes, edges=[("c", "l0")]).describe().references == ""
+
+
+def test_the_relation_and_the_settings_of_a_saved_index(tmp_path):
+    spec = NumberedReferences(relation="cites")
+    assert build_edges([*LOOMS, *MILLS, Node("c", "See Article 1 MDPA", metadata={"path": "c.md"})], spec) == [("c", "m0", "cites")]
+    index = GraphIndex.from_documents([*LOOMS, *MILLS], edges=[spec])
+    index.save(tmp_path / "index")
+    loaded = GraphIndex.load(tmp_path / "index")
+    changed = loaded.with_changes(add=[Node("c", "See Article 1 MDPA", metadata={"path": "c.md"})])
+    assert [(edge.source, edge.target, edge.relation) for edge in changed.graph.edges()] == [("c", "m0", "cites")]
+
+
+class Drawn:
+    """Documents with articles of up to five paragraphs, one chunk each, and citations whose targets are known."""
+
+    def __init__(self, seed, german):
+        self.rng, self.german = random.Random(seed), german
+        self.texts, self.wanted = {}, set()
+        self.laws = {"a": ("Apfelgesetz (ApfG)", "ApfG"), "b": ("Birnengesetz (BirG)", "BirG")}
+        if not german:
+            self.laws = {"a": ("Apple Trade Act", "ATA"), "b": ("Pear Trade Act", "PTA")}
+        self.sizes = {law: [self.rng.randint(1, 5) for _ in range(self.rng.randint(3, 12))] for law in self.laws}
+
+    def keys(self, law, article):
+        return [(law, article, paragraph) for paragraph in range(1, self.sizes[law][article - 1] + 1)]
+
+    def nodes(self):
+        word, nodes = "Artikel" if self.german else "Article", []
+        for law, sizes in self.sizes.items():
+            keys = [key for article in range(1, len(sizes) + 1) for key in self.keys(law, article)]
+            for place, key in enumerate(keys):
+                text = " ".join(self.citation(key) for _ in range(self.rng.randint(0, 3)))
+                number = f"({key[2]})" if self.german else f"{key[2]}."
+                metadata = {"path": f"{law}.md", "chunk_index": place, "headings": [self.laws[law][0], f"{word} {key[1]} – X"]}
+                filler = (
+                    "Die Früchte sind von den Händlern zu wiegen und in die Kisten zu legen."
+                    if self.german
+                    else "Fruit is weighed."
+                )
+                nodes.append(Node(str(key), f"{number} {filler} {text}", metadata=metadata))
+        self.rng.shuffle(nodes)
+        return nodes
+
+    def citation(self, source):
+        """Write a random citation, and note the edges that it is."""
+        rng, (law, article, _) = self.rng, source
+        other = rng.choice(list(self.laws))
+        where = rng.randint(1, len(self.sizes[other]))
+        last = rng.randint(where, len(self.sizes[other]))
+        paragraph = rng.randint(1, self.sizes[other][where - 1])
+        own = rng.randint(1, self.sizes[law][article - 1])
+        form = rng.choice(["whole", "part", "range", "list", "parts", "own"])
+        found = {
+            "whole": self.keys(other, where),
+            "part": [(other, where, paragraph)],
+            "range": [key for number in range(where, last + 1) for key in self.keys(other, number)],
+            "list": [*self.keys(other, where), *self.keys(other, last)],
+            "parts": [(other, where, 1), (other, where, paragraph)],
+            "own": [(law, article, own)],
+        }[form]
+        # The article around a citation is no target as a whole.
+        whole = form in ("whole", "range", "list")
+        found = [target for target in found if target != source and not (whole and target[:2] == source[:2])]
+        self.wanted |= {(str(source), str(target)) for target in found}
+        if form == "own":
+            return rng.choice(
+                [f"Nach Absatz {own}.", f"Siehe Abs. {own}."]
+                if self.german
+                else [f"See paragraph {own}.", f"Under para. {own}, no."]
+            )
+        if self.german:
+            text = {
+                "whole": [f"Artikel {where}", f"Art. {where}"],
+                "part": [f"Artikel {where} Absatz {paragraph}", f"Art. {where} Abs. {paragraph} Satz 1"],
+                "range": [f"den Artikeln {where} bis {last}"],
+                "list": [f"den Artikeln {where} und {last}", f"Artikel {where} oder Artikel {last}"],
+                "parts": [f"Artikel {where} Abs. 1 und {paragraph}", f"Art. {where} Absatz 1 oder Absatz {paragraph}"],
+            }[form]
+            names = [f" des {self.laws[other][0].partition(' ')[0]}es", f" {self.laws[other][1]}"]
+        else:
+            text = {
+                "whole": [f"Article {where}", f"Art. {where}"],
+                "part": [
+                    f"Article {where}({paragraph})",
+                    f"paragraph {paragraph} of Article {where}",
+                    f"Article {where}, para. {paragraph}",
+                ],
+                "range": [f"Articles {where} to {last}", f"Articles {where}–{last}"],
+                "list": [f"Articles {where} and {last}", f"Article {where} or Article {last}"],
+                "parts": [f"Article {where}(1) and ({paragraph})", f"paragraphs 1 and {paragraph} of Article {where}"],
+            }[form]
+            names = [f" of the {self.laws[other][0]}", f" {self.laws[other][1]}"]
+        name = "" if other == law and rng.random() < 0.7 else rng.choice(names)
+        return f"{'Nach' if self.german else 'See'} {rng.choice(text)}{name}."
+
+
+@pytest.mark.parametrize("german", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_citations_that_were_drawn(seed, german):
+    drawn = Drawn(seed, german)
+    nodes = drawn.nodes()
+    assert set(edges(nodes)) == drawn.wanted
