@@ -57,6 +57,10 @@ def test_fields_in_their_order():
     metadata = {"file_path": "f", "path": "p", "source": "s", "url": "u"}
     for name in ("url", "source", "path", "file_path"):
         assert page_address(metadata) == metadata.pop(name)
+    assert page_address({"source": "a.md", "path": r"C:\vault\x\a.md"}) == r"C:\vault\x\a.md", "a bare name, and its path"
+    assert page_address({"source": "x/a.md", "path": "/vault/x/a.md"}) == "x/a.md" == page_address({"source": "x/a.md", "path": "b"})
+    assert page_address({"source": "a.md", "path": "/vault/ba.md"}) == "a.md"
+    assert page_address({"file_name": "a.md", "folder_path": "v/x"}, ["url"]) == "" == page_address({"file_name": "a.md"})
     assert page_address(metadata) == "" and page_address({"url": None, "link": 0}, ["url", "link"]) == "0"
 
 
@@ -139,7 +143,7 @@ class TestAddresses:
             ("#here%20now", "docs/a.md", ("docs/a.md", "here now")),
             ("?q=1", "docs/a.md", ("docs/a.md", "")),
             ("b.md?v=2#x", "docs/a.md", ("docs/b.md", "x")),
-            ("a.md", "docs/sub/index.md", None),
+            ("a.md", "docs/sub/index.md", ("docs/a.md", "")),
             ("sub/", "docs/a.md", ("docs/sub/index.md", "")),
             ("sub", "docs/a.md", ("docs/sub/index.md", "")),
             ("with%20space.md", "docs/a.md", ("docs/with space.md", "")),
@@ -150,7 +154,11 @@ class TestAddresses:
             ("http://[", "docs/a.md", None),
             ("../../../../b.md", "docs/a.md", None),
             ("/../../b.md", "docs/a.md", ("docs/b.md", "")),
-            ("docs/b.md", "docs/a.md", None),
+            ("./docs/b.md", "docs/a.md", None),
+            # As in a vault: from its root, or the end of a path.
+            ("docs/b.md", "docs/a.md", ("docs/b.md", "")),
+            ("sub/index.md", "docs/sub/index.md", ("docs/sub/index.md", "")),
+            ("ub/index.md", "docs/a.md", None),
         ],
     )
     def test_paths(self, link, base, found):

@@ -471,3 +471,37 @@ def test_html_is_not_read_as_markdown_nor_markdown_as_html():
     nodes = [chunk("a", "[x](b.html)", "a.html"), chunk("b", "", "b.html"), chunk("c", "`<a href='b.html'>`", "c.md")]
     assert build_edges(nodes, Links()) == []
     assert build_edges([chunk("a", "[x](b.html)", "a.html#top"), chunk("b", "", "b.html")], Links()) == []
+
+
+VAULT = {
+    "Home.md": "[Looms](tools/Looms.md) and [[Cards]].",
+    "tools/Looms.md": "A loom reads [cards](people/Cards.md#holes). See [Home](Home.md) and [[people/Index]].",
+    "people/Cards.md": "# Cards\n\n# Holes",
+    "people/Index.md": "[Looms](Looms.md), [an index](Index.md).",
+    "tools/Index.md": "[people](people/Index.md)",
+}
+VAULT_LINKS = [
+    ("Home.md", "tools/Looms.md"),
+    ("Home.md", "people/Cards.md"),
+    ("tools/Looms.md", "people/Cards.md"),
+    ("tools/Looms.md", "Home.md"),
+    ("tools/Looms.md", "people/Index.md"),
+    ("people/Index.md", "tools/Looms.md"),
+    ("tools/Index.md", "people/Index.md"),
+]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        lambda path: {"path": path},
+        # As LangChain's ObsidianLoader and LlamaIndex' ObsidianReader write it.
+        lambda path: {"source": path.rpartition("/")[2], "path": f"/home/vault/{path}", "created": 1.0},
+        lambda path: {"file_name": path.rpartition("/")[2], "folder_path": f"/home/vault/{path}".rpartition("/")[0]},
+    ],
+    ids=["read_folder", "ObsidianLoader", "ObsidianReader"],
+)
+def test_links_of_a_vault_from_its_root_and_by_the_names_of_notes(address):
+    nodes = [Node(path, text, metadata=address(path)) for path, text in VAULT.items()]
+    edges = build_edges(nodes, Links())
+    assert [edge[:2] for edge in edges] == VAULT_LINKS

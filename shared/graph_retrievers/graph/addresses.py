@@ -19,6 +19,7 @@ _LONGEST = 4_096
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
 # Endings of the path of a page; what is called otherwise, such as a picture, is none.
+_MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
 _PAGES = frozenset(["", ".html", ".htm", ".md", ".mdx", ".markdown", ".txt", ".rst"])
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
@@ -28,9 +29,25 @@ _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://
 
 
 def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FIELDS) -> str:
-    """Return the address of the page from which a node was cut: the first of some metadata fields that it has, "" for none."""
-    values = (metadata.get(name) for name in fields)
-    return next((text for value in values if value is not None and (text := _text(value))), "")
+    """Return the address of the page from which a node was cut: the first of some metadata fields that it has, "" for none.
+
+    A bare file name, as loaders of vaults write it into ``source``, gives way to a field that has the path of the file; without
+    any of the fields, the address is ``file_name`` in ``folder_path``.
+
+    >>> page_address({"source": "Loom.md", "path": "vault/tools/Loom.md"})
+    'vault/tools/Loom.md'
+    >>> page_address({"file_name": "Loom.md", "folder_path": "vault/tools"})
+    'vault/tools/Loom.md'
+    """
+    values = [text for name in fields if (value := metadata.get(name)) is not None and (text := _text(value))]
+    if not values:
+        folder, file = metadata.get("folder_path"), metadata.get("file_name")
+        told = isinstance(folder, str) and isinstance(file, str) and fields is ADDRESS_FIELDS
+        return f"{folder}/{file}" if told and folder and file else ""
+    bare = values[0]
+    if "/" in bare or "\\" in bare:
+        return bare
+    return next((value for value in values if value.replace("\\", "/").endswith(f"/{bare}")), bare)
 
 
 def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> str:
@@ -88,7 +105,8 @@ class AddressBook:
 
     If no page has the exact address of a link, these differences are ignored: ``http`` or ``https``, a slash at the end, the
     extension ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query after a
-    question mark. A link that begins with a slash is also looked up below the folder that all paths share.
+    question mark. A link that begins with a slash is also looked up below the folder that all paths share. If a link on a page of
+    Markdown leads nowhere, it is read as Obsidian writes it: as a path from that folder, or as the end of a path that one page has.
 
     A wiki link such as ``[[Looms]]`` or ``[[guide/Looms#cards]]`` names a page by its file without the extension, and by folders
     around it, ignoring case. Of several pages, the one with exactly this path comes first, then the one whose folder shares the
@@ -104,6 +122,8 @@ class AddressBook:
     >>> book.find("[[Start#install]]")
     ('docs/guide/start.md', 'install')
     >>> book.find("https://x.org/manual/guide/start/")
+    ('docs/guide/start.md', '')
+    >>> book.find("guide/start.md", base="docs/notes/today.md")
     ('docs/guide/start.md', '')
     """
 
@@ -137,7 +157,22 @@ class AddressBook:
         tried = [root + url for root in roots]
         tried += [root + path for path in self._below_sites(url, len(roots) > 1) for root in ("", self._root)]
         address = next((page for forms in self._forms for address in tried if (page := forms.page(address))), None)
+        address = address or self._in_vault(link, base)
         return None if address is None else (address, fragment)
+
+    def _in_vault(self, link: str, base: str) -> str | None:
+        """Return the page to which a relative link leads that is a path from the root of a vault, or the end of a path."""
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc or parts.path[:1] in ("", "/", ".") or _SCHEME.match(base):
+            return None
+        if not base or posixpath.splitext(base)[1].lower() not in _MARKDOWN:
+            return None
+        path = posixpath.normpath(unquote(parts.path))
+        if page := self._forms[0].page(f"{self._root}{_as_url(path)}"):
+            return page
+        named = _named_path(path)
+        ends = [address for held, address in self._named.get(named[-1], ()) if held[-len(named) :] == named]
+        return ends[0] if len(ends) == 1 else None
 
     def _by_name(self, link: str, base: str) -> tuple[str, str] | None:
         """Return the page that a wiki link on the page `base` leads to, and its fragment."""
