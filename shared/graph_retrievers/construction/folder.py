@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
+from graph_retrievers.construction.front_matter import kept_fields, linked_fields
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.omissions import Omissions
@@ -103,7 +104,11 @@ def read_folder(
         - ``headings``: those above the text, outermost first;
         - ``anchors``: the anchors by which a link, after ``#``, can point to this text;
         - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
-        - ``contents``: pages in the page's table of contents, only in its first node.
+        - ``contents``: pages in the page's table of contents, only in its first node;
+        - the fields of the front matter, such as ``tags``. Of fields that hold wiki links alone, such as ``up``, the first node has
+          the targets, as in ``links``, and the names of these fields in ``linked``: ``Links(field="up", relation="up")`` makes
+          edges of them. ``title`` is the title, and ``aliases`` are in the text; fields with the names of those above, and
+          ``url``, ``source``, ``file_path`` and ``document``, are left out.
 
     Raises
     ------
@@ -315,6 +320,8 @@ def _ends(moved: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
 def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, taken: Counter[str]) -> list[Node]:
     """Return the nodes of a page; `taken` counts how often an id was requested."""
     nodes: list[Node] = []
+    linked = {field: links.resolved(held, name) for field, held in linked_fields(page.fields).items()}
+    own = {field: value for field, value in kept_fields(page.fields).items() if field not in linked}
     for place, chunk in enumerate(chunks):
         identity = name
         if place:
@@ -328,7 +335,7 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
         whole = not place and (name, "") not in links.places
         named = chunk.titles[:1] if whole else chunk.titles
         titles = (name for name in named if name.casefold() != page.title.casefold())
-        metadata: dict[str, Any] = {
+        metadata: dict[str, Any] = own | {
             "path": name,
             "chunk_index": place,
             "headings": list(chunk.headings),
@@ -337,6 +344,8 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
         }
         if not place and page.contents:
             metadata["contents"] = links.resolved(page.contents, name)
+        if not place and linked:
+            metadata |= linked | {"linked": list(linked)}
         origin = {"markdown": chunk.source} if chunk.source else {}
         nodes.append(Node(identity, chunk.text, ": ".join(filter(None, [page.title, *titles])), metadata=metadata, origin=origin))
     return nodes

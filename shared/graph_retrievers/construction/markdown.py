@@ -11,12 +11,12 @@ from itertools import zip_longest
 from typing import Any
 from unicodedata import category
 
+from graph_retrievers.construction.front_matter import front_matter, names_of
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.pages import Block, Page, plain_lines
 from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.words import composed
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
 _ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 # "{: #anchor }" of MkDocs, behind a word or a paragraph.
@@ -39,6 +39,7 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     and no tags, comments or marks of emphasis. The source is kept too, except for HTML that forms separate blocks. Items of lists
     and rows of tables are blocks. Anchors are the slugs of headings as GitHub makes them, ``{#names}`` after headings,
     ``{: #names }`` anywhere, and those of HTML elements. The title is the ``title`` of the front matter, else the first heading.
+    Other names of the page, its ``aliases``, are a block below the first heading.
 
     A wiki link ``[[Page#Heading|shown]]`` reads "shown", or "Page > Heading"; its address is ``[[Page#heading]]``, which
     :class:`~graph_retrievers.graph.addresses.AddressBook` resolves by the name of the page.
@@ -53,11 +54,8 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     >>> page.blocks[1].source
     'See [cards](cards.md#holes).'
     """
-    text, title = plain_lines(text), ""
-    if front := _FRONT_MATTER.match(text):
-        fields = (line.partition(":") for line in front[1].split("\n"))
-        title = next((value.strip().strip("\"'") for key, _, value in fields if key == "title"), "")
-        text = text[front.end() :]
+    fields, text = front_matter(plain_lines(text))
+    title = str(fields.get("title") or "").strip()
     lines = text.split("\n")
     seen = Counter() if seen is None else seen
     held: list[_Piece] = []
@@ -89,7 +87,15 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
         for piece, following in zip_longest(held, held[1:])
     ]
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(title or heading, blocks, stated=bool(title))
+    return Page(title or heading, _with_names(blocks, names_of(fields)), stated=bool(title), fields=fields)
+
+
+def _with_names(blocks: list[Block], names: Sequence[str]) -> list[Block]:
+    """Return blocks with the other names of a page below its first heading, those that its text does not have anyway."""
+    held = "\n".join(block.text for block in blocks).casefold() if names else ""
+    missing = [name for name in names if name.casefold() not in held]
+    place = 1 if blocks and blocks[0].level else 0
+    return [*blocks[:place], Block(", ".join(missing)), *blocks[place:]] if missing else blocks
 
 
 def own_anchor(heading: str) -> tuple[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graph_retrievers.construction.titles import title_lines
 from graph_retrievers.graph.tokens import estimate_tokens
@@ -56,6 +57,8 @@ class Page(NamedTuple):
     blocks : list of Block
     contents : tuple of str
         The addresses in its table of contents.
+    fields : mapping
+        The fields of the front matter.
     stated : bool
         Whether the title is stated separately from the headings, as in front matter: it is then the heading around all of them.
     address, base : str
@@ -68,6 +71,7 @@ class Page(NamedTuple):
     address: str = ""
     base: str = ""
     stated: bool = False
+    fields: Mapping[str, Any] = {}
 
 
 def with_short_titles(page: Page) -> Page:

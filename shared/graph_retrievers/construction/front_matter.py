@@ -1,0 +1,117 @@
+"""Front matter: the fields at the head of a Markdown page, between two lines of hyphens."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cache
+from typing import Any
+
+from graph_retrievers.graph.addresses import ADDRESS_FIELDS
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+# Characters that are read as YAML.
+_LONGEST = 20_000
+_ALIASES = ("aliases", "alias")
+# Other fields of a node have these names: its page, its document, and what its reader found.
+_TAKEN = frozenset([*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked".split()])
+_WIKI_LINK = re.compile(r"\[\[([^\[\]|\n]+)(?:\|[^\[\]\n]*)?\]\]")
+
+
+def front_matter(text: str) -> tuple[dict[str, Any], str]:
+    r"""Return the fields of the front matter of a page, as values of JSON, and the page without it.
+
+    Dates become texts in ISO form, and what has no form in JSON the text of it. If the YAML is broken, uses anchors or is longer
+    than 20,000 characters, its lines ``name: value`` are the fields.
+
+    >>> front_matter("---\ntitle: Looms\ntags: [weaving, tools]\nwritten: 2024-05-01\n---\nText.")
+    ({'title': 'Looms', 'tags': ['weaving', 'tools'], 'written': '2024-05-01'}, 'Text.')
+    """
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        return {}, text
+    return _fields(found[1]), text[found.end() :]
+
+
+def names_of(fields: Mapping[str, Any]) -> list[str]:
+    """Return the other names of a page, which front matter lists as ``aliases`` or ``alias``.
+
+    >>> names_of({"aliases": ["Jacquard", "Punch loom"], "alias": "JL"})
+    ['Jacquard', 'Punch loom', 'JL']
+    """
+    named = [value for name in _ALIASES for value in _listed(fields.get(name))]
+    return list(dict.fromkeys(" ".join(name.split()) for name in named if isinstance(name, str) and name.strip()))
+
+
+def kept_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that nodes of the page keep for filters: all but those whose names nodes need for themselves.
+
+    ``tags`` are a list, also where they are written as one text.
+    """
+    kept = {name: value for name, value in fields.items() if name not in _TAKEN and value is not None}
+    if isinstance(tags := kept.get("tags"), str):
+        kept["tags"] = [tag for tag in re.split(r"[,\s]+", tags) if tag]
+    return kept
+
+
+def linked_fields(fields: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the wiki links of those fields that hold nothing else, without the words that they show.
+
+    >>> linked_fields({"up": "[[Home|start]]", "related": ["[[Cards]]", "[[Looms]]"], "note": "see [[Home]]"})
+    {'up': ['[[Home]]'], 'related': ['[[Cards]]', '[[Looms]]']}
+    """
+    links = {}
+    for name, value in kept_fields(fields).items():
+        found = [_WIKI_LINK.fullmatch(item.strip()) if isinstance(item, str) else None for item in _listed(value)]
+        if found and all(found):
+            links[name] = [f"[[{match[1].strip()}]]" for match in found if match]
+    return links
+
+
+def _fields(text: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        held = yaml.load(text, _loader()) if len(text) <= _LONGEST else None
+        if isinstance(held, dict):
+            return {str(name): _plain(value) for name, value in held.items()}
+    except (yaml.YAMLError, ValueError, RecursionError):
+        # Templates in place of values, among others.
+        pass
+    lines = (line.partition(":") for line in text.split("\n") if not line[:1].isspace())
+    return {name.strip(): value.strip().strip("\"'") for name, mark, value in lines if mark and value.strip()}
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Plain values, without anchors: a few lines of them can stand for gigabytes."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("An anchor is used.")
+            return super().compose_node(parent, index)
+
+    return Loader
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of YAML as one of JSON; ``[[Home]]``, which YAML reads as lists, as the wiki link that was meant."""
+    if isinstance(value, list):
+        if len(value) == 1 and isinstance(value[0], list) and len(value[0]) == 1 and isinstance(value[0][0], str):
+            return f"[[{value[0][0]}]]"
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, date):
+        return value.isoformat()
+    whole = value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
+    return value if whole else str(value)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
