@@ -34,6 +34,14 @@ def shared_folder():
     return folder
 
 
+@pytest.fixture(scope="session")
+def kept_vectors(tmp_path_factory):
+    """A cache of vectors for all tests of a run that embed the same texts and do not look at the cache."""
+    folder = tmp_path_factory.getbasetemp()
+    # Workers have folders of their own inside that of the run.
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "vectors"
+
+
 def pytest_collection_modifyitems(items):
     """Mark tests by what they need: a database, or minutes, as the random graphs of ``property`` do."""
     for item in items:
