@@ -34,6 +34,27 @@ def shared_folder():
     return folder
 
 
+@pytest.fixture(scope="session")
+def kept_vectors(tmp_path_factory):
+    """A cache of vectors for all tests of a run that embed the same texts and do not look at the cache."""
+    folder = tmp_path_factory.getbasetemp()
+    # Workers have folders of their own inside that of the run.
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "vectors"
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Give all tests of the server that speaks Bolt to one worker, since a server takes a minute of CPU to warm up."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesAndServer(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "arcadedb" if "arcadedb" in nodeid.partition("[")[2] else super()._split_scope(nodeid)
+
+    return FilesAndServer(config, log)
+
+
 def pytest_collection_modifyitems(items):
     """Mark tests by what they need: a database, or minutes, as the random graphs of ``property`` do."""
     for item in items:

@@ -129,7 +129,7 @@ def in_both(cypher_server, count):
     cypher_server.clean(opened)
 
 
-@pytest.fixture(scope="module", params=[30, 100, 300])
+@pytest.fixture(scope="module", params=[30, 300])
 def filtered(request, cypher_server):
     """A random graph with metadata, in this process and in the database."""
     yield from in_both(cypher_server, request.param)
@@ -219,7 +219,7 @@ DATED = [
 
 def test_conditions_hold_for_the_nodes_of_the_engine(filtered):
     index, database = filtered
-    for condition in CONDITIONS if len(index) == 100 else CONDITIONS[-40:]:
+    for condition in CONDITIONS if len(index) == 300 else CONDITIONS[-40:]:
         assert matched(database, condition) == expected(index.graph, condition), condition
 
 

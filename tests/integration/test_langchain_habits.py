@@ -216,6 +216,7 @@ def test_a_copy_of_a_retriever_answers_the_same(system, twin, index):
         assert ours == others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", [copy.deepcopy, pickled])
 def test_a_copy_of_a_retriever_with_models_answers_the_same(twin):
     """The weights of an encoder are loaded again by its copy."""

@@ -19,9 +19,9 @@ PAGES = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
 
 @pytest.fixture(autouse=True)
-def environment(tmp_path, monkeypatch):
+def environment(tmp_path, kept_vectors, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(kept_vectors))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
 

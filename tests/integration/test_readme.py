@@ -64,13 +64,13 @@ def run_page(page, capsys, change=lambda code: code):
 
 
 @pytest.fixture(autouse=True)
-def working_folder(tmp_path, monkeypatch):
+def working_folder(tmp_path, kept_vectors, monkeypatch):
     """Pages write into the working folder, and read the examples of the repository from it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     # A page may define a system, whose name would then be known to other tests.
     monkeypatch.setattr(system, "SYSTEMS", dict(system.SYSTEMS))
-    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GRAPH_RETRIEVERS_CACHE", str(kept_vectors))
     # Pages print what float32 gives, whatever processor there is.
     monkeypatch.setattr(sentence_encoder, "fast_bfloat16", lambda device: False)
     os.symlink(ROOT / "examples", "examples")

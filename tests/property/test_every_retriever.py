@@ -1,6 +1,7 @@
 """What holds for every retriever by name: batch = single, twice = once, exactly k hits, odd input."""
 
 import zlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,7 +51,10 @@ class Overlap(RelevanceModel):
         return torch.tanh(latent) @ torch.tensor([1.0, -0.3, 0.1], device=latent.device)
 
 
-def corpus(device="cpu", relevance=None):
+OVERLAP = Overlap()
+
+
+def new_corpus(device="cpu", relevance=None):
     """Films, computing history and random nodes between them; one without text, some without edges."""
     rng = np.random.default_rng(5)
     words = "loom card film drama valve cipher census cloth paper river ferry harbour winter engine".split()
@@ -61,6 +65,10 @@ def corpus(device="cpu", relevance=None):
     pairs = rng.choice(len(ids) - 10, (150, 2))
     edges = [*linked_edges(), *movie_edges(), *((ids[a], ids[b], f"r{(a + b) % 3}") for a, b in pairs)]
     return GraphIndex.from_nodes(nodes, edges, embedding=embed, relevance=relevance, device=device, edge_signals=True)
+
+
+# Retrievers only read an index, so all of them search the same one.
+corpus = cache(new_corpus)
 
 
 def inputs(name, count):
@@ -91,7 +99,7 @@ def test_the_rank_without_the_graph_is_that_in_hybrid_search(name, device):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_runs_give_the_same_bytes(name, device):
-    runs = [Retriever(corpus(device), name).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES))) for _ in range(2)]
+    runs = [Retriever(new_corpus(device), name).retrieve_batch(QUERIES, 20, **inputs(name, len(QUERIES))) for _ in range(2)]
     first, second = ([[hit.to_dict() for hit in hits] for hits in run] for run in runs)
     assert first == second
 
@@ -119,7 +127,7 @@ def test_an_empty_question_lists_what_passes_and_searches_for_nothing(name):
     assert retriever.retrieve("").notes == (EMPTY_QUESTION,) and retriever.retrieve("", filter={"$id": "nobody"}) == []
 
 
-@pytest.mark.parametrize("relevance", [None, Overlap()], ids=["bi-encoder", "own"])
+@pytest.mark.parametrize("relevance", [None, OVERLAP], ids=["bi-encoder", "own"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_filter_that_keeps_nothing_gives_nothing(name, relevance):
     retriever = Retriever(corpus(relevance=relevance), name)
@@ -243,5 +251,5 @@ def test_a_reranker_without_a_relevance_model_says_once_that_it_falls_back(name,
     said = [record for record in caplog.records if "falls back to the similarity of the vectors" in record.getMessage()]
     assert len(said) == (name in RERANKING)
     caplog.clear()
-    Retriever(corpus(relevance=Overlap()), name).retrieve_batch(QUERIES)
+    Retriever(corpus(relevance=OVERLAP), name).retrieve_batch(QUERIES)
     assert not any("similarity of the vectors" in record.getMessage() for record in caplog.records)

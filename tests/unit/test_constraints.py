@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +33,10 @@ if find_spec("mkdocs") is None:
     STOOD_IN |= {"docs"}
 
 
+# It reads what every installed package holds, for a second.
+makers_of_modules = cache(metadata.packages_distributions)
+
+
 def names(requirements):
     return {canonicalize_name(Requirement(line).name) for line in requirements}
 
@@ -50,7 +55,7 @@ def imports(folder):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_import_is_of_a_declared_dependency(folder):
-    made_by, needed = metadata.packages_distributions(), names(PROJECT["dependencies"])
+    made_by, needed = makers_of_modules(), names(PROJECT["dependencies"])
     own = needed | (names(EXTRAS[FOLDERS[folder]]) if FOLDERS[folder] else set())
     # Heavy and optional ones are imported where they are used.
     later = own | names(line for name, extra in EXTRAS.items() if name not in ("test", "all") for line in extra)

@@ -123,6 +123,7 @@ def test_a_keyword_that_a_model_does_not_take_is_refused():
         Retriever(linked_index(), LeSeGR(model={"encodr": "gcn"}))
 
 
+@pytest.mark.process
 def test_the_first_question_of_grag_draws_no_random_number():
     code = (
         "import random; from graph_retrievers.signals.concept_parser import ConceptParser; before = random.getstate(); "

@@ -122,6 +122,7 @@ def test_the_oldest_vectors_are_dropped_beyond_the_limit(tmp_path):
     assert 30 <= again.found <= 41 and TEXTS[-1] not in model.asked and TEXTS[0] in model.asked
 
 
+@pytest.mark.process
 def test_threads_and_processes_may_use_one_folder(tmp_path):
     code = f"""if True:
         import sys
