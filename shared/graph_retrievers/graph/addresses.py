@@ -65,11 +65,11 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
     if isinstance(related, Mapping) and related.get("node_id"):
         return str(related["node_id"])
     held = metadata.get("document")
-    return held if isinstance(held, str) and held else page_address(metadata) or _page_of(node)
+    return held if isinstance(held, str) and held else page_address(metadata) or page_of(node)
 
 
-def _page_of(node: str) -> str:
-    """Return the page of an id such as ``page.html#place``; the id itself if it is none."""
+def page_of(node: str) -> str:
+    """Return the page of an id that is a place on a page, such as ``page.html#place``; the id itself if it is none."""
     page, _, place = node.partition("#")
     ending = posixpath.splitext(page)[1].lower()
     return page if place and ending and ending in _PAGES else node

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.cache import Same
-from graph_retrievers.graph.addresses import node_source
+from graph_retrievers.graph.addresses import node_source, page_of
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts, WholeGraphError
 from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, name_types, opening_name
@@ -60,25 +60,27 @@ def passage_types(graph: GraphFacts, passage_type: str) -> tuple[str, ...]:
 def holds_pieces(graph: GraphFacts) -> bool:
     """Return whether the nodes are pieces of documents, cut without regard to sections.
 
-    Most are from a document of several nodes that has no titles within, as common splitters cut it: its nodes have no title, such
-    as those of LangChain's ``RecursiveCharacterTextSplitter`` and LlamaIndex' ``SentenceSplitter``, or all have one, that of the
-    document. The parts of a long section share the title of the section, and are no such pieces. The document of a node is the
-    result of :func:`~graph_retrievers.graph.addresses.node_source`. Nodes with ``anchors``, such as those of
-    :func:`~graph_retrievers.construction.folder.read_folder`, are not pieces, because links lead to their exact section.
+    Most have no title of their own within their document: none at all, such as chunks of LangChain's
+    ``RecursiveCharacterTextSplitter`` and LlamaIndex' ``SentenceSplitter``, or one that other nodes of the document share, such
+    as parts of a long section. The document of a node is the result of :func:`~graph_retrievers.graph.addresses.node_source`.
+    Nodes to whose exact place links lead are not pieces: those with ``anchors``, such as those of
+    :func:`~graph_retrievers.construction.folder.read_folder`, and those whose id is a place on a page, such as ``page.md#place``.
 
     >>> held = [{"source": "a.md"}] * 3
     >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=held))
     True
-    >>> holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=held, titles=["Loom", "Loom", "Card"]))
+    >>> holds_pieces(CorpusGraph(["a.md#1", "a.md#1~2", "a.md#1~3"], [""] * 3, titles=["Loom"] * 3, metadata=held))
     False
     """
 
     def read(graph: CorpusGraph) -> bool:
-        titles: dict[str, list[str]] = {}
-        for title, node, held, origin in zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True):
-            if "anchors" not in held:
-                titles.setdefault(node_source(node, held, origin), []).append(title)
-        return 2 * sum(len(held) for held in titles.values() if len(held) > 1 and len({*held, ""}) <= 2) > len(graph)
+        columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
+        alike = Counter(
+            (title, node_source(node, held, origin))
+            for title, node, held, origin in columns
+            if "anchors" not in held and page_of(node) == node
+        )
+        return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
 
     return graph.fact("holds pieces", read)
 
