@@ -11,7 +11,8 @@ demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(VENV)/bin/python examples/demo.py
 
 # Files of tests run side by side, each on one thread; in the order of folders, which leaves small files for the end.
-PYTEST = HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder
+# What Python compiles is kept, whatever the environment says: each worker, and each process that a test starts, reads it again.
+PYTEST = PYTHONDONTWRITEBYTECODE= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test
 	$(PYTEST) -m "not database and not process and not slow"

@@ -189,10 +189,10 @@ def test_settings_that_do_not_fit_are_refused(index, tmp_path, part, settings, m
 def test_a_planner_of_more_plans_than_it_can_hold_is_refused(index, tmp_path):
     skeleton().save(tmp_path)
     written = json.loads((tmp_path / "planner.json").read_text())
-    # A table of plans and their parts would have 10 ** 10 entries.
-    changed(tmp_path, "planner", plans=written["plans"] * 10**5, restricted=written["restricted"] * 10**5)
+    # A table of plans and their parts would have 10 ** 8 entries.
+    changed(tmp_path, "planner", plans=written["plans"] * 10**4, restricted=written["restricted"] * 10**4)
     with pytest.raises(
-        InvalidArgumentError, match=r"a table of 100,001 plans and 100,0\d\d parts of them, more than 67,108,864 entries"
+        InvalidArgumentError, match=r"a table of 10,001 plans and 10,0\d\d parts of them, more than 67,108,864 entries"
     ):
         Retriever(index, MoR(checkpoint=tmp_path))
 
