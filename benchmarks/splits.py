@@ -39,14 +39,14 @@ KINDS = ("single", "linked", "compare")
 
 
 @dataclass
-class FetchedGraph:
+class ManualPages:
     """The pages of a manual by address, and where each of its sections stands: the address, and the first and last character."""
 
     texts: dict[str, str]
     places: dict[str, tuple[str, int, int]]
 
 
-def pages(dataset: Dataset) -> FetchedGraph:
+def pages(dataset: Dataset) -> ManualPages:
     """Put sections together to pages in Markdown."""
     held: dict[str, list[Any]] = defaultdict(list)
     for node in dataset.nodes:
@@ -80,7 +80,7 @@ def pages(dataset: Dataset) -> FetchedGraph:
             parts.append(text)
             at += len(text) + 2
         texts[markdown(path)] = "\n\n".join(parts)
-    return FetchedGraph(texts, places)
+    return ManualPages(texts, places)
 
 
 def page(edge: Any, end: str = "source") -> str:
@@ -191,7 +191,7 @@ def bared(text: str) -> tuple[str, list[int]]:
     return "".join(text[place] for place in places), places
 
 
-def covered(chunks: list[Any], given: FetchedGraph) -> list[set[str]]:
+def covered(chunks: list[Any], given: ManualPages) -> list[set[str]]:
     """Return the sections that each chunk counts for."""
     sections: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for node, (path, start, stop) in given.places.items():
@@ -205,14 +205,14 @@ def covered(chunks: list[Any], given: FetchedGraph) -> list[set[str]]:
     return found
 
 
-def of_answers(given: FetchedGraph, dataset: Dataset) -> FetchedGraph:
+def of_answers(given: ManualPages, dataset: Dataset) -> ManualPages:
     """Return the pages with a section that a question asks for."""
     asked = {given.places[node][0] for query in dataset.queries for node in query.gold}
     texts = {path: text for path, text in given.texts.items() if path in asked}
-    return FetchedGraph(texts, {node: place for node, place in given.places.items() if place[0] in asked})
+    return ManualPages(texts, {node: place for node, place in given.places.items() if place[0] in asked})
 
 
-def rows(dataset: Dataset, name: str, given: FetchedGraph, split: str, precision: str) -> list[list[str]]:
+def rows(dataset: Dataset, name: str, given: ManualPages, split: str, precision: str) -> list[list[str]]:
     """Return a line for each retriever: recall of all questions and by type, and the pages among ten hits."""
     chunks = SPLITTERS[name][1](given.texts)
     counts, embedding = covered(chunks, given), minilm()
