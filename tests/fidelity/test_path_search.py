@@ -63,7 +63,7 @@ def expected_scores(index, neighbors, question, vector, ranked, seeds, share):
     if "dense" in index.signals and candidates:
         similarities = sorted((dense([v]) for v in candidates), reverse=True)
         # Of fewer than a hundred candidates.
-        scales.append((dense, similarities[-1] * len(candidates) / 100, similarities[0]))
+        scales.append((dense, min(similarities[-1], similarities[-1] * len(candidates) / 100), similarities[0]))
     if "bm25" in index.signals and candidates:
         scales.append((lexical, 0, max(lexical([v]) for v in candidates)))
 

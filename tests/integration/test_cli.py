@@ -278,6 +278,15 @@ class TestSearch:
         status, out, _ = run(capsys, "search", tmp_path / "out", " ")
         assert status == 0 and f"nothing found\nnote: {EMPTY_QUESTION}" in out
 
+    def test_a_system_asks_the_language_model_that_is_named(self, pages, tmp_path, capsys, monkeypatch):
+        run(capsys, "index", pages, tmp_path / "out", "--no-embedding")
+        (tmp_path / "writer.py").write_text('def chat(prompt):\n    return \'{"questions": ["clyde"]}\'\n')
+        monkeypatch.chdir(tmp_path)
+        command = ["search", "out", "Which river?", "--retriever", "decomposition(search='bm25')"]
+        assert "nothing found" in run(capsys, *command)[1]
+        status, out, _ = run(capsys, *command, "--language-model", "writer:chat", "--json")
+        assert status == 0 and [hit["id"] for hit in json.loads(out)["hits"]] == ["Port_Glasgow.txt"]
+
     def test_another_embedding_can_be_named(self, indexed, capsys):
         status, out, _ = run(capsys, "search", indexed, self.QUESTION, "--embedding", "minilm", "--retriever", "vector", "--json")
         assert status == 0 and json.loads(out)["hits"][0]["id"] == "watt.html"

@@ -83,6 +83,7 @@ def test_equal_scores_count_in_full():
     assert parts(1.0, -1.0, from_zero=True) == [1.0, 0.0], "a lexical signal of another store may be below 0"
     assert parts(5.0, 3.0, 1.0, 0.0, depth=3) == [1.0, 0.5, 0.0, 0.0], "a longer list scales its first places alike"
     assert parts(5.0, 3.0, depth=6) == [1.0, 0.5], "of a short list, a third of the smallest counts as none"
+    assert parts(3.0, 1.0, -1.0, depth=6) == [1.0, 0.5, 0.0], "but none lies below the smallest"
 
 
 @pytest.mark.parametrize("search", [VectorSearch, BM25Search, HybridSearch])

@@ -17,6 +17,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.requests import (
     ByTitle,
     Degree,
+    Edges,
     EdgesAmong,
     Near,
     Nearest,
@@ -590,3 +591,22 @@ def test_the_kind_of_an_operator_is_told_when_its_class_is_made():
     assert type("Mine", (base,), {"search": search, "kind": OperatorKind.GRAPH_SEARCH})().formula() == "O_gs"
     told = property(lambda self: OperatorKind.MODEL_SEARCH)
     assert type("Mine", (base,), {"search": search, "kind": told})().formula() == "O_m"
+
+
+def test_the_relation_that_was_walked_is_in_the_path():
+    index = GraphIndex.from_texts(["a", "b"], edges=[("0", "1", "capital of"), ("0", "1", "located in")], bm25=True)
+
+    class Walk(Operator):
+        kind = OperatorKind.GRAPH_SEARCH
+
+        def __init__(self, relation):
+            self.relation = relation
+
+        def search(self, question, found):
+            edges = yield Edges(found.nodes)
+            at = [n for n, name in enumerate(question.relation_names(edges.relation)) if name == self.relation]
+            return reached(found, edges.owner[at], edges.far[at], np.ones(len(at)), self.name, edges.relation[at])
+
+    for relation in ("capital of", "located in"):
+        retriever = Retriever(index, Pipeline(BM25Search(1), Walk(relation)), backfill=False)
+        assert [hit.path.text for hit in retriever.retrieve("a")] == [f"0 -[{relation}]-> 1"]

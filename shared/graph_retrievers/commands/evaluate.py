@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from graph_retrievers.commands.flags import in_flags, printable
-from graph_retrievers.commands.imports import imported, named_system
+from graph_retrievers.commands.imports import asking, imported, named_system
 from graph_retrievers.commands.models import add_options, embedded_index, index_and_queries, is_index
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -251,20 +251,8 @@ def _completed(systems: dict[str, System], checkpoints: dict[str, str], language
     complete = dict(systems)
     for name, system in systems.items():
         given = {"checkpoint": checkpoints[name]} if name in checkpoints else {}
-        complete[name] = _asking(replace(system, **given), language_model)
+        complete[name] = asking(replace(system, **given), language_model)
     return complete
-
-
-def _asking(part: Any, language_model: Any) -> Any:
-    """Return a system with a language model where it takes one, and where the systems inside do; anything else as it is."""
-    from graph_retrievers.systems.system import System
-
-    if isinstance(part, tuple):
-        return tuple(_asking(each, language_model) for each in part)
-    if language_model is None or not isinstance(part, System):
-        return part
-    inside = {each.name: _asking(getattr(part, each.name), language_model) for each in fields(part)}
-    return replace(part, **inside | ({"language_model": language_model} if "language_model" in inside else {}))
 
 
 def _pairs(option: str, given: list[str], names: list[str] | None = None) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import fields, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.systems.system import System
+
 
 def imported(option: str, path: str) -> Any:
     """Return the object that ``module:name``, the value of an option, names; the working directory is searched too."""
@@ -21,6 +23,18 @@ def imported(option: str, path: str) -> Any:
         return getattr(_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InvalidArgumentError(f"{option} {path!r} cannot be imported: {error}.") from error
+
+
+def asking(part: Any, language_model: Any) -> Any:
+    """Return a system with a language model where it takes one, and where the systems inside do; anything else as it is."""
+    from graph_retrievers.systems.system import System
+
+    if isinstance(part, tuple):
+        return tuple(asking(each, language_model) for each in part)
+    if language_model is None or not isinstance(part, System):
+        return part
+    inside = {each.name: asking(getattr(part, each.name), language_model) for each in fields(part)}
+    return replace(part, **inside | ({"language_model": language_model} if "language_model" in inside else {}))
 
 
 def named_system(text: str) -> System:

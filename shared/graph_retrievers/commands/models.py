@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.imports import named_system
+from graph_retrievers.commands.imports import asking, imported, named_system
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -136,4 +136,6 @@ def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: An
     from graph_retrievers.systems.registry import default_system
 
     system = None if args.retriever is None else named_system(args.retriever)
+    if getattr(args, "language_model", None):
+        system = asking(system or default_system(index), imported("--language-model", args.language_model))
     return Retriever(index, system, name=args.retriever or str(default_system(index)), **settings)

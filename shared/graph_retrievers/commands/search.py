@@ -16,6 +16,7 @@ from graph_retrievers.commands.models import add_options, chosen_retriever, load
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
 
+
 def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
     parser = subparsers.add_parser("search", help="search an index", description="Search a saved index and print the hits.")
@@ -26,6 +27,8 @@ def add_commands(subparsers: Any) -> None:
     add_options(add, "--retriever")
     scored = "cross-encoder for --retriever re2, gar, fastinsight or path-reranking"
     add_options(add, "--reranker", "--max-length", "--embedding", "--device", reranker=scored)
+    writer = "Python object for hyde, decomposition, ircot and others that use a language model: see make-queries"
+    add("--language-model", metavar="MODULE:NAME", help=writer)
     limit = "at most N hits of one document, such as chunks of a page (default: no limit)"
     add("--per-source", type=int, metavar="N", help=limit)
     add("--source-field", metavar="FIELD", help="metadata field that names the document of a node")

@@ -370,10 +370,19 @@ def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarra
     return Candidates(nodes, scores, followed(nodes, parents), origins, operators)
 
 
-def reached(before: Candidates, place: np.ndarray, nodes: np.ndarray, scores: np.ndarray, name: str) -> Candidates:
+def reached(
+    before: Candidates,
+    place: np.ndarray,
+    nodes: np.ndarray,
+    scores: np.ndarray,
+    name: str,
+    relations: np.ndarray | None = None,
+) -> Candidates:
     """Return what an operator reached in one step from places of the previous candidates, such as the `owner` of neighbours.
 
-    `place`, `nodes` and `scores` have the shape [n] and keep their order; repeated nodes are kept.
+    `place`, `nodes` and `scores` have the shape [n] and keep their order; repeated nodes are kept. `relations`, shape [n], are the
+    numbers of the relations that were walked, as in :class:`~graph_retrievers.core.requests.Edges`; without them, a path names a
+    relation between its nodes, which may be another where several edges join them.
 
     >>> before = Candidates.seeds(np.array([4, 2]), np.array([0.9, 0.8]), "First")
     >>> reached(before, np.array([0, 1]), np.array([7, 5]), np.array([0.1, 0.6]), "Mine").trails.tolist()
@@ -383,10 +392,11 @@ def reached(before: Candidates, place: np.ndarray, nodes: np.ndarray, scores: np
     _check_places("reached", place, before)
     operators, own = _with(before.operators, name)
     trails = np.concatenate([before.trails[place], nodes[:, None]], 1)
-    relations = None
-    if before.relations is not None:
-        relations = np.concatenate([before.relations[place], np.full((len(nodes), 1), -1)], 1)
-    return Candidates(nodes, scores, trails, np.full(len(nodes), own), operators, relations)
+    steps = None
+    if before.relations is not None or relations is not None:
+        (last,) = _fitting("reached", len(nodes), relations=np.full(len(nodes), -1) if relations is None else relations)
+        steps = np.concatenate([before.steps()[place], last[:, None]], 1)
+    return Candidates(nodes, scores, trails, np.full(len(nodes), own), operators, steps)
 
 
 def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int]], scores: np.ndarray, name: str) -> Candidates:

@@ -48,15 +48,16 @@ def scaled(scores: np.ndarray, low: float, high: float) -> np.ndarray:
 def lowest(scores: np.ndarray, depth: int) -> float:
     """Return the similarity, of scores of shape [n], that counts as none: the smallest of the `depth` largest.
 
-    If there are fewer, those that lack count as 0, and it is n / `depth` of the smallest: the least similar of five documents may
-    still be similar.
+    If there are fewer, those that lack count as 0, and it is n / `depth` of the smallest, unless that is below 0: the least similar
+    of five documents may still be similar.
 
     >>> lowest(np.array([0.9, 0.5, 0.7, 0.6]), 3), lowest(np.array([0.75, 0.5]), 4)
     (0.6, 0.25)
     """
     if len(scores) >= depth:
         return float(-np.partition(-scores, depth - 1)[depth - 1])
-    return float(scores.min() * len(scores) / depth) if len(scores) else 0.0
+    least = float(scores.min()) if len(scores) else 0.0
+    return min(least, least * len(scores) / depth)
 
 
 def scaled_parts(found: Candidates, *, depth: int, from_zero: bool = False) -> np.ndarray:

@@ -84,8 +84,9 @@ class HybridSearch(Operator):
     .. math:: S_n = w_1 \frac{q \cdot n - \min_x q \cdot x}{\max_x q \cdot x - \min_x q \cdot x} + w_2 \frac{b(n)}{\max_x b(x)}
 
     where b is BM25 and x runs over the `depth` best nodes of each search; a node that a search does not find among them has 0
-    there. In a corpus of n nodes, fewer than `depth`, the smallest similarity is multiplied by n / `depth`. With ``fusion="rrf"``
-    (reciprocal rank fusion) it is :math:`\sum_s w_s / (c + r_s)` over the searches s that find it, at rank r_s >= 1.
+    there. In a corpus of n nodes, fewer than `depth`, the smallest similarity is multiplied by n / `depth` if it is above 0. With
+    ``fusion="rrf"`` (reciprocal rank fusion) it is :math:`\sum_s w_s / (c + r_s)` over the searches s that find it, at rank
+    r_s >= 1.
 
     Parameters
     ----------

@@ -37,9 +37,9 @@ class PathSearch(Operator):
         + \frac{\sum_t \max(b_t(u), b_t(v))}{\max_x \sum_t b_t(x)},
 
     where t runs over the words of the question, :math:`b_t` is the BM25 score of one word, x runs over the candidates, and m is the
-    hundredth largest similarity of a candidate (of n candidates, if they are fewer, n / 100 of the smallest); a smaller similarity
-    counts as m. A node alone thus has about its score in :class:`~graph_retrievers.operators.HybridSearch`. With S the seeds, the
-    score of a candidate is
+    hundredth largest similarity of a candidate; of n candidates, if they are fewer, n / 100 of the smallest if that is above 0. A
+    smaller similarity counts as m. A node alone thus has about its score in :class:`~graph_retrievers.operators.HybridSearch`. With
+    S the seeds, the score of a candidate is
 
     .. math:: S_v = (1 - \lambda)\, z(v) + \lambda \max\Bigl(z(v), \max_{u \in S,\, (u, v) \in E} z(u, v)\Bigr).
 
