@@ -347,3 +347,15 @@ def test_citations_that_were_drawn(seed, german):
     drawn = Drawn(seed, german)
     nodes = drawn.nodes()
     assert set(edges(nodes)) == drawn.wanted
+
+
+def test_a_clause_without_a_heading_is_in_the_one_around_it():
+    clauses = {
+        "1 Definitions": "See clause 2.1 and clause 4.1.",
+        "2 Delivery": "2.1 Goods are sent.\n2.2 They arrive.",
+        "3 Liability": "None.",
+    }
+    held = [(text, {"path": "c.md", "headings": [heading]}) for heading, text in clauses.items()]
+    nodes = [Node(str(n), text, metadata=metadata) for n, (text, metadata) in enumerate(held, 1)]
+    assert build_edges(nodes, NumberedReferences()) == [("1", "2", "refers")]
+    assert NumberedReferences().describe(nodes).examples == (("1", "clause 4.1"),)

@@ -239,6 +239,9 @@ class _Reader:
             units = self._numbered.find(scope, kind, number)
             if not units and own:
                 units = self._numbered.in_folder(around.document(), kind, number)
+            if not units and own and "." in number:
+                # "Clause 2.1" without a heading of its own is in clause 2.
+                return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
         else:
             units = _part_near(around, kind, number) if own else []
         for kind, number in further:

@@ -96,7 +96,7 @@ _SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
 # A word before a number, also at the end of a line. The word itself is looked up, so that more words take no more time.
 _HEAD = re.compile(
-    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|§++))\s{{0,8}}"
+    rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|(?<!§)§++))\s{{0,8}}"
     r"(?=-?\d|\((?:\d{1,3}[a-z]?|[A-Za-z]{1,5})\)|[a-z]\)|[A-Z]{1,7}(?![^\W\d_]))"
     rf"|(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
 )
