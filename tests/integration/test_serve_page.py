@@ -324,7 +324,8 @@ def test_neighbours_are_drawn_and_what_is_drawn_is_saved(browser, served):
         saved = browser.downloads / f"search.{kind}"
         browser.find_element(By.ID, kind).click()
         end = time.monotonic() + 20
-        while not saved.exists() and time.monotonic() < end:
+        # The browser makes the file first, and writes it then.
+        while not (saved.exists() and saved.stat().st_size) and time.monotonic() < end:
             time.sleep(0.05)
         text = saved.read_text()
         graph = networkx.parse_graphml(text) if kind == "graphml" else networkx.node_link_graph(json.loads(text), edges="edges")

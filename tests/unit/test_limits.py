@@ -445,9 +445,10 @@ async def test_a_retriever_that_shares_batches_stops_too(corpus):
     task = asyncio.create_task(retriever.aretrieve(QUESTION, vector=ONE))
     await until(model.asked.is_set)
     task.cancel()
-    model.go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
+    # Not before: until the task has run, its search does not know that it ended.
+    model.go.set()
     await until(lambda: not retriever._shared_calls._busy)
     assert model.calls == 1
     assert len(await retriever.aretrieve(QUESTION, vector=ONE)) == 10
