@@ -219,6 +219,12 @@ def test_circled_paragraphs_of_korean_laws():
     assert edges(laws) == [("k2", "k0"), ("k2", "k1")]
 
 
+def test_a_korean_law_is_named_in_front():
+    laws = chunks("k", "베틀법", *(([f"제{n}조(물레)"], f"① 물레 {n}개를 둔다.") for n in (1, 2, 3)))
+    decree = chunks("d", "베틀법 시행령", (["제1조(목적)"], "「베틀법」 제2조 및 제3조와 「개인정보 보호법」 제1조에 따른다."))
+    assert edges([*laws, *decree]) == [("d0", "k1"), ("d0", "k2")]
+
+
 def test_too_few_numbers_are_chance():
     nodes = [Node("a", "Article 1\nSee Article 2."), Node("b", "Article 2\nMore.")]
     assert edges(nodes) == [] and NumberedReferences().describe(nodes) == ReferenceCounts()

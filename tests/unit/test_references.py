@@ -153,6 +153,17 @@ def test_german(text, found):
         ("chapitre III", ["CIII"]),
         ("제17조제2항제3호 및 제5조", ["A17/p2/n3", "A5"]),
         ("제17조의2", ["A17-2"]),
+        ("제1조부터 제3조까지", ["A1..3"]),
+        ("제1항 내지 제3항", ["p1..3"]),
+        ("별표 1에 따라 표 2를", ["X1", "T2"]),
+        # The document is named in front.
+        ("「베틀법」 제17조, 제18조 및 제20조", ["A17@?", "A18@?", "A20@?"]),
+        ("「베틀법」 제17조와 제18조", ["A17@?", "A18@?"]),
+        ("「베틀법」 제15조제1항과 이 법 제3조", ["A15/p1@?", "A3@own"]),
+        ("「베틀법」 제15조에 따르고, 제2조의 경우 같은 법 제3조", ["A15@?", "A2", "A3@?"]),
+        ("같은 법 제2조", ["A2@?"]),
+        ("제3조제1항 및 같은 조 제2항", ["A3/p1", "A3/p2"]),
+        ("이 조 제2항", ["p2"]),
     ],
 )
 def test_french_and_korean(text, found):
@@ -169,6 +180,7 @@ def test_a_known_document_is_named_behind_a_reference():
         "Articles 6 and 7 of the AI Act",
         "Article 6 and Article 7 GDPR",
         "Article 6 AI",
+        "「GDPR」 제6조",
     ]
     assert [[written(found) for found in references(text, name_at)] for text in texts] == [
         ["A6@GDPR"],
@@ -176,6 +188,7 @@ def test_a_known_document_is_named_behind_a_reference():
         ["A6@AI Act", "A7@AI Act"],
         ["A6@GDPR", "A7@GDPR"],
         ["A6"],
+        ["A6@GDPR"],
     ]
 
 
@@ -194,5 +207,6 @@ def test_long_runs_take_linear_time():
         "§" * 100_000,
         "of the " * 50_000,
         "1/1 " * 50_000,
+        "「베틀법」 제1조부터 " * 10_000,
     ):
         references(text)

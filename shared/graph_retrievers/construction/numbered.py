@@ -216,8 +216,8 @@ class DocumentNames:
             return None
         for length in sorted(self._lengths.get(self._key(found[:1])[0], ()), reverse=True):
             document = self._named.get(self._key(found[:length]))
-            # What is written small is a word, such as "setup", not a name.
-            if document is not None and any(map(str.isupper, "".join(found[:length]))):
+            # What is written small is a word, such as "setup", not a name; some scripts have no small letters.
+            if document is not None and any(letter.isalpha() and not letter.islower() for letter in "".join(found[:length])):
                 return document
         return None
 

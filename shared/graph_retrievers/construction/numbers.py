@@ -173,10 +173,13 @@ FRENCH = NumberStyle(
 )
 
 KOREAN = NumberStyle(
+    units={"annex": "별표", "table": "표", "figure": "그림"},
     around={"제": {"편": "part", "장": "chapter", "절": "section", "조": "article", "항": "paragraph", "호": "point"}},
     ands="및 또는 와 과",
     ranges="부터 내지",
+    this="이",
     that="같은",
+    acts="법 법률 영 규칙 조례",
 )
 
 STANDARDS = NumberStyle(documents="pep rfc iso iec en din ieee nist bcp std adr ecma iss itu-t unicode-tr")

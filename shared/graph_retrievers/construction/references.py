@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from graph_retrievers.construction.numbers import CAPTIONED, HEADED, INNER, STYLES
+from graph_retrievers.construction.numbers import CAPTIONED, HEADED, INNER, KOREAN, STYLES
 
 OWN, THAT, OTHER, NAMED = "own", "that", "other", "named"
 # Characters between two mentions that belong together, before a number of an act, and items of one list.
@@ -77,7 +77,9 @@ def enclosed(found: re.Match[str]) -> Step:
     return _AROUND[found["before"]].get(found["behind"], ""), found["number"] + (f"-{found['more']}" if found["more"] else "")
 
 
-NUMBER = r"(?:\d{1,4}(?:\.\d{1,3})*[a-z]{0,2}|[IVXLCDM]{1,7}|[A-Z](?:[.-]?\d{1,3})*)(?!\w)"
+# Korean particles follow a number without a space: "별표 1에".
+_APART = r"(?![^\W가-힣])"
+NUMBER = rf"(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]{{0,2}}|[IVXLCDM]{{1,7}}|[A-Z](?:[.-]?\d{{1,3}})*){_APART}"
 """The number of a unit with a heading: 17, 17a, 4.2, IV, A.1."""
 
 _PLURALS, _AROUND = frozenset(words("plurals")), {word: after for style in STYLES for word, after in style.around.items()}
@@ -105,13 +107,14 @@ _ONE_LABEL, _LABELS = re.compile(r"\w+"), re.compile(rf"(?:\s?{_LABEL})+")
 _ITEM = re.compile(NUMBER)
 _INNER_ITEM = re.compile(rf"{_LABEL}|\d{{1,3}}(?:\.\d{{1,3}})*[a-z]{{0,2}}(?![\w/])|[a-z]{{1,2}}\)")
 _LETTER_ITEM = re.compile(rf"{_LABEL}|(?:[a-z]|aa|bb|cc|dd|ee|ff|gg|hh)\)?(?!\w)")
-_CAPTION_ITEM = re.compile(r"(?:[A-Z][.-]?)?\d{1,4}(?:[.-]\d{1,4})*[a-z]?(?!\w)|[IVXLCDM]{1,7}(?!\w)|[A-Z](?!\w)")
+_CAPTION_ITEM = re.compile(rf"(?:(?:[A-Z][.-]?)?\d{{1,4}}(?:[.-]\d{{1,4}})*[a-z]?|[IVXLCDM]{{1,7}}|[A-Z]){_APART}")
 _DOCUMENT_ITEM = re.compile(r"-?(?P<number>\d{1,6}(?:-\d{1,3})*)(?::\d{4})?(?![\w/])")
 _LINKS = {
     "and": re.compile(rf"\s?,?\s{{1,8}}{_AND}\s{{1,8}}"),
     "to": re.compile(rf"\s{{1,8}}{_TO}\s{{1,8}}|\s?[–—-]\s?"),
     ",": re.compile(r"\s?,\s{1,8}"),
 }
+_ENCLOSED_RANGE = re.compile(rf"\s?{either(words('ranges'))}\s?")
 _MEASURE = re.compile(rf"\s?(?:%|{either(words('measures'))})")
 _FOLLOWING = re.compile(rf"\s{phrases('following')}")
 _BEHIND = re.compile(r"\d\s\Z")
@@ -137,9 +140,14 @@ _TAIL = re.compile(
     rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s(?:{_THE}\s)?)?"
 )
 _UP = re.compile(rf"{_TAIL.pattern}\[?")
-_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{1,8}}{_AND}\s{{1,8}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
+_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
 _DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
 _THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
+# Korean names the document in front: "「베틀법」 제3조", "같은 법 제3조", "이 법 제3조"; "같은 조 제2항" is of the article before.
+_IN_FRONT = re.compile(
+    rf"(?:「(?P<name>[^「」]{{1,{_BEFORE - 2}}})」|(?<!\w)(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s?"
+    rf"(?:{either(KOREAN.acts.split())}|(?P<unit>{_AFTER})))\s?\Z"
+)
 
 
 @dataclass(frozen=True)
@@ -164,13 +172,17 @@ class _Mention:
 
 @dataclass
 class _Chain:
-    """Mentions from outside to inside. With `each`, the inside is meant of every item of the outside, else of the last."""
+    """Mentions from outside to inside. With `each`, the inside is meant of every item of the outside, else of the last.
+
+    With `leads`, the name of the document is in front, and counts for what is joined to the chain.
+    """
 
     levels: list[_Mention]
     start: int
     end: int
     joined: bool = False
     each: bool = False
+    leads: bool = False
     scope: str = ""
     document: Hashable = None
     around: tuple[Step, ...] = field(default=())
@@ -195,6 +207,8 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
     for place, chain in enumerate(chains):
         _name(chain, text, name_at, before, naming)
         if place and chain.joined:
+            if chains[place - 1].leads and not chain.scope and chain.levels[0].kind in HEADED:
+                chain.scope, chain.document, chain.leads = chains[place - 1].scope, chains[place - 1].document, True
             _inherit(chain, chains[place - 1])
         # Expanded for what "of that Article" means behind it, and again when names behind lists are known.
         before = next(iter(_expanded(chain)), before)
@@ -246,6 +260,10 @@ def _mention(text: str, head: re.Match[str]) -> _Mention | None:
         if found is None:
             return None
         kind, number = enclosed(found)
+        range_end = _ENCLOSED_RANGE.match(text, found.end())
+        last = ENCLOSED.match(text, range_end.end()) if range_end else None
+        if last is not None and enclosed(last)[0] == kind:
+            return _Mention(kind, found.start(), last.end(), (_Item(number, (), ""), _Item(enclosed(last)[1], (), "to")))
         return _Mention(kind, found.start(), found.end(), (_Item(number, (), ""),))
     word = (head["word"] or head["letter"]).casefold()
     kind = kind_of(word) or (_SHORT.get(word, "") if _BEHIND.search(text, max(0, head.start() - 2), head.start()) else "")
@@ -362,8 +380,25 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
             chain.scope = OWN
     elif (document := name_at(text, place)) is not None:
         chain.scope, chain.document = NAMED, document
+    elif front := _IN_FRONT.search(text[max(0, chain.start - _BEFORE) : chain.start]):
+        _lead(chain, text, front, name_at, before, naming)
     elif _ACRONYM.match(text, place) or (tail and _ACT.match(text, place)):
         chain.scope = OTHER
+
+
+def _lead(
+    chain: _Chain, text: str, front: re.Match[str], name_at: NameAt, before: Reference | None, naming: Reference | None
+) -> None:
+    """Write into a chain which document, or which unit of one, is named in front of it by a match of :data:`_IN_FRONT`."""
+    kind = _AROUND["제"][front["unit"]] if front["unit"] else ""
+    chain.leads = True
+    if front["name"]:
+        document = name_at(text, max(0, chain.start - _BEFORE) + front.start("name"))
+        chain.scope, chain.document = (OTHER, None) if document is None else (NAMED, document)
+    elif not front["this"]:
+        chain.scope, chain.document, chain.around = _that(before if kind else naming, kind)
+    elif not kind:
+        chain.scope = OWN
 
 
 def _that(before: Reference | None, kind: str) -> tuple[str, Hashable, tuple[Step, ...]]:
