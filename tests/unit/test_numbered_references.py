@@ -200,6 +200,34 @@ def test_an_article_on_each_page_and_the_folder_as_the_law(tmp_path):
     assert edges(read_folder(tmp_path)) == [("bgb/3.md", "bgb/1.md")]
 
 
+def test_a_chapter_or_an_annex_on_each_page(tmp_path):
+    filler = "It says how looms are to be built and mended, for all who weave, and what they are to be paid for. " * 3
+    pages = {
+        "agreement": f"# Agreement\n{filler}\n## Clause 1 Services\n{filler}See Schedule 1, and Part B of Schedule 2.\n",
+        "schedule-1": f"# Schedule 1 Looms\n{filler}See Chapter 3.\n",
+        "schedule-2": f"# Schedule 2 Fees\n{filler}\n## Part A\n{filler * 2}\n## Part B\n{filler * 2}",
+        "thesis": f"# Outline\n{filler}\nSee Chapter 2, Chapter 3 and Chapter 4.\n",
+        "2-history": f"# 2 History\n{filler}\n",
+        "notes": f"# Notes\n{filler}\n## 3 Cards\n{filler * 2}",
+    }
+    for name, text in pages.items():
+        (tmp_path / f"{name}.md").write_text(text.replace("looms", name))
+    found = edges(read_folder(tmp_path))
+    # No page begins with a chapter 3: in the notes, it is a section.
+    assert found == [
+        ("agreement.md#clause-1-services", "schedule-1.md"),
+        ("agreement.md#clause-1-services", "schedule-2.md#part-b"),
+        ("thesis.md", "2-history.md"),
+    ]
+
+
+def test_a_french_law_whose_name_is_written_small():
+    law = chunks("l", "Loi sur les cartes", *(([f"Article {n}"], "Les cartes sont en papier.") for n in (1, 2, 3)))
+    text = "Voir l'article 2 de la loi sur les cartes et l'article 3 du code civil."
+    assert targets(text, *law, headings=("Article 2",), path="d", title="Décret") == ["l1"]
+    assert targets("Voir l'article 2 de la loi sur les moulins.", *law) == []
+
+
 def test_inflected_names_of_german_laws():
     laws = chunks("b", "Bürgerliches Gesetzbuch", *(([f"§ {n} Recht"], "(1) Die Sache ist zu liefern.") for n in (1, 2, 3)))
     laws += chunks("z", "Zivilprozessordnung (ZPO)", *(([f"§ {n} Recht"], "(1) Das Gericht ist frei.") for n in (1, 2, 3)))

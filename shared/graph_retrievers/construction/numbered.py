@@ -14,7 +14,7 @@ from pathlib import PurePath
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.markdown import own_anchor, slug
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED
-from graph_retrievers.construction.references import ENCLOSED, NUMBER, RANKS, enclosed, kind_of
+from graph_retrievers.construction.references import ENCLOSED, NUMBER, RANKS, enclosed, kind_of, words
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.graph.addresses import page_address
@@ -46,6 +46,8 @@ _CIRCLED = "".join(map(chr, range(0x2460, 0x2474)))
 _CONTENTS = re.compile(r"\.{3,}\s*\d+$|\s\|\s")
 _NAME_WORD = re.compile(r"\w+(?:[-–]\w+)*")
 _ACT_NUMBER = re.compile(r"(?<![\w/.])(\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
+# Units that are often pages of their own, and words that begin names written small.
+_PAGES, _SMALL = ("article", "§", "annex", "chapter"), frozenset(words("small"))
 _DOCUMENT = re.compile(r"\W*(?P<word>[^\W\d_]+)[\s_-]{0,2}0*(?P<number>\d{1,6}(?:-\d{1,3})*)(?![\w/])")
 
 
@@ -156,10 +158,13 @@ class Numbered:
     def in_folder(self, document: Unit, kind: str, number: str) -> list[Unit]:
         """Return the only unit of a kind with a number in the folder of a document, whose pages may be one manual or law.
 
-        It is a table, a figure or a section such as 4.2, or an article where the page itself has no more than one.
+        It is a table, a figure or a section such as 4.2, or a unit that may be a page where the page itself has no more than one.
         """
-        one = kind in CAPTIONED or "." in number or (kind in ("article", "§") and len(self._listed[document, kind]) <= 1)
+        one = kind in CAPTIONED or "." in number or (kind in _PAGES and len(self._listed[document, kind]) <= 1)
         found = self.find(self._folders[document], kind, number) if one else []
+        if kind == "chapter":
+            # The heading "2 History" is a chapter if a page begins with it.
+            found = [unit for unit in found if unit.kind or unit.first == unit.document().first]
         return found if len(found) == 1 else []
 
     def _add(self, unit: Unit) -> None:
@@ -216,8 +221,10 @@ class DocumentNames:
             return None
         for length in sorted(self._lengths.get(self._key(found[:1])[0], ()), reverse=True):
             document = self._named.get(self._key(found[:length]))
-            # What is written small is a word, such as "setup", not a name; some scripts have no small letters.
-            if document is not None and any(letter.isalpha() and not letter.islower() for letter in "".join(found[:length])):
+            # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
+            # scripts have no small letters.
+            named = any(letter.isalpha() and not letter.islower() for letter in "".join(found[:length]))
+            if document is not None and (named or (length > 1 and found[0].casefold() in _SMALL)):
                 return document
         return None
 

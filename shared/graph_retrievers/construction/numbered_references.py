@@ -246,8 +246,9 @@ class _Reader:
             units = _part_near(around, kind, number) if own else []
         for kind, number in further:
             if kind in HEADED or kind in CAPTIONED:
-                found = self._numbered.find(scope, kind, number)
-                units = [part for unit in units for part in _within(found, unit)][:_MOST]
+                # Of the document of the unit, which may be another page than the one around the reference.
+                parts = [part for unit in units for part in _within(self._numbered.find(unit.document(), kind, number), unit)]
+                units = parts[:_MOST]
             elif parts := [part for unit in units if (part := unit.part(number)) is not None]:
                 units = parts
             elif kind not in _UNMARKED:

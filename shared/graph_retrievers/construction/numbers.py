@@ -38,6 +38,8 @@ class NumberStyle:
     ands, ranges, of, the, this, that : str
         Words between the items of a list, and of a range; before what contains a part, and behind those; before the unit around the
         place, and before the one that was named before.
+    elided : str
+        Beginnings of words that are written before what contains a part: French "de l'article".
     thereof : str
         Words behind a reference that mean what was named before.
     joins, following : str
@@ -46,6 +48,8 @@ class NumberStyle:
         Words that count passages without numbers, and those passages: "the second subparagraph of".
     acts : str
         Words that begin or end the name of a document, and by their ending stand for it: "Regulation", "Bundesdatenschutzgesetz".
+    small, told : str
+        Words that begin the name of a document although they are written small, and beginnings of what follows then: "loi du".
     amends : str
         Beginnings of what says that the following is the text of another document; separated by "|".
     measures : str
@@ -61,6 +65,7 @@ class NumberStyle:
     ranges: str = ""
     of: str = ""
     the: str = ""
+    elided: str = ""
     this: str = ""
     that: str = ""
     thereof: str = ""
@@ -69,6 +74,8 @@ class NumberStyle:
     ordinals: str = ""
     passages: str = ""
     acts: str = ""
+    small: str = ""
+    told: str = ""
     amends: str = ""
     measures: str = ""
 
@@ -161,13 +168,16 @@ FRENCH = NumberStyle(
     plurals="annexes chapitres titres paragraphes tableaux",
     ands="et ou",
     ranges="à",
-    of="de du des à au",
+    of="de du des à au aux",
     the="la le les",
+    elided="l' l’",
     this="présent présente",
     that="dudit ladite ledit",
     ordinals="premier deuxième troisième",
     passages="alinéa alinéas phrase tiret",
-    acts="règlement décision traité charte loi",
+    acts="règlement décision traité charte loi code décret ordonnance arrêté",
+    small="règlement loi code décret ordonnance arrêté directive traité",
+    told="n° no du de d' d’ sur relati portant civil pénal électoral",
     amends="est modifié|sont modifiés|est remplacé|est ajouté",
     measures="jours jour mois ans an heures",
 )

@@ -89,10 +89,12 @@ ENCLOSED = re.compile(
     rf"(?P<before>{'|'.join(_AROUND)})\s?(?P<number>\d{{1,4}})\s?(?P<behind>{_AFTER})(?:의\s?(?P<more>\d{{1,3}}))?"
 )
 """A number between two words, as in "제17조"."""
-_AND, _TO, _OF, _THE = either(words("ands")), either(words("ranges")), either(words("of")), either(words("the"))
+_AND, _TO, _OF = either(words("ands")), either(words("ranges")), either(words("of"))
+# With the space behind it, which "l'article" has not.
+_THE = rf"(?:{either(words('the'))}\s|(?i:{'|'.join(words('elided'))}))"
 _ORDINALS = either(words("ordinals"))
 # "the first and second subparagraph", which no number marks in the text.
-_PASSAGE = rf"(?:(?:{_THE}\s)?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s(?:{_THE}\s)?{_ORDINALS})*\s{either(words('passages'))})"
+_PASSAGE = rf"(?:{_THE}?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s{_THE}?{_ORDINALS})*\s{either(words('passages'))})"
 _LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"))
 _SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
@@ -131,16 +133,18 @@ _ACT_BEFORE = re.compile(
 _ACT = re.compile(
     rf"(?:[A-ZÄÖÜ][\w-]*\s){{0,3}}?(?=[A-ZÄÖÜ])[\w-]*(?i:{'|'.join(_ACTS)})(?!\w)|[A-ZÄÖÜ][\w-]+\s[A-ZÄÖÜ][\w-]*[a-zäöüß]"
 )
+# One whose name is written small: "de la loi n° 78-17", "du code civil".
+_SMALL_ACT = re.compile(rf"{either(words('small'))}\s(?i:{'|'.join(map(re.escape, sorted(words('told'))))})")
 _ACRONYM = re.compile(r"(?=\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ])[A-ZÄÖÜ]\w{2,}")
 
 _DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,8}}(?:{_PASSAGE}\s?,?\s{{0,8}})?\(?\[?")
 _TAIL = re.compile(
-    rf"[\])]?(?:,?\s(?:{_OF}\s)?{_PASSAGE})?,?\s{{1,8}}{_OF}\s{{1,8}}(?:{_THE}\s)?"
+    rf"[\])]?(?:,?\s(?:{_OF}\s)?{_PASSAGE})?,?\s{{1,8}}{_OF}\s{{1,8}}{_THE}?"
     # "Article 2 of the Annex to Recommendation ...": the only annex has no number.
-    rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s(?:{_THE}\s)?)?"
+    rf"(?:(?:{_PASSAGE}|{either(word for word, kind in KINDS.items() if kind == 'annex')}),?\s{_OF}\s{_THE}?)?"
 )
 _UP = re.compile(rf"{_TAIL.pattern}\[?")
-_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:(?:{_OF}|{_THE})\s){{0,2}}")
+_JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:{_OF}\s|{_THE}){{0,2}}")
 _DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
 _THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
 # Korean names the document in front: "「베틀법」 제3조", "같은 법 제3조", "이 법 제3조"; "같은 조 제2항" is of the article before.
@@ -214,7 +218,10 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
         before = next(iter(_expanded(chain)), before)
         naming = before if chain.scope in (OTHER, NAMED) else naming
     for chain, after in zip(chains[-2::-1], chains[:0:-1], strict=True):
-        # In "Article 5 and Article 6 of that act", the act is meant of both.
+        # In "Article 5 and Article 6 of that act", the act is meant of both, but in "§ 5 und Art. 6 DSGVO" of the last: a law has
+        # either articles or sections.
+        if chain.levels and after.levels and {chain.levels[0].kind, after.levels[0].kind} == {"article", "§"}:
+            continue
         if after.joined and not chain.scope and not chain.around and chain.levels and chain.levels[0].kind in HEADED:
             chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
     for chain in chains:
@@ -382,7 +389,7 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
         chain.scope, chain.document = NAMED, document
     elif front := _IN_FRONT.search(text[max(0, chain.start - _BEFORE) : chain.start]):
         _lead(chain, text, front, name_at, before, naming)
-    elif _ACRONYM.match(text, place) or (tail and _ACT.match(text, place)):
+    elif _ACRONYM.match(text, place) or (tail and (_ACT.match(text, place) or _SMALL_ACT.match(text, place))):
         chain.scope = OTHER
 
 
