@@ -1,6 +1,7 @@
 """An index written into PostgreSQL: answers as in memory, changes only, one transaction, what is refused."""
 
 import json
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -488,6 +489,16 @@ def test_a_password_is_not_shown(postgres_server):
     with pytest.raises(DatabaseError) as caught:
         PostgresDatabase("postgresql://me:hush-hush@127.0.0.1:1/x?password=hush-hush")
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["hu%sh", "hu sh", "hu@sh", "hu/sh", "12/hush", "hu\x00sh", "1\x00sh", "hu\ud800sh", 'hu"%sh'])
+def test_a_password_that_is_not_quoted_is_not_shown(password):
+    """Its parts are read as a host, a port or the name of a database, which messages show."""
+    with pytest.raises(InvalidArgumentError, match=r"cannot be read.*not shown.*urllib\.parse\.quote") as caught:
+        PostgresDatabase(f"postgresql://me:{password}@127.0.0.1:1/x", timeout=1)
+    assert not {"hu", "sh", "12", "hush"} & set(re.findall(r"\w+", str(caught.value)))
+    # Nor in what a traceback prints before it.
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
 def test_a_lost_connection_is_told_once_and_the_next_call_connects_again(postgres_server, postgres):

@@ -32,6 +32,12 @@ Statement = tuple[str, Mapping[str, Any]]
 _SCHEMES = ("postgresql://", "postgres://")
 _TABLES = ("corpora", "nodes", "edges", "words", "terms", "vectors")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_PORTS = re.compile(r"[0-9,]*")
+_UNREADABLE = (
+    "The url of the database cannot be read{}. It is not shown, because it may contain a password. Expected "
+    "postgresql://user:password@host:5432/name, where characters of user and password such as @ / : ? % are written as "
+    "urllib.parse.quote(password, safe='') does."
+)
 _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
 _SETTINGS = (
@@ -89,9 +95,14 @@ class PostgresDatabase:
             raise InvalidArgumentError(f"schema is {shown(schema)}; expected letters, digits and underscores, at most 63.")
         try:
             parts = self._psycopg.conninfo.conninfo_to_dict(url)
-        except self._psycopg.ProgrammingError as error:
-            raise InvalidArgumentError(f"The url of the database cannot be read: {error}.") from error
+        except (self._psycopg.ProgrammingError, UnicodeError) as error:
+            # Messages quote a part of the url, so they are not passed on whole.
+            why = "" if isinstance(error, UnicodeError) else re.sub('".*"', "...", str(error).strip())
+            raise InvalidArgumentError(_UNREADABLE.format(f" ({why})" if why else "")) from None
         host, port = parts.get("host", "localhost"), parts.get("port")
+        if "\x00" in url or not _PORTS.fullmatch(str(port or "")) or "@" in f"{host}{parts.get('dbname')}":
+            # A password with a character that ends it is read as one of these in part.
+            raise InvalidArgumentError(_UNREADABLE.format(""))
         self.where = f"postgresql://{host}{f':{port}' if port else ''}/{parts.get('dbname', '')}"
         self.url, self.schema, self.timeout = url, schema, seconds("timeout", timeout)
         self.tables = {name: f'"{schema}"."{name}"' for name in _TABLES} | {"schema": f'"{schema}"'}
