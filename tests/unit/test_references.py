@@ -69,6 +69,7 @@ def read(text: str) -> list[str]:
         ("Article 5 of Directive 2002/58/EC. Article 7(1) of that Directive", ["A5@act:2002/58", "A7/1@act:2002/58"]),
         ("Article 5 of Directive 2002/58/EC, paragraph 2 of that Article", ["A5@act:2002/58", "A5/p2@act:2002/58"]),
         ("Article 5(1) and points (a) and (b) thereof", ["A5/1", "A5/1/na", "A5/1/nb"]),
+        ("Article 5(1) and Article 6 thereof", ["A5/1", "A6"]),
         ("Regulations (EU) 2016/679 and (EU) 2018/1725", ["@act:2016/679", "@act:2018/1725"]),
         ("Article 16 TFEU", ["A16@?"]),
         ("Chapter 2 of Title V of the TEU", ["title"]),
@@ -214,5 +215,15 @@ def test_long_runs_take_linear_time():
         "of the " * 50_000,
         "1/1 " * 50_000,
         "「베틀법」 제1조부터 " * 10_000,
+        "제1조" * 30_000,
+        "Article 1 thereof, " * 20_000,
+        "Article 1" + "(a)" * 20_000 + ", points (a), (b) thereof" * 10_000,
     ):
         references(text)
+
+
+def test_lists_of_lists_are_not_all_combinations():
+    numbers = f"{', '.join(map(str, range(1, 60)))} and 60"
+    units = ("points", "paragraphs", "Articles", "Sections", "Chapters", "Parts")
+    assert 60 <= len(references(" of ".join(f"{unit} {numbers}" for unit in units))) <= 1_000
+    assert len(references("points 1, 2 and 3 of paragraphs 1, 2 and 3 of Articles 1 to 9")) == 9

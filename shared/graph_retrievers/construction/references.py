@@ -13,12 +13,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED, INNER, KOREAN, STYLES
 
 OWN, THAT, OTHER, NAMED = "own", "that", "other", "named"
-# Characters between two mentions that belong together, before a number of an act, and items of one list.
-_GAP, _BEFORE, _ITEMS = 90, 100, 60
+# Characters between two mentions that belong together, before a number of an act; items of one list, and references of a chain.
+_GAP, _BEFORE, _ITEMS, _MOST = 90, 100, 60, 500
 
 Step = tuple[str, str]
 """A kind of unit and a number; the kind is "" for a number in brackets, as in "Article 6(1)"."""
@@ -105,7 +106,7 @@ _HEAD = re.compile(
     rf"|(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
 )
 _LABEL = r"\((?:\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{3,5}|[A-Z])\)"
-_ONE_LABEL, _LABELS = re.compile(r"\w+"), re.compile(rf"(?:\s?{_LABEL})+")
+_ONE_LABEL, _LABELS = re.compile(r"\w+"), re.compile(rf"(?:\s?{_LABEL}){{1,8}}")
 _ITEM = re.compile(NUMBER)
 _INNER_ITEM = re.compile(rf"{_LABEL}|\d{{1,3}}(?:\.\d{{1,3}})*[a-z]{{0,2}}(?![\w/])|[a-z]{{1,2}}\)")
 _LETTER_ITEM = re.compile(rf"{_LABEL}|(?:[a-z]|aa|bb|cc|dd|ee|ff|gg|hh)\)?(?!\w)")
@@ -135,7 +136,8 @@ _ACT = re.compile(
 )
 # One whose name is written small: "de la loi n° 78-17", "du code civil".
 _SMALL_ACT = re.compile(rf"{either(words('small'))}\s(?i:{'|'.join(map(re.escape, sorted(words('told'))))})")
-_ACRONYM = re.compile(r"(?=\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ])[A-ZÄÖÜ]\w{2,}")
+# Korean has no spaces between references, so that what may be a word is as long as the text.
+_ACRONYM = re.compile(r"[A-ZÄÖÜ](?=\w{0,20}[A-ZÄÖÜ])\w{2}")
 
 _DOWN = re.compile(rf"\]?\)?\s?,?\s{{0,8}}(?:{_PASSAGE}\s?,?\s{{0,8}})?\(?\[?")
 _TAIL = re.compile(
@@ -377,8 +379,10 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
     place = tail.end() if tail else chain.end + text.startswith(" ", chain.end)
     word = _DEICTIC.match(text, place)
     if _THEREOF.match(text, chain.end):
-        chain.scope, chain.document, chain.around = _that(before, "")
-        chain.around = before.steps if before else ()
+        chain.scope, chain.document, _ = _that(before, "")
+        rank = RANKS[chain.levels[0].kind]
+        # Of "Article 1 and Article 2 thereof", the second is not in the first.
+        chain.around = tuple(takewhile(lambda step: not step[0] or RANKS[step[0]] < rank, before.steps if before else ()))
     elif word and (tail or word["this"]):
         kind = kind_of(word["word"])
         if not word["this"]:
@@ -441,7 +445,8 @@ def _expanded(chain: _Chain) -> Iterator[Reference]:
     if not chain.levels:
         yield Reference(chain.start, chain.end, (), "", chain.scope, chain.document)
     for depth, level in enumerate(chain.levels):
-        found = [(steps + path, last) for steps in around for path, last in _paths(level)]
+        # A list of points of a list of paragraphs of a list of articles would be all of their combinations.
+        found = list(islice(((steps + path, last) for steps in around for path, last in _paths(level)), _MOST))
         if depth + 1 == len(chain.levels):
             alone = found
         elif chain.each:
