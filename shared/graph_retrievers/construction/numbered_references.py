@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 _FEWEST = 3
 # Passages of a unit that are all meant; units of a range, or that one reference may mean; unresolved references that are shown.
 _ALL, _MOST, _SHOWN = 5, 50, 10
+# Units with one number in a unit that are looked at.
+_READ = 1_000
 # Characters of a row of a table on each side of a reference.
 _ROW = 1_000
 # Characters of a sentence on each side of a reference; passages of a unit with a word, above which the word is not rare in it.
@@ -274,7 +276,7 @@ def _within(units: list[Unit], outer: Unit) -> list[Unit]:
     first = bisect_left(units, outer.first, key=lambda unit: unit.first)
     last = bisect_right(units, outer.last, key=lambda unit: unit.first)
     # At the ends, a chunk may hold the end of one unit and the beginning of the next.
-    return [unit for unit in units[first:last] if outer in unit.chain()]
+    return [unit for unit in units[first : min(last, first + _READ)] if outer in unit.chain()]
 
 
 def _in_column(text: str, reference: Reference, columns: Sequence[str]) -> Reference:

@@ -303,8 +303,6 @@ def _items(text: str, start: int, kind: str, plural: bool) -> tuple[tuple[_Item,
         bare = item.number and match is not None and text[match.end()] != "("
         if link == "," and bare and not plural:
             # A comma may end the reference, as in "Absatz 2, 6. Höhe", unless the list goes on to an "and".
-            if text.startswith(".", place):
-                break
             unsure.append(item)
             continue
         items += [*unsure, item]
