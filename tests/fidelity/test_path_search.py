@@ -344,3 +344,13 @@ def test_a_walk_that_reads_too_many_edges_is_cut_short_with_a_note(monkeypatch):
     index = GraphIndex.from_nodes(nodes, edges, embedding=counting)
     hits = Retriever(index, Pipeline(EntityLinking(), MetapathSearch()), backfill=False).retrieve("Who starred in Kismet?")
     assert any("cut short after 1 edges" in note for note in hits.notes)
+
+
+def test_the_hundredth_similarity_counts_as_none():
+    for count, least in ((150, 51.0), (100, 1.0), (99, 0.99), (50, 0.5)):
+        vectors = [[float(count - row)] for row in range(count)]
+        index = GraphIndex.from_texts(["loom"] * count, vectors=vectors)
+        paths = Pipeline(HybridSearch(count), PathSearch(share=0))
+        hits = Retriever(index, paths, backfill=False).retrieve("card", vector=[1.0], k=count)
+        expected = [max(0.0, (count - row - least) / (count - least)) for row in range(count)]
+        assert [hit.score for hit in hits] == pytest.approx(expected, abs=1e-6)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph_retrievers.graph.addresses import AddressBook, page_address
+from graph_retrievers.graph.addresses import AddressBook, node_source, page_address, page_of
 
 
 @pytest.mark.parametrize(
@@ -255,3 +255,12 @@ class TestAddresses:
         book = AddressBook(["a.md"])
         assert book.find("[[#x]]", "a.md") == ("a.md", "x") and book.find("[[#x]]") is None
         assert [book.misses(link, "a.md") for link in ("[[b#x]]", "[[b.png]]")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("node", "page"),
+    [("guide/loom.html#cards", "guide/loom.html"), ("Loom.MD#a#b", "Loom.MD"), ("loom.html#", "loom.html#"), ("C#major", "C#major")]
+    + [("#cards", "#cards"), ("loom.png#cards", "loom.png#cards"), ("loom.html", "loom.html")],
+)
+def test_the_page_of_an_id_that_is_a_place_on_one(node, page):
+    assert page_of(node) == node_source(node, {}, {}) == page

@@ -14,6 +14,7 @@ from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.graph.description import describe
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
+from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.operators import BM25Search, Pipeline
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
@@ -295,6 +296,7 @@ def test_a_model_of_another_language_is_named():
     for texts, embedding, advised in (
         (german, minilm(), True),
         (english, minilm(), False),
+        (["!!!", "???"], minilm(), False),
         (german, HashEmbedding(), False),  # It does not say what it reads.
     ):
         advice = GraphIndex.from_texts(texts, embedding=embedding, edges=[("0", "1")]).describe().advice
@@ -317,3 +319,17 @@ def test_tokens_are_those_of_the_model():
             raise OSError("The weights are gone.")
 
     assert GraphIndex.from_texts(["Arbeitnehmerfreizügigkeit"], embedding=Unread()).describe().truncated == 0
+
+
+def test_tokens_of_many_texts_are_estimated_from_a_sample():
+    class Twice(HashEmbedding):
+        asked = 0
+
+        def count_tokens(self, texts):
+            Twice.asked += len(texts)
+            return [2 * estimate_tokens(text) for text in texts]
+
+    graph = CorpusGraph([str(n) for n in range(2_000)], ["loom " * (1 + n % 7) for n in range(2_000)])
+    found = describe(graph, model=Twice(3))
+    assert 400 <= Twice.asked <= 1_000
+    assert found.tokens == pytest.approx([2 * count for count in describe(graph).tokens], abs=1)

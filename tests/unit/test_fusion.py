@@ -82,6 +82,8 @@ def test_equal_scores_count_in_full():
     assert parts(4.0, 1.0, from_zero=True) == [1.0, 0.25] and parts(3.0, 3.0, from_zero=True) == [1.0, 1.0]
     assert parts(1.0, -1.0, from_zero=True) == [1.0, 0.0], "a lexical signal of another store may be below 0"
     assert parts(5.0, 3.0, 1.0, 0.0, depth=3) == [1.0, 0.5, 0.0, 0.0], "a longer list scales its first places alike"
+    assert parts(5.0, 5.0, 3.0) == [1.0, 1.0, 0.0], "what is below equal scores counts as none"
+    assert parts(1.0, 0.0, -1.0, from_zero=True) == [1.0, 0.5, 0.0]
     assert parts(5.0, 3.0, depth=6) == [1.0, 0.5], "of a short list, a third of the smallest counts as none"
     assert parts(3.0, 1.0, -1.0, depth=6) == [1.0, 0.5, 0.0], "but none lies below the smallest"
 
@@ -102,7 +104,15 @@ def test_hybrid_search_of_what_may_be_walked_to():
 
 def test_hybrid_search_looks_as_deep_as_its_k():
     index = GraphIndex.from_texts(["loom", "loom card", "card"], vectors=[[1.0], [0.5], [0.2]])
+    hits = Retriever(index, HybridSearch(3, weights=(1, 0), depth=2)).retrieve("loom", vector=[1.0])
+    assert [hit.score for hit in hits] == [1.0, 0.0, 0.0], "the scale is that of the first `depth`"
     assert ranked(HybridSearch(3, depth=1), Queries.of(index, ["loom"], vectors=[[1.0]])).lengths().tolist() == [3]
+
+
+def test_a_search_with_weight_0_finds_nothing():
+    index = GraphIndex.from_texts(["loom", "card"], vectors=[[1.0], [0.5]])
+    for weights, query, found in (((0, 1), "card", [[1]]), ((0, 1), "mill", [[]]), ((1, 0), "card", [[0, 1]])):
+        assert ranked(HybridSearch(weights=weights), Queries.of(index, [query], vectors=[[1.0]])).nodes.tolist() == found
 
 
 @pytest.mark.parametrize("weights", [(0, 0), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1,), 5, "ab", ("a", 1)])

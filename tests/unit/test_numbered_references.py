@@ -6,7 +6,7 @@ import pytest
 
 from graph_retrievers import GraphIndex
 from graph_retrievers.construction import NumberedReferences, build_edges, read_folder
-from graph_retrievers.construction.numbered import Numbered
+from graph_retrievers.construction.numbered import DocumentNames, Numbered, short_names
 from graph_retrievers.construction.numbered_references import ReferenceCounts
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.graph import Node
@@ -168,7 +168,9 @@ def test_lines_that_only_begin_like_headings_carry_no_number():
     texts = [
         "Article 1\nLooms.",
         "Article 2\nArticle 1 of the rules is long.\nArticle 1(1)\nArticle 1;",
-        "Article 3\nArticle 1 ..... 12",
+        "Article 3\nArticle 1 ..... 12\nArticle 4 Looms are of wood.\nArticle 4 Looms,",
+        "제1조 및 제2조에 따른다",
+        "```\n# 1. Run it\n```",
     ]
     corpus = CorpusNodes([Node(str(n), text) for n, text in enumerate(texts)])
     assert Numbered(corpus).count == 3
@@ -393,3 +395,78 @@ def test_a_clause_without_a_heading_is_in_the_one_around_it():
     nodes = [Node(str(n), text, metadata=metadata) for n, (text, metadata) in enumerate(held, 1)]
     assert build_edges(nodes, NumberedReferences()) == [("1", "2", "refers")]
     assert NumberedReferences().describe(nodes).examples == (("1", "clause 4.1"),)
+
+
+def test_names_of_documents():
+    names = DocumentNames("en")
+    for name in ("Loom", "Loom Act", "Go"):
+        names.add(name, name)
+    assert names.at("under the Loom Act 5", 10) == "Loom Act", "the longest name"
+    assert names.at("Loom 5", 0) == "Loom"
+    assert names.at("loom act", 0) is None, "what is written small is a word"
+    assert names.at(": Loom", 0) is None, "the name does not begin there"
+    assert names.at("Go", 0) is None, "two letters are no name"
+    assert short_names("Rules of looms") == [] and short_names("Loom Trade Act") == ["LTA", "LT Act"]
+
+
+def test_a_document_with_its_number_in_title_and_file_counts_once():
+    assert Numbered(CorpusNodes([Node("a", "Text", "RFC 2119", metadata={"path": "rfc2119.txt"})])).count == 1
+
+
+def test_a_number_that_several_pages_of_a_folder_have_means_none_of_them():
+    laws = [node for law in "ab" for node in chunks(f"x/{law}", law, (["Article 1"], "1. Looms."), (["Article 2"], "2. Cards."))]
+    citing = Node("c", "See Article 2.", metadata={"path": "x/c.md", "headings": ["Notes"]})
+    assert edges([*laws, citing]) == []
+    # A section of the notes is not in the article before it.
+    notes = chunks(
+        "l", TITLE, *((["Article 1"], "1. a\n2. b"), (["Article 2"], "1. c"), (["Annex I"], "d"), (["Notes"], "See paragraph 1."))
+    )
+    assert edges(notes) == []
+
+
+def test_parts_beside_and_inside_each_other():
+    def found(reference, *texts):
+        parts = [([*headings], text) for headings, text in texts]
+        extra = chunks("l", TITLE, *parts, (["Article 7"], "x"), (["Article 8"], "y"))
+        return targets(f"See {reference}.", *extra)
+
+    article = ["Article 1"]
+    roman = [(article, "(a) wool\n(i) red"), (article, "(ii) blue"), (article, "(b) silk")]
+    assert found("Article 1, point (a)(ii)", *roman) == ["l1"] and found("Article 1, point (a)", *roman) == ["l0", "l1"]
+    letters = [(article, "(h) wool"), (article, "(i) silk"), (article, "(j) hemp")]
+    assert found("Article 1, point (h)", *letters) == ["l0"] and found("Article 1, point (i)", *letters) == ["l1"]
+    dotted = [(article, "1. wool\n1.1. red"), (article, "1.2 blue"), (article, "2. silk")]
+    assert found("Article 1, point 1.1", *dotted) == ["l0"] and found("Article 1, point 1.2", *dotted) == ["l1"]
+    # A heading in the text ends the unit of its kind that the headings name.
+    assert found("Article 1", (article, "1. wool\nArticle 2\n1. silk"), (article, "2. hemp")) == ["l0"]
+    # A sentence is in the paragraph around it, as the number behind it is.
+    assert found("Article 1 Abs. 1 Satz 2 Nr. 2", (article, "(1) Es gilt:\n1. wool"), (article, "2. silk")) == ["l1"]
+    shared = [([], "Chapter I\nSection 1\nwool\nChapter II"), ([], "Section 1\nsilk")]
+    assert found("Chapter II, Section 1", *shared) == ["l1"], "the first chunk has a section 1 of chapter I"
+
+
+def test_paragraphs_are_those_of_the_article_around_a_list():
+    nodes = chunks(
+        "l",
+        TITLE,
+        (["Article 1"], "1. Looms."),
+        (["Article 1"], "2. Cards:\n(a) kinds:\n(1) wool;\n(2) silk, as in paragraph 1."),
+        (["Article 2"], "1. Mills."),
+        (["Article 3"], "1. Looms."),
+    )
+    assert edges(nodes) == [("l1", "l0")]
+
+
+def test_only_laws_amend_others():
+    manual = [(["1.1 Setup"], "Set up."), (["1.2 Use"], "Use."), (["1.3 Files"], "The file is amended: see Section 1.1.")]
+    assert edges(chunks("m", "Manual", *manual)) == [("m2", "m0")]
+    laws = chunks("l", "Webgesetz", *(([f"§ {n} Webstuhl"], "(1) Der Webstuhl ist aus Holz.") for n in (1, 2, 3)))
+    text = "(1) Das Kartengesetz wird wie folgt geändert: siehe § 1."
+    assert targets(text, *laws, headings=("§ 9 Karten",), title="Webgesetz") == []
+
+
+def test_a_long_unit_that_ends_in_the_citing_chunk_is_cited_elsewhere():
+    words = "wool silk linen cotton jute hemp".split()
+    nodes = chunks("l", TITLE, (["Article 3"], "x"), *((["Article 1"], f"{n}. About {word}.") for n, word in enumerate(words, 1)))
+    text = "7. About flax.\nArticle 2\nOf flax speaks Article 1."
+    assert targets(text, *nodes, headings=("Article 1",)) == ["l1"]

@@ -22,6 +22,7 @@ from graph_retrievers.systems import default_system, read_system
 from graph_retrievers.systems.baselines import Hybrid
 from graph_retrievers.systems.spreading import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
+from graph_retrievers.systems.traits import documents_linked, holds_pieces, names_held
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
@@ -533,3 +534,26 @@ def test_the_form_is_that_of_the_pages_in_ids_or_in_metadata(titles):
     indexes = [GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding()) for nodes in (bare, told)]
     hits = [[(hit.id, hit.score) for hit in Retriever(index, WalkFusion()).retrieve("Which loom has a card?")] for index in indexes]
     assert WalkFusion().form_on(indexes[0]) == WalkFusion().form_on(indexes[1]) and hits[0] == hits[1]
+
+
+def test_ids_that_are_places_on_pages_are_no_pieces():
+    ids = [f"a.html#{n}" for n in range(3)]
+    assert not holds_pieces(CorpusGraph(ids, [""] * 3))
+    assert holds_pieces(CorpusGraph(list("123"), [""] * 3, metadata=[{"source": "a.html"}] * 3))
+    assert not holds_pieces(CorpusGraph(list("1234"), [""] * 4, metadata=[{"source": name} for name in "aabc"])), (
+        "half are not most"
+    )
+
+
+def test_a_name_for_every_70_words():
+    assert names_held(CorpusGraph(["a"], ["Ada Holm wove" + " cloth" * 67])) == 1
+    assert names_held(CorpusGraph(["a"], ["Ada Holm wove" + " cloth" * 68])) == 0
+    assert names_held(CorpusGraph(["a", "b"], ["", "cloth"])) == 0
+
+
+def test_edges_of_structure_link_documents_only_across_them():
+    held = [{"source": name} for name in "aab"]
+    for relation, inside in (("next", 0), ("contains", 0), ("child", 0), ("refers", 2 / 3)):
+        for target, linked in (("2", inside), ("3", 2 / 3)):
+            graph = CorpusGraph(list("123"), [""] * 3, metadata=held, edges=[("1", target, relation)])
+            assert documents_linked(graph) == linked
