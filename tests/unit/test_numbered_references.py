@@ -439,7 +439,9 @@ def test_parts_beside_and_inside_each_other():
     assert found("Article 1, point 1.1", *dotted) == ["l0"] and found("Article 1, point 1.2", *dotted) == ["l1"]
     # A heading in the text ends the unit of its kind that the headings name.
     assert found("Article 1", (article, "1. wool\nArticle 2\n1. silk"), (article, "2. hemp")) == ["l0"]
-    # A sentence is in the paragraph around it, as the number behind it is.
+    # A sentence is in the paragraph around it, as the number behind it is; it is not what has its number there.
+    points = [(article, "(1) Es gilt:\n1. wool"), (article, "2. silk"), (article, "(2) hemp")]
+    assert found("Article 1 Abs. 1 Satz 2", *points) == ["l0", "l1"] and found("Article 1 Abs. 1 Satz 1 Nr. 2", *points) == ["l1"]
     assert found("Article 1 Abs. 1 Satz 2 Nr. 2", (article, "(1) Es gilt:\n1. wool"), (article, "2. silk")) == ["l1"]
     shared = [([], "Chapter I\nSection 1\nwool\nChapter II"), ([], "Section 1\nsilk")]
     assert found("Chapter II, Section 1", *shared) == ["l1"], "the first chunk has a section 1 of chapter I"
@@ -470,3 +472,16 @@ def test_a_long_unit_that_ends_in_the_citing_chunk_is_cited_elsewhere():
     nodes = chunks("l", TITLE, (["Article 3"], "x"), *((["Article 1"], f"{n}. About {word}.") for n, word in enumerate(words, 1)))
     text = "7. About flax.\nArticle 2\nOf flax speaks Article 1."
     assert targets(text, *nodes, headings=("Article 1",)) == ["l1"]
+
+
+def test_sections_of_plain_texts():
+    texts = [
+        "1.  Introduction\n   As section 2.1 says, and Section 3 of RFC 7.\n2.  Rules",
+        "2.1.  Cards\n   Cards of these kinds:\n   1. Wool\n   2. Silk\n   3. Hemp",
+        "3.  Errors\n   The rules of Section 2 hold, see section 1. Section 4 does not exist.",
+    ]
+    nodes = [Node(f"r{n}", text, metadata={"source": "rfc9.txt", "chunk_index": n}) for n, text in enumerate(texts)]
+    # Section 2 is in the first two; "2. Silk" is an item of a list.
+    assert edges(nodes) == [("r0", "r1"), ("r2", "r0"), ("r2", "r1")]
+    lists = ["1. Wool\n2. Silk\n3. Hemp", "1. Wool.\n\n2. Silk is\nsoft", "See section 1, section 2 and section 3."]
+    assert Numbered(CorpusNodes([Node(str(n), text) for n, text in enumerate(lists)])).count == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
@@ -25,6 +25,8 @@ from graph_retrievers.graph.languages import found_language, inflected, stem_of
 _DEEPEST, _MOST_PARTS = 20, 50
 # Characters of a heading; words of the name of a document, and letters that it has at least.
 _LONGEST, _MOST_WORDS, _FEWEST_LETTERS = 200, 12, 3
+# Characters of a heading that nothing marks as one.
+_SHORT = 80
 _LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
 _MARKS = re.compile(r"#+\s+")
 # "Article 17 Right to erasure", "§ 14. Scope", "ANNEX III –"; not "Article 17 of ...", "Article 17(1)".
@@ -273,23 +275,29 @@ class _Walk:
             if heading not in written and (end := self._heading(heading, depth, place)):
                 self._headings[place] = f"{self._headings.get(place, '')}{heading[end:]}\n"
         starts, units = [0], [self._open[-1]]
-        for start, line in lines:
-            if self._begins(line, place, anchors):
+        for number, (start, line) in enumerate(lines):
+            beside = [near for _, near in (*lines[max(0, number - 1) : number], *lines[number + 1 : number + 2])]
+            if self._begins(line, beside, place, anchors):
                 starts.append(start)
                 units.append(self._open[-1])
             else:
                 self._extend(place)
         return starts, units
 
-    def _begins(self, line: str, place: int, anchors: frozenset[str]) -> bool:
-        """Note the unit whose heading, caption or number begins a line, and return whether there is one."""
+    def _begins(self, line: str, beside: Sequence[str], place: int, anchors: frozenset[str]) -> bool:
+        """Note the unit whose heading, caption or number begins a line, and return whether there is one.
+
+        `beside` are the lines before and behind it.
+        """
         marks = _MARKS.match(line)
         heading = own_anchor(line[marks.end() :])[0] if marks else line
         if (found := _numbered(heading)) is not None:
             known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
             known = known or (marks is not None and (found[0] != "" or "." in found[1]))
-            if known or (not anchors and _is_heading(heading)):
+            # In a text that nothing divides, such as an RFC.
+            alone = len(self._path) < 2 and not any(unit.kind for unit in self._open[1:]) and _stands_alone(heading, beside)
+            if known or (not anchors and (_is_heading(heading) or alone)):
                 depth = self._path.index(heading) if heading in self._path else len(self._path)
                 return bool(self._heading(heading, depth + 1, place))
         if (caption := _CAPTION.match(line)) and kind_of(caption["word"]) in CAPTIONED:
@@ -369,3 +377,16 @@ def _numbered(heading: str) -> tuple[str, str, int] | None:
 def _is_heading(line: str) -> bool:
     """Return whether a line with a number, which nothing marks as a heading, looks like one."""
     return len(line) < _LONGEST and not line.endswith((".", ",", ";", ":")) and not (_CONTENTS.search(line) or _BARE.match(line))
+
+
+def _stands_alone(line: str, beside: Iterable[str]) -> bool:
+    """Return whether a line such as "4.2.  Errors" is the heading of what follows, and not an item of a list.
+
+    No line beside it has a number, except that of the section around it or of one inside it.
+    """
+    found = _BARE.match(line)
+    if found is None or len(line) > _SHORT or not line[found.end()].isupper() or line.endswith((".", ",", ";", ":")):
+        return False
+    near = [label["dotted"] or label["deep"] or "" for other in beside if (label := _LABEL.match(other))]
+    number = found["number"]
+    return all(other and (f"{number}.".startswith(f"{other}.") or other.startswith(f"{number}.")) for other in near)

@@ -38,8 +38,8 @@ _AMENDS = tuple(phrase for style in STYLES for phrase in style.amends.split("|")
 # Units of laws, which amend others; elsewhere "is amended" says nothing about what follows.
 _AMENDING = ("article", "§", "annex")
 _CELL = " | "
-# Passages that no number marks in a text.
-_UNMARKED = ("sentence", "subparagraph")
+# A passage that no number marks in a text.
+_UNMARKED = "sentence"
 _ACT_NUMBER = re.compile(r"(?<![\w/.])(\d{1,4}/\d{1,4})(?![\w])")
 
 
@@ -81,21 +81,23 @@ class NumberedReferences(EdgeSpec):
     r"""Edges from texts to what they cite by number, within a document and across documents.
 
     What carries a number is read from headings ("Article 17 Right to erasure", "§ 14", "Annex III", "4.2 Setup"), captions of
-    tables and figures, lines that begin with a number ("2.", "(2)", "(a)"), and titles and files of documents ("PEP 8",
-    "rfc2119.txt", "Regulation (EU) 2016/679"). References are read with their parts, lists and ranges: "Article 6(1), point (a)",
-    "§ 14 Abs. 2 Satz 1 UStG", "Articles 13 to 15". English, German, French, Korean and numbers of standards are read, whatever
-    the language of the corpus; :mod:`graph_retrievers.construction.numbers` has their words.
+    tables and figures, lines that begin with a number ("2.", "(2)", "(a)"; in a text without headings also "3.1. Opening"), and
+    titles and files of documents ("PEP 8", "rfc2119.txt", "Regulation (EU) 2016/679"). References are read with their parts, lists
+    and ranges: "Article 6(1), point (a)", "§ 14 Abs. 2 Satz 1 UStG", "Articles 13 to 15". English, German, French, Korean and
+    numbers of standards are read, whatever the language of the corpus; :mod:`graph_retrievers.construction.numbers` has their
+    words.
 
     A reference without a document means the one that it is in, and "paragraph 2" the article that it is in. A document is named by
     its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number; the name behind the
-    last of several references counts for all. References to a document that the corpus does not have, and those in quoted
-    amendments of other documents, give no edge. In a table whose header names acts, a column belongs to its act.
+    last of several references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have
+    a page each are found in the folder of the citing page. References to a document that the corpus does not have, and those in
+    quoted amendments of other documents, give no edge. In a table whose header names acts, a column belongs to its act.
 
     An edge leads to the chunk that holds the cited part, or the cited unit if the part is not found. If it covers up to five
     chunks, an edge leads to each of them. If it covers more, or several units have the number, an edge leads to the chunk most like
     the citing sentence, which shares most of its rare words; no model is asked. Chunks of a document have the same ``url``,
-    ``source``, ``path`` or ``file_path``; nodes without one are one document. If fewer than three units of the corpus carry
-    a number, there are no edges, because these numbers may be chance.
+    ``source``, ``path`` or ``file_path``; nodes without one are one document. If fewer than three units of the corpus carry a
+    number, there are no edges, because these numbers may be chance.
 
     The time is linear in the length of the texts.
 
@@ -109,7 +111,8 @@ class NumberedReferences(EdgeSpec):
     the paragraph around them is meant; what "et seq." and "ff." add; what follows an exception ("points 1 to 10 of Annex VIII, with
     the exception of points 6 and 8"); bare numbers behind parts ("§§ 5 Abs. 1, 6 und 7"); a letter after a space ("§ 312 a");
     numbers with a full stop in a list ("points 4.3., 4.4."); letters before a number ("article L. 121-1", "s. 4"); file numbers of
-    courts; names of documents alone, which :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.
+    courts; names in front of a reference ("the Addendum, section 2"), except in Korean; names of documents alone, which
+    :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.
 
     Recall@10 on 31 questions about three European acts, without these edges and with them; in brackets that of the 13 whose second
     answer is behind a reference. The limit of five chunks was chosen on the same questions:
@@ -235,7 +238,11 @@ class _Reader:
         """Return the unit that a reference in another unit names in a document or a folder; several that it may mean."""
         if not reference.steps:
             return [scope] if isinstance(scope, Unit) else []
-        (kind, number), *further = reference.steps
+        # Of a paragraph with points, "Satz 2" is not point 2.
+        steps = [step for step in reference.steps if step[0] != _UNMARKED]
+        if not steps:
+            return [around] if scope is around.document() else []
+        (kind, number), *further = steps
         own = scope is around.document()
         if kind in HEADED or kind in CAPTIONED:
             units = self._numbered.find(scope, kind, number)
@@ -253,7 +260,7 @@ class _Reader:
                 units = parts[:_MOST]
             elif parts := [part for unit in units if (part := unit.part(number)) is not None]:
                 units = parts
-            elif kind not in _UNMARKED:
+            elif kind != "subparagraph":
                 break
         return _nearest(units, around)
 

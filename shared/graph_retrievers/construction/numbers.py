@@ -163,7 +163,8 @@ FRENCH = NumberStyle(
         "chapter": "chapitre chapitres",
         "table": "tableau tableaux",
         "paragraph": "paragraphe paragraphes",
-        "subparagraph": "alinéa alinéas",
+        # As sentences, which no number marks either.
+        "sentence": "alinéa alinéas",
     },
     plurals="annexes chapitres titres paragraphes tableaux",
     ands="et ou",

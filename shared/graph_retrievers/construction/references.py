@@ -128,7 +128,7 @@ _UNION = r"(?:\([A-Z]{2,8}(?:,\s?[A-Za-z]{2,8})*\)\s+)"
 _ACT_NUMBER = re.compile(r"(?<![\w/.])(?P<number>\d{1,4}/\d{1,4})(?:/[A-Z]{2,8})?(?![\w/])")
 # "Council Directive", "Regulation (EC) No", "(EU)", in front of a number such as 91/271/EEC.
 _ACT_BEFORE = re.compile(
-    rf"(?<!\w)(?:(?:[A-Z]\w+\s){{0,3}}(?i:{'|'.join(_ACTS)})s?\s+{_UNION}?|{_UNION})(?:(?:No|Nr|n[o°])\.?\s*)?$"
+    rf"(?<!\w)(?:(?:[A-Z]\w*[a-z]\w*\s){{0,3}}(?i:{'|'.join(_ACTS)})s?\s+{_UNION}?|{_UNION})(?:(?:No|Nr|n[o°])\.?\s*)?$"
 )
 # An act without a known name: a word of acts, also at the end of a compound, or two words with capitals.
 _ACT = re.compile(
@@ -224,7 +224,7 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
         # either articles or sections.
         if chain.levels and after.levels and {chain.levels[0].kind, after.levels[0].kind} == {"article", "§"}:
             continue
-        if after.joined and not chain.scope and not chain.around and chain.levels and chain.levels[0].kind in HEADED:
+        if after.joined and not chain.scope and chain.levels and chain.levels[0].kind in HEADED:
             chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
     for chain in chains:
         found += _expanded(chain)
@@ -358,7 +358,9 @@ def _chains(text: str, mentions: Iterable[_Mention]) -> list[_Chain]:
                 chain.levels.append(mention)
                 chain.end = mention.end
                 continue
-            if rank < RANKS[chain.levels[0].kind] and _UP.fullmatch(gap):
+            # German may have no word between: "Art. 6 Verordnung (EU) 2016/679".
+            beside = gap == " " and mention.word == "act"
+            if rank < RANKS[chain.levels[0].kind] and (beside or _UP.fullmatch(gap)):
                 chain.levels.insert(0, mention)
                 chain.end, chain.each = mention.end, True
                 continue
