@@ -483,5 +483,7 @@ def test_sections_of_plain_texts():
     nodes = [Node(f"r{n}", text, metadata={"source": "rfc9.txt", "chunk_index": n}) for n, text in enumerate(texts)]
     # Section 2 is in the first two; "2. Silk" is an item of a list.
     assert edges(nodes) == [("r0", "r1"), ("r2", "r0"), ("r2", "r1")]
-    lists = ["1. Wool\n2. Silk\n3. Hemp", "1. Wool.\n\n2. Silk is\nsoft", "See section 1, section 2 and section 3."]
-    assert Numbered(CorpusNodes([Node(str(n), text) for n, text in enumerate(lists)])).count == 0
+    lists = ["1. Wool\n2. Silk\n3. Hemp", "1. Wool.\n\n2. silk\nIt is soft", "404 Not Found\nMeans nothing", "See section 1."]
+    assert Numbered(CorpusNodes([Node(str(n), text, metadata={"source": "a"}) for n, text in enumerate(lists)])).count == 0
+    without = [Node(node.id, node.text) for node in nodes]
+    assert edges(without) == [], "nodes without an address may be of many texts"

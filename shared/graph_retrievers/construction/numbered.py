@@ -135,7 +135,7 @@ class Numbered:
         for address, rows in pages.items():
             document = Unit("document", "", len(self.rows), len(self.rows) + len(rows) - 1)
             self._name(document, address.strip("\0"), corpus.nodes[rows[0]])
-            walk = _Walk(document, self._add, self.headings)
+            walk = _Walk(document, self._add, self.headings, paged=bool(address.strip("\0")))
             for row in rows:
                 self._starts.append(walk.read(corpus.nodes[row], len(self.rows)))
                 self.rows.append(row)
@@ -252,8 +252,8 @@ def short_names(title: str) -> list[str]:
 class _Walk:
     """A walk through the chunks of a document, with the units that are open at the place that it reached."""
 
-    def __init__(self, document: Unit, add: Callable[[Unit], None], headings: dict[int, str]) -> None:
-        self._add, self._headings = add, headings
+    def __init__(self, document: Unit, add: Callable[[Unit], None], headings: dict[int, str], *, paged: bool) -> None:
+        self._add, self._headings, self._paged = add, headings, paged
         self._open = [document]
         self._path: tuple[str, ...] = ()
 
@@ -295,9 +295,9 @@ class _Walk:
             known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
             known = known or (marks is not None and (found[0] != "" or "." in found[1]))
-            # In a text that nothing divides, such as an RFC.
-            alone = len(self._path) < 2 and not any(unit.kind for unit in self._open[1:]) and _stands_alone(heading, beside)
-            if known or (not anchors and (_is_heading(heading) or alone)):
+            # In a page that nothing divides, such as an RFC.
+            plain = self._paged and len(self._path) < 2 and not any(unit.kind for unit in self._open[1:])
+            if known or (not anchors and (_is_heading(heading) or (plain and _stands_alone(heading, beside)))):
                 depth = self._path.index(heading) if heading in self._path else len(self._path)
                 return bool(self._heading(heading, depth + 1, place))
         if (caption := _CAPTION.match(line)) and kind_of(caption["word"]) in CAPTIONED:
@@ -385,7 +385,10 @@ def _stands_alone(line: str, beside: Iterable[str]) -> bool:
     No line beside it has a number, except that of the section around it or of one inside it.
     """
     found = _BARE.match(line)
-    if found is None or len(line) > _SHORT or not line[found.end()].isupper() or line.endswith((".", ",", ";", ":")):
+    # "404 Not Found" is none.
+    if found is None or "." not in found[0] or len(line) > _SHORT or not line[found.end()].isupper():
+        return False
+    if line.endswith((".", ",", ";", ":")):
         return False
     near = [label["dotted"] or label["deep"] or "" for other in beside if (label := _LABEL.match(other))]
     number = found["number"]
