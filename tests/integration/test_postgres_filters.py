@@ -5,11 +5,12 @@ import random
 import numpy as np
 import pytest
 
-from graph_retrievers import GraphIndex, Node
+from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, open_index, write_index
 from graph_retrievers.stores.postgres.predicates import filter_predicate
+from graph_retrievers.stores.remote import RemoteRetriever
 from tests.integration.test_cypher_filters import CONDITIONS, DATED, DAY, TIME, expected, filtered_index, random_filter
 from tests.postgres import drop
 
@@ -159,3 +160,26 @@ def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
             (f"EXPLAIN SELECT id FROM {{nodes}} n WHERE n.corpus = %(corpus)s AND {predicate.on('n')}", predicate.parameters)
         )
         assert any("nodes_fields" in line for (line,) in rows), rows
+
+
+def owned():
+    """Nodes of three owners, of whom one has dates in a field, one words, and one nothing."""
+    held = {"a": {"note": "of a"}, "b": {"note": "2024-05-01"}, "c": {}}
+    return [Node(f"{owner}{n}", "A loom.", metadata={"owner": owner, **fields}) for owner, fields in held.items() for n in range(2)]
+
+
+@pytest.mark.parametrize("question", ["loom", ""])
+def test_a_filter_in_a_scope_reads_the_scope_alone(question, postgres):
+    index = GraphIndex.from_nodes(owned())
+    write_index(index, postgres, "works")
+    stored, local = RemoteRetriever(open_index(postgres, "works"), "bm25"), Retriever(index, "bm25")
+    for owner, found in (("a", None), ("b", ["b0", "b1"]), ("c", [])):
+        given = {"scope": {"owner": owner}, "filter": {"note": {"$gt": DAY}}}
+        if found is not None:
+            for retriever in (local, stored):
+                assert [hit.id for hit in retriever.retrieve(question, **given)] == found
+            continue
+        for retriever in (local, stored):
+            # Another owner has dates there, and nobody sees what they are.
+            with pytest.raises(InvalidArgumentError, match="no node has a date there; one has 'of a'"):
+                retriever.retrieve(question, **given)

@@ -18,6 +18,8 @@ from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import LlamaIndexVectors
+from tests.integration.test_cypher_filters import DAY
+from tests.integration.test_postgres_filters import owned
 from tests.integration.test_scale_out import INPUTS, SYSTEMS, Hashed, in_qdrant, round_trips, sent
 from tests.remote import QUESTIONS, CountingRelevance, MemoryGraph, MemoryVectors, assert_same, question_vectors, random_corpus
 from tests.retrievers import on
@@ -190,6 +192,21 @@ def test_spreading_inside_the_database_has_a_hundred_tenants_too(corpus, engines
         here = engine.retrieve("Which?", entities=[named])
         assert {hit.id: pytest.approx(hit.score, rel=1e-6) for hit in here} == {hit.id: hit.score for hit in there}
         assert strange(there, number, own) == [] and there
+
+
+def test_a_filter_with_dates_reads_the_nodes_of_the_scope_alone(database):
+    index = GraphIndex.from_nodes(owned())
+    write_graph(database, index)
+    stored = RemoteRetriever(RemoteIndex(CypherGraphStore(database), signals={"bm25": index.bm25}), "bm25")
+    inside = CypherSpreadingActivation(database, gate="uniform")
+    given = {"filter": {"note": {"$gt": DAY}}}
+    assert [hit.id for hit in stored.retrieve("loom", scope={"owner": "b"}, **given)] == ["b0", "b1"]
+    assert {hit.id for hit in inside.retrieve("?", scope={"owner": "b"}, entities=["b0"], **given)} == {"b0"}
+    # Another owner has dates there, and nobody sees what they are.
+    for engine, question, more in ((stored, "loom", {}), (inside, "?", {"entities": ["a0"]})):
+        with pytest.raises(InvalidArgumentError, match="no node has a date there; one has 'of a'"):
+            engine.retrieve(question, scope={"owner": "a"}, **given, **more)
+    assert list(stored.retrieve("loom", scope={"owner": "c"}, **given)) == []
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ class CypherGraphStore:
         The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
         """
         made = copy(self)
-        made._scope = filter_predicate(self.database.schema, scope, "scope")
+        # Another field may have dates in the scope, and messages show values of its nodes alone.
+        made._scope, made._dated = filter_predicate(self.database.schema, scope, "scope"), set()
         return made
 
     def check_dates(self, condition: Mapping[str, Any]) -> None:
@@ -82,7 +83,7 @@ class CypherGraphStore:
 
         Each field that has dates costs one round trip, once.
         """
-        check_dates(self.database, condition, self._dated)
+        check_dates(self.database, condition, self._dated, self._scope)
 
     def positions(self, limit: int) -> dict[str, int]:
         """Return the positions of all nodes by their ids, of the first ``limit + 1`` if there are more than `limit`."""

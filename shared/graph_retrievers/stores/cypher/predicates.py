@@ -36,15 +36,16 @@ def filter_predicate(schema: GraphSchema, condition: Any, name: str) -> Predicat
     return _Builder(schema, name).predicate(condition)
 
 
-def check_dates(database: CypherDatabase, condition: Any, known: set[str]) -> None:
-    """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+def check_dates(database: CypherDatabase, condition: Any, known: set[str], scope: Predicate | None = None) -> None:
+    """Raise InvalidArgumentError if a filter compares a field with dates, of which no node of a scope has one there.
 
-    `known` are the fields that were seen to have dates, and new ones are added; each costs one round trip, once.
+    `known` are the fields that were seen to have dates there, and new ones are added; each costs one round trip, once.
     """
     label, schema = database.schema.names()["label"], database.schema
+    inside, values = ("", {}) if scope is None else (f" AND {scope.on('n')}", scope.parameters)
 
     def some(where: str, value: str) -> list[dict[str, Any]]:
-        return database.read(f"MATCH (n:{label}) WHERE {where} RETURN n.{value} AS value LIMIT 1")
+        return database.read(f"MATCH (n:{label}) WHERE {where}{inside} RETURN n.{value} AS value LIMIT 1", **values)
 
     for key, asked in dated_fields(checked_filter(condition)).items():
         if key in known:

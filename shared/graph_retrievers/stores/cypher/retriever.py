@@ -190,9 +190,11 @@ class CypherSpreadingActivation(AsyncRetriever):
         if "filter" in filters:
             filters = {"seed_filter": filters["filter"], **filters}
         predicates: dict[str, Any] = {name: filter_predicate(self.database.schema, given, name) for name, given in filters.items()}
-        for given in filters.values():
-            check_dates(self.database, given, self._dated)
-        if scope := predicates.get("scope"):
+        scope = predicates.get("scope")
+        for name, given in filters.items():
+            whole = scope is None or name == "scope"
+            check_dates(self.database, given, self._dated if whole else set(), None if whole else scope)
+        if scope is not None:
             predicates |= {name: scope & predicates.get(name) for name in ("filter", "seed_filter", "traversal_filter")}
         return replace(self._query, k=call.k, **predicates)
 

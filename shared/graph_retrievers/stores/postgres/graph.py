@@ -89,7 +89,8 @@ class PostgresGraph:
         The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
         """
         made = copy(self)
-        made._scope = filter_predicate(scope, "scope")
+        # Another field may have dates in the scope, and messages show values of its nodes alone.
+        made._scope, made._dated = filter_predicate(scope, "scope"), set()
         return made
 
     def check_dates(self, condition: Mapping[str, Any]) -> None:
@@ -100,12 +101,11 @@ class PostgresGraph:
         for key, asked in dated_fields(checked_filter(condition)).items():
             if key in self._dated or not sendable(key):
                 continue
-            dated, others = self.corpus.read(
-                (f"SELECT 1 {_FROM} AND n.dates ? %(key)s LIMIT 1", {"key": encoded(key)}),
-                (
-                    f"SELECT n.metadata {_FROM} AND n.fields ? %(key)s AND n.fields ->> %(key)s NOT IN ('', '[]') LIMIT 1",
-                    {"key": encoded(key)},
-                ),
+            scope, asked_key = self._and("n"), {"key": encoded(key)}
+            told = f"{_FROM} AND n.fields ? %(key)s AND n.fields ->> %(key)s NOT IN ('', '[]'){scope}"
+            dated, others = self._read(
+                (f"SELECT 1 {_FROM} AND n.dates ? %(key)s{scope} LIMIT 1", asked_key),
+                (f"SELECT n.metadata {told} LIMIT 1", asked_key),
             )
             if dated:
                 self._dated.add(key)

@@ -25,7 +25,7 @@ from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
 from graph_retrievers.stores.remote.index import RemoteIndex
-from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore
+from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore, ScopedGraphStore
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.stores.remote.scope import first_positions
 from graph_retrievers.systems.mor import MixedTraversal
@@ -181,7 +181,13 @@ class RemoteRetriever(CorpusRetriever):
 
 
 def _check_filters(call: Call, graph: GraphStore) -> None:
-    for name, condition in call.filters.items():
+    """Raise InvalidArgumentError for a filter that the store of the whole graph cannot answer; others are of the scope's nodes."""
+    scope = call.filters.get("scope")
+    # The scope itself comes first, since a store of it is made of it.
+    for name in sorted(call.filters, key=lambda name: name != "scope"):
+        condition = call.filters[name]
+        if name != "scope" and scope is not None and isinstance(graph, ScopedGraphStore):
+            graph, scope = graph.within(scope), None  # type: ignore[arg-type]
         if not isinstance(condition, Mapping):
             why = "which a graph in a database does not take here: expected a mapping"
             raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
