@@ -18,6 +18,7 @@ from graph_retrievers.errors import (
     DimensionMismatchError,
     InvalidArgumentError,
     InvalidVectorError,
+    MissingDatabaseFeatureError,
     MissingSignalError,
     StaleIndexError,
 )
@@ -28,6 +29,7 @@ from graph_retrievers.stores.postgres import (
     PostgresGraph,
     PostgresVectors,
     PostgresWords,
+    create_vector_index,
     open_index,
     write_index,
 )
@@ -554,12 +556,49 @@ def test_calls_wait_for_a_connection_and_a_closed_database_is_refused(postgres_s
         database.read(("SELECT 1", {}))
 
 
+def test_a_user_without_rights_is_told_of_the_extension(postgres_server):
+    with postgres_server.open("postgres") as database, database.writing() as writing:
+        writing.connection.execute("COMMIT")
+        for statement in ("CREATE DATABASE bare", "CREATE ROLE guest LOGIN"):
+            writing.connection.execute(statement)
+    guest = postgres_server.url.replace("/postgres?", "/bare?").replace("postgres:@", "guest:@")
+    with postgres_server.open(url=guest, timeout=10**8) as database:
+        assert database.timeout == 2_147_483
+        with pytest.raises(MissingDatabaseFeatureError, match="has no right to create it .*superuser run CREATE EXTENSION vector"):
+            write_index(GraphIndex.from_texts(["a"]), database, "works")
+
+
 # -- vectors and words --------------------------------------------------------------------------------------------------
 
 
-def test_an_index_of_vectors_finds_nearly_the_same_and_as_many_in_a_scope(postgres):
-    from graph_retrievers.stores.postgres import create_vector_index
+def test_an_index_of_vectors_goes_with_vectors_of_another_width(postgres, caplog):
+    def written(width, **options):
+        vectors = np.eye(width, dtype=np.float32)[:2]
+        write_index(GraphIndex.from_texts(["a", "b"], vectors=vectors, metric="cosine"), postgres, "works", **options)
+        return PostgresCorpus(postgres, "works")
 
+    create_vector_index(written(3))
+    corpus = written(4, replace=True)
+    assert [record.getMessage() for record in caplog.records] == [
+        "The HNSW index of vectors was of another width and is dropped; call create_vector_index again."
+    ]
+    create_vector_index(corpus)
+    near = PostgresVectors(corpus, exact=False)
+    assert near.search(np.eye(4, dtype=np.float32)[1:2], 1) == [["1"]]
+    assert written(4).dimension == 4 and len(caplog.records) == 1
+    for given, told in (
+        ({"m": "x"}, "m must be an integer of at least 2, got 'x'"),
+        ({"m": 101}, "m must be at most 100"),
+        ({"m": 50, "ef_construction": 99}, "ef_construction must be an integer of at least 100, got 99"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=told):
+            create_vector_index(corpus, **given)
+    write_index(GraphIndex.from_texts(["a"]), postgres, "words")
+    with pytest.raises(InvalidArgumentError, match="has no vectors; write an index that was built with"):
+        create_vector_index(PostgresCorpus(postgres, "words"))
+
+
+def test_an_index_of_vectors_finds_nearly_the_same_and_as_many_in_a_scope(postgres):
     vectors = np.random.default_rng(0).normal(size=(12_500, 8)).astype(np.float32)
     texts = [f"t{row}" for row in range(len(vectors))]
     write_index(GraphIndex.from_texts(texts, ids=texts, vectors=vectors, metric="cosine"), postgres, "works")

@@ -162,6 +162,17 @@ def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
         assert any("nodes_fields" in line for (line,) in rows), rows
 
 
+def test_an_integer_of_hundreds_of_digits_is_compared(postgres):
+    values = [10**400 - 1, 10**400, 10**400 + 1, 5, 1e300, "10"]
+    index = GraphIndex.from_nodes([Node(str(row), "A loom.", metadata={"a": value}) for row, value in enumerate(values)])
+    write_index(index, postgres, "works")
+    stored = RemoteRetriever(open_index(postgres, "works"), "bm25")
+    for sign in ("$gte", "$gt", "$lt", "$eq"):
+        condition = {"a": {sign: 10**400}}
+        expected = [name for name, passes in zip(index.graph.ids, filter_mask(index.graph, condition), strict=True) if passes]
+        assert [hit.id for hit in stored.retrieve("loom", filter=condition)] == expected
+
+
 def owned():
     """Nodes of three owners, of whom one has dates in a field, one words, and one nothing."""
     held = {"a": {"note": "of a"}, "b": {"note": "2024-05-01"}, "c": {}}

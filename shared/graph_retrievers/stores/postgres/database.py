@@ -39,6 +39,8 @@ _UNREADABLE = (
     "urllib.parse.quote(password, safe='') does."
 )
 _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
+# Seconds that the limit of a statement can be: 31 bits of milliseconds.
+_LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
 _SETTINGS = (
     "SELECT set_config('statement_timeout', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false), "
@@ -104,7 +106,7 @@ class PostgresDatabase:
             # A password with a character that ends it is read as one of these in part.
             raise InvalidArgumentError(_UNREADABLE.format(""))
         self.where = f"postgresql://{host}{f':{port}' if port else ''}/{parts.get('dbname', '')}"
-        self.url, self.schema, self.timeout = url, schema, seconds("timeout", timeout)
+        self.url, self.schema, self.timeout = url, schema, min(seconds("timeout", timeout), _LONGEST)
         self.tables = {name: f'"{schema}"."{name}"' for name in _TABLES} | {"schema": f'"{schema}"'}
         self._free = threading.Semaphore(positive("connections", connections))
         self._idle: list[Any] = []

@@ -160,10 +160,11 @@ class _Field:
     def _plain_order(self, sign: str, bound: Any) -> str:
         if isinstance(bound, str):
             return self._is("string", f'{self.text} {sign} {self.builder.parameter(_text(self.key, bound), "text")} COLLATE "C"')
-        if not isinstance(bound, (int, float)) or math.isnan(bound):
+        if not isinstance(bound, (int, float)) or bound != bound:
             self._json(bound)
             return _FALSE
-        if math.isinf(bound):
+        # Not math.isinf, which cannot read an integer of hundreds of digits.
+        if bound in (math.inf, -math.inf):
             return self._is("number", _TRUE) if (bound > 0) == (sign[0] == "<") else _FALSE
         return self._is("number", f"{self.value} {sign} {self.builder.parameter(comparable(bound), 'jsonb')}")
 

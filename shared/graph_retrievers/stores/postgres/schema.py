@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from graph_retrievers.errors import DatabaseError
+from graph_retrievers.errors import DatabaseError, MissingDatabaseFeatureError
 from graph_retrievers.stores.postgres.database import Writing
 
 LAYOUT = "graph-retrievers 1"
 """Comment of the schema: the version of its tables."""
+
+# What PostgreSQL says of a user without the right.
+_NO_RIGHT = "42501"
 
 # Texts are compared by their characters, as Python does. The columns `title_key` and `name_key` are those by which titles and names
 # are found; `fields` and `dates` those that filters read, see graph_retrievers.stores.postgres.values.
@@ -83,6 +86,15 @@ CREATE TABLE {vectors} (
 ALTER TABLE {vectors} ALTER COLUMN vector SET STORAGE MAIN"""
 
 
+def vector_index(corpus: int) -> str:
+    """Return the name of the HNSW index of the vectors of a corpus.
+
+    >>> vector_index(3)
+    'vectors_hnsw_3'
+    """
+    return f"vectors_hnsw_{corpus}"
+
+
 def create_tables(writing: Writing, where: str, schema: str) -> None:
     """Create the schema with its tables, and the extension ``vector``, unless they exist; one writer does, and others wait."""
     writing.run("SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))", key=f"graph-retrievers {schema}")
@@ -91,11 +103,24 @@ def create_tables(writing: Writing, where: str, schema: str) -> None:
         check_layout(found[1], where, schema)
         return
     if not found[2]:
-        writing.run("CREATE EXTENSION vector")
+        _create_extension(writing, where)
     writing.run("CREATE SCHEMA IF NOT EXISTS {schema}")
     for statement in _TABLES.split(";\n"):
         writing.run(statement)
     writing.run(f"COMMENT ON SCHEMA {{schema}} IS '{LAYOUT}'")
+
+
+def _create_extension(writing: Writing, where: str) -> None:
+    try:
+        writing.run("CREATE EXTENSION vector")
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != _NO_RIGHT:
+            raise
+        why = " ".join(str(error).split())
+        raise MissingDatabaseFeatureError(
+            f"{where} has no extension vector (pgvector 0.5 or later), and the user has no right to create it ({why}). Let a "
+            "superuser run CREATE EXTENSION vector in this database."
+        ) from error
 
 
 def check_layout(found: str | None, where: str, schema: str) -> None:

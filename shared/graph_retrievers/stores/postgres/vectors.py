@@ -8,9 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
+from graph_retrievers.stores.postgres.schema import vector_index
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 
 __all__ = ["PostgresVectors", "create_vector_index"]
@@ -127,18 +129,24 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
     corpus : PostgresCorpus
         With vectors of at most 2,000 dimensions.
     m, ef_construction : int, default 16 and 64
-        Neighbours of a vector, and candidates for them, see the documentation of pgvector.
+        Neighbours of a vector, from 2 to 100, and candidates for them, from 2 m to 1,000; see the documentation of pgvector.
 
     Raises
     ------
+    InvalidArgumentError
+        If there are no vectors, or for other numbers.
     DatabaseError
         If the database refuses it.
     """
-    name = f"vectors_hnsw_{corpus.number}"
+    m = positive("m", m, 100, 2)
+    ef_construction = positive("ef_construction", ef_construction, 1000, 2 * m)
+    # Which refuses a corpus without vectors.
+    PostgresVectors(corpus)
+    vector = f"vector::vector({corpus.dimension})"
     with corpus.database.writing() as writing:
         writing.run(
-            f"CREATE INDEX IF NOT EXISTS {name} ON {{vectors}} USING hnsw ((vector::vector({corpus.dimension})) vector_cosine_ops) "
-            f"WITH (m = {int(m)}, ef_construction = {int(ef_construction)}) WHERE corpus = {corpus.number}"
+            f"CREATE INDEX IF NOT EXISTS {vector_index(corpus.number)} ON {{vectors}} USING hnsw (({vector}) vector_cosine_ops) "
+            f"WITH (m = {m}, ef_construction = {ef_construction}) WHERE corpus = {corpus.number}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -26,13 +27,15 @@ from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, tell_bare
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
-from graph_retrievers.stores.postgres.schema import create_tables
+from graph_retrievers.stores.postgres.schema import create_tables, vector_index
 from graph_retrievers.stores.postgres.values import date_fields, encoded, filter_fields
 from graph_retrievers.stores.postgres.words import stored_term
 from graph_retrievers.stores.remote.pages import name_key
 from graph_retrievers.systems.traits import traits_of
 
 __all__ = ["Written", "write_index"]
+
+logger = logging.getLogger(__name__)
 
 # Bytes of an id: an entry of an index of PostgreSQL has 2,700.
 _LONGEST = 2600
@@ -65,7 +68,7 @@ def write_index(
         Of 1 to 500 characters.
     replace : bool, default False
         Whether the index may replace one of other documents, of which more than half of the nodes would be deleted, or one with
-        vectors of another model or width.
+        vectors of another model or width. An HNSW index of another width is dropped.
     show_progress : bool, default False
 
     Returns
@@ -224,6 +227,8 @@ def _write(writing: Writing, held: _Held, rows: _Rows, show_progress: bool) -> W
     old = gone + [int(numbers[row]) for row in changed if ids[row] in held.nodes]
     if old:
         _delete(writing, corpus, old)
+    if held.dimension not in (0, rows.dimension):
+        _drop_vector_index(writing, corpus)
     if changed:
         _insert(writing, corpus, rows, np.array(changed), numbers, digests, degrees, show_progress)
     if old or changed:
@@ -248,6 +253,16 @@ def _write(writing: Writing, held: _Held, rows: _Rows, show_progress: bool) -> W
             traits=json.dumps(traits),
         )
     return Written(nodes, edges)
+
+
+def _drop_vector_index(writing: Writing, corpus: int) -> None:
+    """Drop the HNSW index of vectors of another width, if there is one."""
+    name = vector_index(corpus)
+    place = f"{writing.tables['schema']}.{name}"
+    ((found,),) = writing.run("SELECT to_regclass(%(place)s) IS NOT NULL", place=place).fetchall()
+    if found:
+        writing.run(f"DROP INDEX {{schema}}.{name}")
+        logger.warning("The HNSW index of vectors was of another width and is dropped; call create_vector_index again.")
 
 
 def _delete(writing: Writing, corpus: int, nodes: list[int]) -> None:

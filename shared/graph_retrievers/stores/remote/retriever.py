@@ -93,7 +93,7 @@ class RemoteRetriever(CorpusRetriever):
         try:
             super().__init__(index, system, **options)
         except WholeGraphError as error:
-            name = getattr(system, "__name__", type(read_system(system) if isinstance(system, str | Mapping) else system).__name__)
+            name = _name(system)
             hint = ' Give form="links".' if name == "WalkFusion" else ""
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
         for part in _parts(self.operator):
@@ -178,6 +178,13 @@ class RemoteRetriever(CorpusRetriever):
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
+
+
+def _name(system: SystemLike | None) -> str:
+    """Return the name of a system that could not be composed, as a message shows it."""
+    if system is None:
+        return "The default system"
+    return getattr(system, "__name__", type(read_system(system) if isinstance(system, str | Mapping) else system).__name__)
 
 
 def _check_filters(call: Call, graph: GraphStore) -> None:
