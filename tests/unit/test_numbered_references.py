@@ -341,7 +341,7 @@ class Drawn:
             "parts": [(other, where, 1), (other, where, paragraph)],
             "own": [(law, article, own)],
         }[form]
-        # The article around a citation is no target as a whole.
+        # The article around a citation is not a target as a whole.
         whole = form in ("whole", "range", "list")
         found = [target for target in found if target != source and not (whole and target[:2] == source[:2])]
         self.wanted |= {(str(source), str(target)) for target in found}

@@ -97,7 +97,7 @@ class NumberedReferences(EdgeSpec):
     chunks, an edge leads to each of them. If it covers more, or several units have the number, an edge leads to the chunk most like
     the citing sentence, which shares most of its rare words; no model is asked. Chunks of a document have the same ``url``,
     ``source``, ``path`` or ``file_path``; nodes without one are one document. If fewer than three units of the corpus carry a
-    number, there are no edges, because these numbers may be chance.
+    number, there are no edges, because they may be numbers of something else.
 
     The time is linear in the length of the texts.
 
@@ -202,7 +202,7 @@ class _Reader:
             yield self._cited(heading, reference, place, 0)
         columns = next((line for line in text.split("\n") if _CELL in line), "").split(_CELL) if _CELL in text else []
         for reference in references(text, self._numbered.names.at):
-            # The heading of a unit is no reference to it, and the number of the next line belongs to that line.
+            # The heading of a unit does not refer to it, and the number of the next line belongs to that line.
             if not self._numbered.begins(place, reference.start, reference.end):
                 yield self._cited(text, _in_column(text, reference, columns), place, reference.start)
 

@@ -223,7 +223,7 @@ def _tokens(texts: Sequence[str], model: Any) -> np.ndarray:
     try:
         counted = sum(count([texts[row] for row in rows]))
     except (GraphRetrieverError, OSError):
-        # A model that cannot be read is no reason to describe nothing.
+        # The rest is described even if the model cannot be read.
         return estimates
     return np.round(estimates * (counted / max(1, estimates[list(rows)].sum()))).astype(int)
 
