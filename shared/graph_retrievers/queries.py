@@ -21,8 +21,10 @@ from graph_retrievers.graph.ragged import ranked_lists
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
+from graph_retrievers.signals.multi_vector import MultiVectorIndex
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
+from graph_retrievers.signals.tfidf import TfIdf
 
 __all__ = ["Queries", "both"]
 
@@ -31,7 +33,7 @@ _TABLE_LIMIT = 1 << 27
 # Of at least so many vectors, single scores are computed from the vectors, if they are fewer than this share of a table.
 _LARGE, _FEW = 1 << 16, 1 / 8
 # Signals whose searches need no check, which would cost time at every question; classes derived from them are checked.
-_SOUND = (BM25, DenseIndex, SparseIndex)
+_SOUND = (BM25, DenseIndex, MultiVectorIndex, SparseIndex, TfIdf)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

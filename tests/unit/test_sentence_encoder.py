@@ -138,6 +138,7 @@ def lambda_embedding():
 # -- other models, by folder ----------------------------------------------------------------------------------------
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "loom", "card", "engine", "a", "ask", "read", ":"]
+VOCABULARY = {word: number for number, word in enumerate(WORDS)}
 
 
 @pytest.fixture
@@ -145,11 +146,10 @@ def folder(tmp_path):
     """A small model with random weights, as transformers saves it."""
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    (tmp_path / "words.txt").write_text("\n".join(WORDS))
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     BertModel(BertConfig(vocab_size=len(WORDS), max_position_embeddings=32, **sizes)).save_pretrained(tmp_path / "model")
-    BertTokenizerFast(vocab_file=str(tmp_path / "words.txt")).save_pretrained(tmp_path / "model")
+    BertTokenizerFast(vocab=VOCABULARY).save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -159,7 +159,7 @@ def test_a_model_of_another_family_runs_by_its_own_forward_in_the_precision_aske
     torch.manual_seed(0)
     sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 8}
     DistilBertModel(DistilBertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(tmp_path / "other")
-    BertTokenizerFast(vocab_file=str(folder.parent / "words.txt")).save_pretrained(tmp_path / "other")
+    BertTokenizerFast(vocab=VOCABULARY).save_pretrained(tmp_path / "other")
     texts = ["a loom", "a card engine a", "loom " * 40]  # the last is cut at the 8 tokens that the model reads
     exact, half = SentenceEncoder(tmp_path / "other"), SentenceEncoder(tmp_path / "other", dtype="bfloat16")
     found = exact.embed_queries(texts)

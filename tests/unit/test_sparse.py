@@ -20,10 +20,8 @@ TEXTS = ["a loom", "a punched card", "engine of brass", "a loom card"]
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("words") / "vocab.txt"
-    path.write_text("\n".join(WORDS))
-    return BertTokenizerFast(vocab_file=str(path))
+def tokenizer():
+    return BertTokenizerFast(vocab={word: number for number, word in enumerate(WORDS)})
 
 
 def config():

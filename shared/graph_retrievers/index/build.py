@@ -15,7 +15,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Missi
 from graph_retrievers.graph.blank import tell_blank
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.languages import language_code
-from graph_retrievers.signals.bm25 import BM25, SETTINGS
+from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors
 from graph_retrievers.signals.signal import Signal
@@ -127,7 +127,7 @@ def build(
 def _words(bm25: Any) -> dict[str, Any]:
     """Return the settings of BM25 that an argument names; InvalidArgumentError if it is none."""
     if isinstance(bm25, BM25):
-        return {name: getattr(bm25, name) for name in SETTINGS}
+        return {name: getattr(bm25, name) for name in BM25.options}
     if isinstance(bm25, str):
         return {"language": language_code(bm25, argument="bm25")}
     if not isinstance(bm25, (bool, Signal)):

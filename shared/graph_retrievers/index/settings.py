@@ -23,13 +23,15 @@ from graph_retrievers.errors import CorruptIndexError, IndexVersionError, Invali
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.multi_vector import MultiVectorIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.sparse import SparseIndex
+from graph_retrievers.signals.tfidf import TfIdf
 
 logger = logging.getLogger(__name__)
 
 # What saved indexes can name; others are given to `load` as objects.
-_SIGNALS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, SparseIndex)}
+_SIGNALS: dict[str, type[Signal]] = {kind.kind: kind for kind in (DenseIndex, BM25, TfIdf, SparseIndex, MultiVectorIndex)}
 _SPECS: dict[str, type[EdgeSpec]] = {
     kind.__name__: kind
     for kind in (

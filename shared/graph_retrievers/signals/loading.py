@@ -4,10 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import torch
+
+from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError
 from graph_retrievers.seeding import seeded_weights
+
+
+class PretrainedModel:
+    """A model of transformers with its tokenizer, from a name on a hub, a folder or the two objects; loaded at first use.
+
+    `kind` and `called` are those of :func:`load_pretrained`. :attr:`name` is the name or folder, or the class of the model.
+    """
+
+    def __init__(self, model: str | Path | tuple[Any, Any], kind: str, called: str, device: str | torch.device | None) -> None:
+        self._given, self._kind, self._called = model, kind, called
+        self.name = type(model[0]).__name__ if isinstance(model, tuple) else str(model)
+        self.device = resolve_device(device)
+        self._loaded: tuple[Any, Any] | None = None
+
+    def parts(self) -> tuple[Any, Any]:
+        """Return the model, on the device and without dropout, and the tokenizer."""
+        if self._loaded is None:
+            given = self._given
+            tokenizer, model = given[::-1] if isinstance(given, tuple) else load_pretrained(str(given), self._kind, self._called)
+            self._loaded = model.eval().to(self.device), tokenizer
+        return self._loaded
 
 
 def load_pretrained(source: str, kind: str, called: str, of: str = "", advice: str = "", **options: Any) -> tuple[Any, Any]:

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.signals.loading import load_pretrained
+from graph_retrievers.signals.loading import PretrainedModel
 
 __all__ = ["LexicalWeights", "Splade"]
 
@@ -31,18 +30,9 @@ class _TransformersSparse(ABC):
         batch_size: int = 16,
         device: str | torch.device | None = None,
     ) -> None:
-        self.name, self._source = (str(model), str(model)) if not isinstance(model, tuple) else (type(model[0]).__name__, "")
+        self._model = PretrainedModel(model, self._kind, "sparse encoder", device)
+        self.name, self.device = self._model.name, self._model.device
         self.max_length, self.batch_size = positive("max_length", max_length), positive("batch_size", batch_size)
-        self.device = resolve_device(device)
-        self._loaded: tuple[Any, Any] | None = None
-        if isinstance(model, tuple):
-            self._loaded = model[0].eval().to(self.device), model[1]
-
-    def _parts(self) -> tuple[Any, Any]:
-        if self._loaded is None:
-            tokenizer, model = load_pretrained(self._source, self._kind, "sparse encoder")
-            self._loaded = model.eval().to(self.device), tokenizer
-        return self._loaded
 
     @abstractmethod
     def _of_batch(self, model: Any, batch: Any) -> Tensor:
@@ -51,7 +41,7 @@ class _TransformersSparse(ABC):
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], *, queries: bool = False) -> list[dict[int, float]]:
         """Return the weights above 0 of the terms of each text, by token number; texts and queries are read alike."""
-        model, tokenizer = self._parts()
+        model, tokenizer = self._model.parts()
         found: list[dict[int, float]] = []
         for start in range(0, len(texts), self.batch_size):
             part = list(texts[start : start + self.batch_size])
@@ -132,5 +122,5 @@ class LexicalWeights(_TransformersSparse):
         vocabulary = model.get_input_embeddings().num_embeddings
         table = torch.zeros((hidden.shape[0], vocabulary), device=hidden.device)
         table.scatter_reduce_(1, batch["input_ids"], weights, "amax")
-        table[:, sorted(self._parts()[1].all_special_ids)] = 0.0
+        table[:, sorted(self._model.parts()[1].all_special_ids)] = 0.0
         return table

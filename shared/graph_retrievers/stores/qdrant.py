@@ -11,7 +11,7 @@ import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.bm25 import BM25, SETTINGS
+from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.qdrant_points import (
     NODE,
     QdrantPoints,
@@ -177,7 +177,7 @@ class QdrantWords:
                 f"The words of the collection {self.collection!r} were cut in another way by an earlier version; fill it "
                 f"again with {fill}, which writes only what differs."
             )
-        self._analyser = BM25([], **{name: found[name] for name in SETTINGS})
+        self._analyser = BM25([], **{name: found[name] for name in BM25.options})
         return found
 
     def traits(self) -> Mapping[str, Any]:

@@ -199,9 +199,9 @@ def names_held(graph: GraphFacts) -> float:
     """Return the share of texts that contain names of two or more words, recognised by their capitals: one for every 70 words.
 
     A long text contains some name by chance, so it needs more of them; and what many texts contain, such as "Member State" in a
-    law or "The Employer" in a contract, does not count. The share is 0.97 for an encyclopedia, 0.25 for acts of law, and 0.07 and 0.22
-    for two manuals. Texts in lower case, and in scripts without capitals, have no such names. The share is computed from 2,000
-    nodes drawn with a fixed seed, and from 10,000 characters of each text.
+    law or "The Employer" in a contract, does not count. The share is 0.97 for an encyclopedia, 0.25 for acts of law, and 0.07 and
+    0.22 for two manuals. Texts in lower case, and in scripts without capitals, have no such names. The share is computed from
+    2,000 nodes drawn with a fixed seed, and from 10,000 characters of each text.
 
     >>> names_held(CorpusGraph(["a", "b"], ["A film by Ada Holm.", "A loom in Lund."]))
     0.5

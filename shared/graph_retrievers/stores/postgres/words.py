@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, Self
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.signals.bm25 import BM25, SETTINGS
+from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.stores.postgres.vectors import members_of
@@ -88,7 +88,7 @@ class PostgresWords:
                 f"The words of {corpus!r} were cut in another way by an earlier version; write the index again with write_index."
             )
         self.corpus = corpus
-        self._analyser = BM25([], **{name: corpus.settings[name] for name in SETTINGS})
+        self._analyser = BM25([], **{name: corpus.settings[name] for name in BM25.options})
         self._ids: Collection[str] | None = None
         self._members: list[tuple[int, int]] | None = None
 
