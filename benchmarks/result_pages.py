@@ -90,6 +90,8 @@ retrievers of LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 
 [Every walk alone and fused with hybrid search](walks/README.md): `benchmarks/walks.py`.
 
+[Every system in one table](systems/README.md), with the first two, five and ten results: `benchmarks/systems.py`.
+
 [Embedding](embedding/README.md): texts per second compared with sentence-transformers, and the cost of bfloat16:
 `benchmarks/embedding.py`.
 

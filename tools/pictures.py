@@ -144,6 +144,62 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
             ("IRCoT: search, a sentence, search", '"Search the question" "→ Looms read cards." "Search this" "→ So do engines."'),
         ],
     ),
+    "think-on-graph": (
+        "A model chooses relations, and then entities, round by round",
+        [
+            ("The entities of the question start", "a=search"),
+            ("A model chooses relations, and then the best of their entities", "a=search c=model:.7 a>c"),
+            ("Round by round, until the facts suffice", "a=search c=model:.7 d=model:.5 e=model:.2 a>c c>d c>e"),
+        ],
+    ),
+    "kg2rag": (
+        "Facts of the chunks lead to other chunks, and spanning trees arrange them",
+        [
+            ("Search finds chunks", "[a] [e] [f] a=search"),
+            ("Facts of its entities lead to others", "[a] [e] [f] a=search c=walk d=walk e=walk a>c c>d d>e"),
+            ("Chunks are arranged along a tree", "[a] [e] [f] a=model:1 c=walk d=walk e=model:2 a>c c>d d>e"),
+        ],
+    ),
+    "graphrag-local": (
+        "Entities like the question lead to their texts",
+        [
+            ("Search finds entities", "[a] [e] [f] c=search b=search"),
+            ("Their texts, and their relationships", "[a] [e] [f] c=search b=search a=walk e=walk f=walk c>a c>e b>f b>c"),
+            ("Texts first, in the order of the entities", "[a] [e] [f] a=walk:1 e=walk:2 f=walk:3 c=search:4 c>a c>e b>f"),
+        ],
+    ),
+    "qafd-rag": (
+        "Mass flows along edges that suit the question, until nodes can hold it",
+        [
+            ("Search finds seeds, which get all mass", "a=search:2 b=search:2"),
+            ("What a node cannot hold flows on", "a=search:1 b=search:1 c=walk:1.6 f=walk:.4 a>c b>c b>f"),
+            ("Nodes that sent most come first", "a=search:1 b=search:2 c=walk:3 d=walk:4 f=walk:5 a>c b>c b>f c>d"),
+        ],
+    ),
+    "hykge": (
+        "A hypothesis names entities, and chains between them are reranked by its fragments",
+        [
+            ("A model writes a hypothesis", '"→ Ada wrote a program" "for the engine, which" "reads cards as a loom does."'),
+            ("Chains join the nodes of its entities", "a=search d=search f=search c=walk b=walk a>c c>d b>c b>f"),
+            ("The chains that suit a fragment best", "a=model:1 c=model:2 d=model:3 f=search:4 a>c c>d"),
+        ],
+    ),
+    "ego-grag": (
+        "Ego graphs around the nodes that a search found are compared with the question",
+        [
+            ("Search finds centres", "b=search d=search"),
+            ("Each with its neighbours has a vector", "b=search c=walk f=walk d=search e=walk b>c b>f d>c d>e"),
+            ("The nodes of the best ego graphs", "d=search:1 e=walk:2 c=walk:3 d>c d>e"),
+        ],
+    ),
+    "hybgrag": (
+        "A model chooses texts or relations, judges what is found, and may choose again",
+        [
+            ("A model chooses: texts", "a=search b=search"),
+            ("It judges: no. Then relations of an entity", "c=search d=walk e=walk c>d c>e"),
+            ("It judges: yes. The most similar first", "c=search d=model:2 e=model:1 c>d c>e"),
+        ],
+    ),
     "lesegr": (
         "Each candidate is scored by its own text and by what its neighbours say about the question",
         [

@@ -33,16 +33,24 @@ if TYPE_CHECKING:
         BM25,
         GAR,
         GRAG,
+        KAR,
+        KG2RAG,
         MMR,
         PPR,
+        QAFD,
         Decomposition,
         Eager,
+        EgoGRAG,
         FastInsight,
         Fused,
+        GraphRAGLocal,
         GRetriever,
         HippoRAG,
+        HippoRAG1,
+        HybGRAG,
         Hybrid,
         HyDE,
+        HyKGE,
         IRCoT,
         LeSeGR,
         LightRAG,
@@ -54,6 +62,8 @@ if TYPE_CHECKING:
         Scored,
         SpreadingActivation,
         System,
+        ThinkOnGraph,
+        ThinkOnGraph2,
         Vector,
         WalkFusion,
         read_system,
@@ -64,19 +74,20 @@ _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",
     "retrievers": "Retriever StoreRetriever",
-    "systems": "BM25 Decomposition Eager FastInsight Fused GAR GRAG GRetriever HippoRAG HyDE Hybrid IRCoT LeSeGR LightRAG "
-    "LinearRAG MMR MoR PPR PathRAG PathReranking Re2 Scored SpreadingActivation System Vector WalkFusion read_system",
+    "systems": "BM25 Decomposition Eager EgoGRAG FastInsight Fused GAR GRAG GRetriever GraphRAGLocal HippoRAG HippoRAG1 HyDE "
+    "HyKGE HybGRAG Hybrid IRCoT KAR KG2RAG LeSeGR LightRAG LinearRAG MMR MoR PPR PathRAG PathReranking QAFD Re2 "
+    "Scored SpreadingActivation System ThinkOnGraph ThinkOnGraph2 Vector WalkFusion read_system",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "HostedEmbedding SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
 
 __all__ = [
-    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "FastInsight", "Fused", "GAR", "GRAG", "GRetriever", "GraphIndex",
-    "GraphRetrieverError", "HippoRAG", "Hit", "Hits", "HostedEmbedding", "HyDE", "Hybrid", "IRCoT", "IndexStore",
-    "LanguageModelRelevance", "LeSeGR", "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG",
-    "PathReranking", "Pipeline", "Re2",
+    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "EgoGRAG", "FastInsight", "Fused", "GAR", "GRAG", "GRetriever",
+    "GraphIndex", "GraphRAGLocal", "GraphRetrieverError", "HippoRAG", "HippoRAG1", "Hit", "Hits", "HostedEmbedding", "HyDE",
+    "HyKGE", "HybGRAG", "Hybrid", "IRCoT", "IndexStore", "KAR", "KG2RAG", "LanguageModelRelevance", "LeSeGR", "LightRAG",
+    "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "QAFD", "Re2",
     "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "System",
-    "Vector", "WalkFusion", "minilm", "read_system",
+    "ThinkOnGraph", "ThinkOnGraph2", "Vector", "WalkFusion", "minilm", "read_system",
 ]
 
 

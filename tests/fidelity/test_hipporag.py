@@ -13,6 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.queries import Queries
+from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.hipporag import passage_walk
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
@@ -77,14 +78,15 @@ def test_a_fact_weighs_twice_a_link_once_and_a_synonym_takes_the_place_of_facts(
     names = ["alike a", "long", "alike b", "n", "passage"]
     edges = [(0, 1, 2), (1, 0, 1), (0, 2, 3), (4, 0, 1), (1, 3, 5), (1, 1, 7)]
     index = index_of(["", "", "", "", "p"], edges, [0] * 5, [0] * 6, names, lambda texts: [axes[text] for text in texts])
-    (near, far, weight), whole = PassageWalk()._edges(asked(index))
+    (question,) = MemoryBackend(asked(index)).questions()
+    near, far, weight = PassageWalk()._edges(question)
     got = {}
     for a, b, w in zip(near.tolist(), far.tolist(), weight.tolist(), strict=True):
         if a != b:
             got[min(a, b), max(a, b)] = got.get((min(a, b), max(a, b)), 0.0) + w
     # 1 to 3: the synonym in one direction, the fact in the other.
-    assert got == {(0, 1): 6, (0, 2): pytest.approx(1.8), (0, 4): 1, (1, 3): pytest.approx(6)} and whole
-    plain, _ = PassageWalk(synonyms=None)._edges(asked(index))
+    assert got == {(0, 1): 6, (0, 2): pytest.approx(1.8), (0, 4): 1, (1, 3): pytest.approx(6)} and not question.notes
+    plain = PassageWalk(synonyms=None)._edges(question)
     assert sum(plain[2].tolist()) == 2 * (2 + 1 + 3 + 5 + 7) + 1
 
 

@@ -117,6 +117,16 @@ SYSTEMS = {
     "PathReranking": "path-reranking",
     "GRetriever": "g-retriever(seed_edges=0)",
     "HippoRAG": "hipporag",
+    "HippoRAG1": "hipporag-1",
+    "ThinkOnGraph": "think-on-graph(depth=2)",
+    "ThinkOnGraph2": "think-on-graph-2(depth=2)",
+    "KG2RAG": "kg2rag",
+    "GraphRAGLocal": "graphrag-local",
+    "QAFD": "qafd-rag",
+    "HyKGE": "hykge",
+    "EgoGRAG": "ego-grag",
+    "HybGRAG": "hybgrag",
+    "KAR": "kar",
 }
 for _name, _system in SYSTEMS.items():
     _body = {"retriever_constructor": package.GraphRetriever, "params": {"system": _system}, "__module__": __name__}

@@ -30,6 +30,7 @@ NAMES = EVERY
 RERANKING = ("fastinsight", FUSED_FASTINSIGHT, "re2", "gar", "path-reranking")
 # Without a language model here: the question itself is searched, by "vector", "hybrid" and "bm25".
 REWRITING = {"hyde": "HypotheticalDocuments", "decomposition": "QueryDecomposition", "ircot": "InterleavedReasoning"}
+REWRITING |= {"kar": "KnowledgeAwareExpansion"}
 
 
 def embed(texts):
@@ -232,6 +233,8 @@ def test_ordinary_questions_have_no_notes(name):
     fallback = dict.fromkeys(RERANKING, ("no relevance model: reranked by the similarity of the vectors",))
     for rewriting, operator in REWRITING.items():
         fallback[rewriting] = (f"{operator}: there is no language model; the question itself was searched",)
+    fallback["hybgrag"] = ("RoutedSearch: there is no language model; texts were searched",)
+    fallback["hykge"] = ("HypothesisChains: there is no language model; chains join the nodes nearest to the question",)
     untrained = {
         "g-rag": "the network is not trained (pass checkpoint=): "
         "documents are scored by rank, similarity and concepts of the question, without edges",

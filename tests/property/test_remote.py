@@ -12,13 +12,20 @@ from hypothesis import strategies as st
 from graph_retrievers import (
     GAR,
     GRAG,
+    KAR,
+    KG2RAG,
     MMR,
+    QAFD,
     Decomposition,
     Eager,
+    EgoGRAG,
     FastInsight,
     Fused,
+    GraphRAGLocal,
     GRetriever,
+    HybGRAG,
     HyDE,
+    HyKGE,
     IRCoT,
     LightRAG,
     MoR,
@@ -33,11 +40,13 @@ from graph_retrievers.operators import (
     BM25Search,
     ChainSearch,
     ChunkGathering,
+    ContextBeam,
     FeedbackSearch,
     GatedPropagation,
     HybridSearch,
     PathSearch,
     ReciprocalRankFusion,
+    RelationBeam,
     RelationGathering,
     Rerank,
     VectorSearch,
@@ -85,10 +94,19 @@ def scorer(node, similarity, depth):
 
 
 def writer(prompt):
-    """Passages, questions and a sentence: words of the question."""
+    """Passages, questions, a sentence and entities: words of the question; a route along a relation, and that it is wrong."""
     number = len(prompt) % 9
     return json.dumps(
-        {"passages": [f"word{number}", "word3 word8"], "questions": [f"word{number}"], "sentence": f"word{number} word1"}
+        {
+            "passages": [f"word{number}", "word3 word8"],
+            "passage": f"word{number} word3",
+            "questions": [f"word{number}"],
+            "sentence": f"word{number} word1",
+            "search": "graph",
+            "correct": False,
+        }
+        # Entities of a route have relations, others are names.
+        | {"entities": [{"name": f"Title {number}", "relations": ["r1"]}] if "relation" in prompt else [f"Title {number}"]}
     )
 
 
@@ -137,6 +155,19 @@ SYSTEMS = {
     "lightrag by weight": (LightRAG, {"top_k": 4, "chunk_pick": "weight", "passage_type": "place", "facts": True}),
     "g-retriever": (GRetriever, {"seeds": 3, "facts": True}),
     "pathrag": (PathRAG, {}),
+    "think-on-graph": (Pipeline(VectorSearch(3, returned=False), RelationBeam(width=2, candidates=4)), {}),
+    "think-on-graph-2": (
+        Pipeline(VectorSearch(3, returned=False), ContextBeam(width=2, candidates=4, text_types=["place"], texts=5)),
+        {},
+    ),
+    "kg2rag": (KG2RAG, {"seeds": 4, "passage_type": "place"}),
+    "kg2rag of pages": (KG2RAG, {"seeds": 2, "passage_type": "none"}),
+    "graphrag-local": (GraphRAGLocal, {"entities": 4, "passage_type": "place", "report_type": "film", "facts": True}),
+    "qafd-rag": (QAFD, {"seeds": 3, "mass": 12.0, "query_weight": 2.0}),
+    "ego-grag": (EgoGRAG, {"centres": 8, "graphs": 3}),
+    "hykge": (HyKGE, {"entities": 5, "facts": True}),
+    "kar": (KAR, {"search": "hybrid", "language_model": writer, "neighbors": 2}),
+    "hybgrag": (HybGRAG, {"language_model": writer, "iterations": 2}),
     "g-rag": (GRAG, {"first": "hybrid", "depth": 9}),
     "hyde": (HyDE, {"search": "hybrid", "language_model": writer, "documents": 2}),
     "hyde before a walk": (HyDE, {"search": Eager(max_depth=1), "language_model": writer}),
@@ -148,6 +179,10 @@ SYSTEMS = {
 
 # What they do follows from the whole graph, of which a store of words tells.
 BY_TRAITS = {"pathrag", "lightrag", "lightrag by weight", "default", "default of spreading", "names and passages"}
+BY_TRAITS |= {"kg2rag", "kg2rag of pages", "graphrag-local", "hybgrag"}
+# What embeds texts.
+EMBEDDING = {"hyde", "hyde before a walk", "decomposition", "ircot", "ircot with reranking"}
+EMBEDDING |= {"kar", "hykge", "hybgrag", "think-on-graph", "think-on-graph-2"}
 # Names of two nodes each, in any case, and of one by its id.
 NAMING = ["Who saw Title 3 and word1 word2?", "title 1 word4", "word6 word7 Title 2", f"{uuid5(NAMESPACE_OID, 'node 5')} word9"]
 
@@ -176,7 +211,9 @@ def test_the_answers_are_those_in_memory(name, data):
     model = CountingRelevance() if has_model else None
     searched = name in BY_TRAITS or (name != "fused with search" and data.draw(st.booleans()))
     words = {"words": MemoryWords(index)} if searched else {"signals": {"bm25": index.bm25}}
-    written = {"embedding": embed} if system in (HyDE, Decomposition, IRCoT) else {}
+    written = (
+        {"embedding": embed} if system in (HyDE, Decomposition, IRCoT, KAR, HyKGE, HybGRAG) or name == "think-on-graph" else {}
+    )
     remote = RemoteIndex(graph, vectors=vectors, relevance=model, **words, **written)
     index = index.with_models(**written) if written else index
     questions = NAMING if name in BY_TRAITS else QUESTIONS

@@ -52,6 +52,16 @@ PUBLISHED = {
     "MMR": {**_TRAVERSAL, "lambda_mult": 0.5, "min_mmr_score": -math.inf},
     "Scored": {**_TRAVERSAL, "per_iteration_limit": None},
     "HyDE": {"search": Vector(), "documents": 8},
+    "ThinkOnGraph": {"width": 3, "depth": 3, "candidates": 20, "backfill": False},
+    "ThinkOnGraph2": {"width": 3, "depth": 3, "candidates": 20, "backfill": False},
+    "KG2RAG": {"seeds": 10, "hops": 1, "backfill": False},
+    "GraphRAGLocal": {"entities": 10, "relationships": 10, "facts": True, "backfill": False},
+    "QAFD": {"query_weight": 0.25, "backfill": False},
+    "HyKGE": {"threshold": 0.7, "window": 35, "overlap": 15, "facts": True, "backfill": False},
+    "EgoGRAG": {"graphs": 10, "hops": 2, "backfill": False},
+    "HippoRAG1": {"damping": 0.5, "synonyms": 0.8, "backfill": False},
+    "KAR": {"search": Vector()},
+    "HybGRAG": {"backfill": False},
     "IRCoT": {"search": BM25(), "passages": 4, "budget": 15, "steps": 8, "backfill": False},
     "LightRAG": {
         **{"mode": "mix", "top_k": 40, "chunk_top_k": 20, "related_chunks": 5, "chunk_pick": "vector", "threshold": 0.2},
@@ -83,7 +93,12 @@ PUBLISHED = {
 BROUGHT = {"first", "language_model", "linking", "chain_search", "passage_type", "checkpoint", "parser", "planner", "reranker"}
 BROUGHT |= {"extractor", "traversal", "scorer", "signal", "sparse"}
 # Nodes that are looked at: all, in the original.
-BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates")}
+BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates"), ("KG2RAG", "candidates"), ("EgoGRAG", "centres")}
+# Numbers that a paper does not give, or gives for its own collections.
+BOUNDS |= {("GraphRAGLocal", "report_type"), ("QAFD", "mass"), ("QAFD", "rounds"), ("QAFD", "seeds")}
+BOUNDS |= {("HyKGE", "chains"), ("HyKGE", "entities"), ("HybGRAG", "iterations"), ("HybGRAG", "judged")}
+BOUNDS |= {("ThinkOnGraph2", "texts"), ("ThinkOnGraph2", "decay")}
+BOUNDS |= {("KAR", "entities"), ("KAR", "expansions"), ("KAR", "neighbors")}
 
 # How the operators of each show that.
 SHOWN = {

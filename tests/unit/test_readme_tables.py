@@ -22,6 +22,7 @@ NAMES = [
     Node("b", "Kismet Hall was built by Ada Holm.", "Kismet Hall", "place"),
     Node("c", "Of both.", type="passage"),
 ]
+PASSAGES = ("LightRAG", "PathRAG", "HippoRAG", "HippoRAG1", "KG2RAG", "GraphRAGLocal", "ThinkOnGraph2")
 LONG = "It holds what is needed for the work of a day, and more of it than anybody could use in a week or two, as people say of it."
 TASKS = ["install it", "run it", "stop it", "notes on it", "tables of it"] * 3
 MANUAL = [Node(str(row), f"{task} {LONG}", task.capitalize()) for row, task in enumerate(TASKS)]
@@ -90,7 +91,7 @@ def test_a_retriever_uses_what_the_table_says(name):
     joined = told["edges"] != "●" and lacks_edges(name, MANUAL)
     assert ("○" == told["words"]) == (words and told["words"] != "●")
     assert ("○" == told["edges"]) == joined
-    passages = "passage_type" in keywords and type(read_system(name)).__name__ in ("LightRAG", "PathRAG", "HippoRAG")
+    passages = "passage_type" in keywords and type(read_system(name)).__name__ in PASSAGES
     assert ("○" == told["types"]) == (paths or passages)
     assert ("○" == told["language model"]) == bool({"language_model", "planner"} & keywords and told["language model"] != "●")
     assert ("○" == told["training"]) == ("checkpoint" in keywords and told["training"] != "●")

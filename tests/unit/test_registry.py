@@ -29,6 +29,16 @@ NAMES = {
     "eager": "Eager",
     "mmr": "MMR",
     "scored": "Scored",
+    "think-on-graph": "ThinkOnGraph",
+    "think-on-graph-2": "ThinkOnGraph2",
+    "kg2rag": "KG2RAG",
+    "graphrag-local": "GraphRAGLocal",
+    "qafd-rag": "QAFD",
+    "hykge": "HyKGE",
+    "ego-grag": "EgoGRAG",
+    "hybgrag": "HybGRAG",
+    "hipporag-1": "HippoRAG1",
+    "kar": "KAR",
     "hyde": "HyDE",
     "decomposition": "Decomposition",
     "ircot": "IRCoT",
@@ -114,7 +124,7 @@ def test_where_a_language_model_fails_the_search_goes_on_and_a_note_says_why(nam
     def model(prompt):
         raise RuntimeError("no quota")
 
-    assert len(ASKING) == 12
+    assert len(ASKING) == 18
     index = linked_index(edge_signals=True)
     options = {_asks(name): LanguageModelPlanner(model) if _asks(name) == "planner" else model}
     if name in ("hyde", "ircot"):

@@ -62,6 +62,12 @@ class Question:
         """Whether there are vectors of the nodes and of the question."""
         return self.corpus.has_dense and self.queries.has_vectors  # type: ignore[no-any-return]
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the relevance model can score any text; the vectors of an index without its model score only its nodes."""
+        model = self.corpus.relevance
+        return model is not None and model.reads_texts
+
     def apart(self) -> Self:
         """Return this question with its own notes, for an operator that runs beside others."""
         other = copy(self)

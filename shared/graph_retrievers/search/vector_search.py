@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graph_retrievers.arguments import choice, positive
+from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts, scaled_parts
@@ -30,6 +30,8 @@ class VectorSearch(Operator):
         pass through nodes that are not returned.
     signal : str, default "dense"
         Name of the signal to search.
+    types : sequence of str, optional
+        Node types to search; all by default.
 
     Notes
     -----
@@ -45,13 +47,17 @@ class VectorSearch(Operator):
 
     kind = OperatorKind.VECTOR_SEARCH
 
-    def __init__(self, k: int | None = None, *, returned: bool = True, signal: str = "dense") -> None:
+    def __init__(
+        self, k: int | None = None, *, returned: bool = True, signal: str = "dense", types: Sequence[str] | None = None
+    ) -> None:
         self.k = None if k is None else positive("k", k)
         self.returned, self.signal = returned, signal
+        # None too for no types, since all nodes are searched.
+        self.types = strings("types", types or ()) or None
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the k best nodes; earlier results are not read."""
-        nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned)
+        nodes, scores = yield Nearest(self.k or question.k, self.signal, self.returned, types=self.types or ())
         return Candidates.seeds(nodes, scores, self.name)
 
 

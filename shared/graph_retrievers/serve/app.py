@@ -63,7 +63,7 @@ def offered(index: GraphIndex, *, time_limit: float = 30.0) -> tuple[dict[str, R
     --------
     >>> runs, needs = offered(GraphIndex.from_texts(["A loom.", "A card."]))
     >>> list(runs)
-    ['bm25', "spreading(gate='uniform')"]
+    ['bm25', 'hipporag-1', 'think-on-graph', "spreading(gate='uniform')"]
     >>> needs["vector"]
     'This index has no vectors; build it with embedding= or vectors=. Signals it has: bm25.'
     """

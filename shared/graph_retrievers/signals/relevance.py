@@ -51,11 +51,14 @@ class RelevanceModel(ABC):
         Whether operators always give it each text with the path to it (:class:`PathText`).
     listwise : bool, default False
         Whether the score of a text depends on the texts judged with it, so that scores are not kept for other searches.
+    reads_texts : bool, default True
+        Whether it can score any text; vectors that were given without their model score only the nodes that have them.
     """
 
     name: str = ""
     paths: bool = False
     listwise: bool = False
+    reads_texts: bool = True
 
     @abstractmethod
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
@@ -95,6 +98,11 @@ class BiEncoder(RelevanceModel):
 
     def __init__(self, embedding: Embedding | None = None) -> None:
         self.embedding = embedding
+
+    @property
+    def reads_texts(self) -> bool:  # type: ignore[override]
+        """Whether there is a model that embeds texts."""
+        return self.embedding is not None
 
     def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
         """Return the dot product of each pair: Tensor, shape [n, 1]."""

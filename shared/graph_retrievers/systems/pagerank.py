@@ -249,7 +249,7 @@ class Walk(Request):
         Where it restarts, in proportion to the weights.
     spread : float
         Weight of `elsewhere`.
-    elsewhere : callable
+    elsewhere : callable, optional
         Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.queries.Queries`; not called if no
         question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
@@ -265,7 +265,7 @@ class Walk(Request):
     nodes: np.ndarray
     weights: np.ndarray
     spread: float
-    elsewhere: Callable[[Queries], Tensor]
+    elsewhere: Callable[[Queries], Tensor] | None
     best: Sequence[tuple[Tensor | None, int]]
     damping: float = 0.5
 
@@ -279,7 +279,7 @@ class Walk(Request):
         restart = torch.zeros((len(asked), first.graph.size), dtype=torch.float64, device=device)
         restart.index_put_((seeds[0], seeds[1]), given, accumulate=True)
         spread = torch.tensor([request.spread for _, request in asked], dtype=torch.float64, device=device)
-        if bool(spread.any()):
+        if first.elsewhere is not None and bool(spread.any()):
             restart += spread[:, None] * first.elsewhere(backend.queries)[[b for b, _ in asked]]
         # The weights of a question without restart nodes do not matter: its results are dropped.
         nowhere = restart.sum(1, keepdim=True) <= 0

@@ -47,13 +47,13 @@ _END, _WHOLE = "answer is", "the question itself was searched"
 _SENTENCE = {"type": "object", "properties": {"sentence": {"type": "string", "minLength": 1}}, "required": ["sentence"]}
 
 
-def _texts_schema(name: str) -> dict[str, Any]:
+def texts_schema(name: str) -> dict[str, Any]:
     """Return the schema of an object with texts."""
     texts = {"type": "array", "items": {"type": "string", "minLength": 1}}
     return {"type": "object", "properties": {name: texts}, "required": [name]}
 
 
-class _Rewriting(Composite):
+class Rewriting(Composite):
     """An operator with a language model in front; without one, or if it fails, only the operator and a note."""
 
     def __init__(self, operator: Operator, language_model: Any) -> None:
@@ -81,8 +81,8 @@ class _Rewriting(Composite):
             return self._without(question, failure_note(answer, _WHOLE))
         given = [answer[name]] if isinstance(answer[name], str) else answer[name]
         texts = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
-        # A question that is simple has no parts.
-        simple = not given and name == "questions"
+        # A question that is simple has no parts, and another names no entities.
+        simple = not given and name in ("questions", "entities")
         return texts if texts or simple else self._without(question, f"the language model wrote nothing; {_WHOLE}")
 
     def _without(self, question: Question, note: str) -> list[str]:
@@ -127,7 +127,7 @@ class SubQuestion(Request):
         return list(zip([each.trimmed() for each in found], notes, strict=True))
 
 
-class HypotheticalDocuments(_Rewriting):
+class HypotheticalDocuments(Rewriting):
     r"""HyDE: run an operator with the vector of passages that a language model writes to answer the question.
 
     .. math:: v = \frac{1}{N + 1} \Bigl(f(q) + \sum_{i=1}^{N} f(d_i)\Bigr)
@@ -178,7 +178,7 @@ class HypotheticalDocuments(_Rewriting):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
         prompt = _PASSAGES.format(count=self.documents, question=question.text)
-        passages = yield from self._written(question, prompt, _texts_schema("passages"), "passages", self.documents)
+        passages = yield from self._written(question, prompt, texts_schema("passages"), "passages", self.documents)
         vector = (yield MeanVector(passages)) if passages else None
         result, notes = yield SubQuestion(self.operators[0], found, question.k, vector=vector)
         question.notes[:0] = notes
@@ -204,7 +204,7 @@ class MeanVector(Request):
         return list(index.dense.prepared(torch.stack(means)))
 
 
-class QueryDecomposition(_Rewriting):
+class QueryDecomposition(Rewriting):
     r"""Run an operator for the question and for simpler questions into which a language model breaks it, fused by rank.
 
     A node scores :math:`\sum_s 1 / (c + r_s)` over the question and its parts s that find it, at rank :math:`r_s \ge 1`.
@@ -249,7 +249,7 @@ class QueryDecomposition(_Rewriting):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that the question and its parts find."""
         prompt = _QUESTIONS.format(count=self.questions, question=question.text)
-        parts = yield from self._written(question, prompt, _texts_schema("questions"), "questions", self.questions)
+        parts = yield from self._written(question, prompt, texts_schema("questions"), "questions", self.questions)
         answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *parts))
         question.notes[:0] = [note for _, notes in answers for note in notes]
         lists = [result for result, _ in answers]
@@ -258,7 +258,7 @@ class QueryDecomposition(_Rewriting):
         return fused(lists, [reciprocal_rank_parts(part, self.constant) for part in lists])
 
 
-class InterleavedReasoning(_Rewriting):
+class InterleavedReasoning(Rewriting):
     """IRCoT: search by the question, then by each sentence of a language model's reasoning from the results.
 
     Parameters
@@ -343,7 +343,7 @@ def _prompt(question: Question, passages: Sequence[str], thoughts: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Rewritten(System):
+class RewritingSystem(System):
     """A system around another, or around an operator, for which a language model rewrites the question."""
 
     search: System | str | Operator
@@ -380,7 +380,7 @@ class _Rewritten(System):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class HyDE(_Rewritten):
+class HyDE(RewritingSystem):
     """Search by the vector of a passage that a language model writes to answer the question.
 
     The index needs vectors and an embedding model.
@@ -416,7 +416,7 @@ class HyDE(_Rewritten):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Decomposition(_Rewritten):
+class Decomposition(RewritingSystem):
     """Search by the question and by simpler questions into which a language model breaks it, fused by rank.
 
     Parameters
@@ -449,7 +449,7 @@ class Decomposition(_Rewritten):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class IRCoT(_Rewritten):
+class IRCoT(RewritingSystem):
     """Search by the question, then by each sentence of the reasoning that a language model writes from the results.
 
     Parameters

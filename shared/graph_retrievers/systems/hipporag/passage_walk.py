@@ -153,7 +153,7 @@ class PassageWalk(Operator):
         trails = followed(nodes, walk_parents(transitions, nodes, shares, found.nodes))
         kept = np.flatnonzero(returned.cpu().numpy()[nodes])[:keep]
         rows, trails = nodes[kept] % size, np.where(trails[kept] < 0, -1, trails[kept] % size)
-        return Candidates(rows, shares[kept], _along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
+        return Candidates(rows, shares[kept], along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
 
     def _passages(self, queries: Queries) -> Tensor:
         """Return restart weights of all nodes of the walk by similarity of passages, 1 for the most similar: [B, N] or [B, 2 N]."""
@@ -166,10 +166,8 @@ class PassageWalk(Operator):
         return torch.cat([torch.zeros_like(passages), passages], 1) if parts.doubled else passages
 
     def _transitions(self, question: Question, shift: int) -> TransitionGraph:
-        """Return the graph of the walk; a note says if synonyms are not looked for."""
-        edges, whole = self._edges(question.queries)
-        if not whole:
-            question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
+        """Return the graph of the walk."""
+        edges = self._edges(question)
 
         def made(walk: Tensor | None) -> TransitionGraph:
             mask = walk.repeat(2) if walk is not None and shift else walk
@@ -177,39 +175,55 @@ class PassageWalk(Operator):
 
         return walk_graph(question.queries, Same(edges), made)
 
-    def _edges(self, queries: Queries) -> tuple[_EdgeTensors, bool]:
-        """Return sources, targets and weights of the walk's edges, and whether synonyms could be looked for."""
-        graph, model = queries.index.graph, queries.index.embedding
-        parts = phrase_graph(graph, self.passage_type)
-        wanted = self.synonyms is not None and model is not None
-        few = int(parts.phrases.sum()) <= _MOST_NAMES
+    def _edges(self, question: Question) -> _EdgeTensors:
+        """Return sources, targets and weights of the walk's edges."""
+        graph = question.index.graph
+        phrases = phrase_edges(question, self.passage_type, self.synonyms)
 
         def make() -> _EdgeTensors:
-            near, far, weights, facts = graph.sources, graph.targets, graph.weights.double(), parts.facts
-            joined = torch.cat([near[facts], far[facts]]), torch.cat([far[facts], near[facts]]), weights[facts].repeat(2)
-            rest = near[~facts], far[~facts], weights[~facts]
+            parts, near, far = phrase_graph(graph, self.passage_type), graph.sources, graph.targets
+            rest = near[~parts.facts], far[~parts.facts], graph.weights[~parts.facts].double()
             if parts.doubled:
                 own, links = torch.arange(len(graph), device=graph.device), near != far
                 rest = (
                     torch.cat([near[links], own]) + len(graph),
                     torch.cat([far[links], own]),
-                    torch.cat([weights[links], torch.ones_like(own, dtype=torch.float64)]),
+                    torch.cat([graph.weights[links].double(), torch.ones_like(own, dtype=torch.float64)]),
                 )
-            if model is None or not (wanted and few):
-                return tuple(map(torch.cat, zip(joined, rest, strict=True)))  # type: ignore[return-value]
-            rows = parts.phrases.nonzero().flatten()
-            names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
-            alike = synonyms(names, embed_corpus(model, names).to(graph.device), float(self.synonyms or 0))
-            alike = rows[alike[0]], rows[alike[1]], alike[2].double()
-            kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
-            left = tuple(part[kept] for part in joined)
-            return tuple(map(torch.cat, zip(left, alike, rest, strict=True)))  # type: ignore[return-value]
+            return tuple(map(torch.cat, zip(phrases, rest, strict=True)))  # type: ignore[return-value]
 
-        key = ("phrase edges", Same(model), self.synonyms, self.passage_type)
-        return graph.cache.get(key, make), few or not wanted
+        return graph.cache.get(("walk edges", Same(phrases)), make)  # type: ignore[no-any-return]
 
 
-def _along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
+def phrase_edges(question: Question, passage_type: str, threshold: float | None) -> _EdgeTensors:
+    """Return the edges between phrases, of facts in both directions and of synonyms: sources, targets and weights, shape [E].
+
+    A synonym edge replaces the facts in its direction. A note says if synonyms are not looked for.
+    """
+    graph, model = question.index.graph, question.index.embedding
+    parts = phrase_graph(graph, passage_type)
+    wanted = threshold is not None and model is not None
+    few = int(parts.phrases.sum()) <= _MOST_NAMES
+    if wanted and not few:
+        question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
+
+    def make() -> _EdgeTensors:
+        near, far, weights = (part[parts.facts] for part in (graph.sources, graph.targets, graph.weights.double()))
+        joined = torch.cat([near, far]), torch.cat([far, near]), weights.repeat(2)
+        if model is None or not (wanted and few):
+            return joined
+        rows = parts.phrases.nonzero().flatten()
+        names = [graph.titles[row] or graph.ids[row] for row in rows.tolist()]
+        alike = synonyms(names, embed_corpus(model, names).to(graph.device), float(threshold or 0))
+        alike = rows[alike[0]], rows[alike[1]], alike[2].double()
+        kept = ~torch.isin(joined[0] * len(graph) + joined[1], alike[0] * len(graph) + alike[1])
+        left = tuple(part[kept] for part in joined)
+        return tuple(map(torch.cat, zip(left, alike, strict=True)))  # type: ignore[return-value]
+
+    return graph.cache.get(("phrase edges", Same(model), threshold, passage_type), make)  # type: ignore[no-any-return]
+
+
+def along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
     """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once."""
     near, far = trails[:, :-1], trails[:, 1:]
     linked = graph.adjacent(*(torch.from_numpy(part).to(graph.device) for part in (near, far))).cpu().numpy()

@@ -1,0 +1,187 @@
+"""GraphRAG's local search: entities like the question, their texts, reports and relationships (Edge et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graph_retrievers.arguments import positive, strings
+from graph_retrievers.core.candidates import Candidates, falling, places_of, reached
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Degree, EdgeRows, Edges, Near, Neighbors
+from graph_retrievers.index import Corpus
+from graph_retrievers.search.memory import slices
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import passage_types
+
+__all__ = ["EntityTexts", "GraphRAGLocal"]
+
+
+class EntityTexts(Operator):
+    r"""The texts, reports and relationships of the ranked entities, as GraphRAG's local search orders them.
+
+    A text belongs to the first entity e that is linked to it. Texts are in the order of their entities, and those of one entity u
+    by how many relationships of u they contain:
+
+    .. math:: |\{(u, v) : v \text{ is linked to the text}\}|
+
+    Then come the reports, those of most entities first, and the entities themselves.
+
+    Parameters
+    ----------
+    text_types, report_types : sequence of str, default ()
+        Node types of texts and of reports on communities. Without texts among the types, each node is an entity, and its texts are
+        its neighbours: it is followed by them.
+    relationships : int, default 10
+        Relationships with other entities that are facts, for each entity. 0 for no facts.
+
+    Notes
+    -----
+    Relationships between two of the entities are the first facts, all of them; those with others follow, first those with
+    entities to which most of the ranked ones are related. Both are ordered by the degrees of their two ends together.
+
+    In the original, texts list the relationships that were extracted from them; here a text contains a relationship if it is
+    linked to both ends. Reports have no rank of importance here, so that ties go to the lower row, as all ties do. The original
+    then fills a prompt of 8,000 tokens, half of them with texts and a quarter with reports; here the retriever's `k` limits them.
+
+    References
+    ----------
+    Edge et al., "From Local to Global: A Graph RAG Approach to Query-Focused Summarization", 2024; local search is described by
+    its public code only (``graphrag/query/structured_search/local_search``).
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> nodes = [Node("p", "Ada wrote for it.", type="passage"), Node("a", "", "Ada", "person"), Node("e", "", "Engine", "thing")]
+    >>> edges = [("p", "a", "mentions"), ("p", "e", "mentions"), ("a", "e", "wrote for")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0], [1], [0]])
+    >>> search = Pipeline(VectorSearch(1, returned=False), EntityTexts(text_types=["passage"]))
+    >>> hits = Retriever(index, search, backfill=False).retrieve("?", vector=[1])
+    >>> [hit.path.text for hit in hits.nodes], [hit.text for hit in hits.facts]
+    (['Ada <-[mentions]- p', 'Ada'], ['Ada -[wrote for]-> Engine'])
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+
+    def __init__(self, *, text_types: Sequence[str] = (), report_types: Sequence[str] = (), relationships: int = 10) -> None:
+        self.text_types, self.report_types = strings("text_types", text_types), strings("report_types", report_types)
+        self.relationships = positive("relationships", relationships, least=0)
+
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+        """Return the texts, then the reports, then the entities, with relationships as facts."""
+        near, edges = yield Neighbors(found.nodes), Edges(found.nodes)
+        edges = self._between_entities(question, found, edges)
+        texts = yield from self._texts(question, found, self._texts_among(question, near), edges)
+        facts = (yield from self._facts(question, found, edges)) if self.relationships else None
+        if not self.text_types:
+            joined = found.joined(texts)
+            return replace(joined.rescored(joined.scores), facts=facts)
+        reports = self._reports(found, near.kept(question.typed(near.node, self.report_types)))
+        joined = texts.joined(reports).joined(found)
+        return replace(joined, scores=falling(joined.scores), facts=facts)
+
+    def _texts_among(self, question: Question, near: Near) -> Near:
+        """Return the neighbours that are texts; all but reports if no types say which are."""
+        if self.text_types:
+            return near.kept(question.typed(near.node, self.text_types))
+        return near.kept(~question.typed(near.node, self.report_types))
+
+    def _between_entities(self, question: Question, found: Candidates, edges: EdgeRows) -> EdgeRows:
+        """Return the edges of the entities with other entities."""
+        others = question.typed(edges.far, (*self.text_types, *self.report_types))
+        kept = np.flatnonzero(~others & (edges.far != found.nodes[edges.owner]))
+        return EdgeRows(*(column[kept] for column in edges))
+
+    def _texts(self, question: Question, found: Candidates, texts: Near, edges: EdgeRows) -> Algorithm[Candidates]:
+        """Return the texts of the entities, in order."""
+        far, place = np.unique(edges.far, return_inverse=True)
+        there = self._texts_among(question, (yield Neighbors(far)))
+        # For each relationship the texts that are linked to its far end.
+        relationship, entry = slices(np.searchsorted(there.owner, np.arange(len(far) + 1)), place)
+        own, shared = texts.owner * question.size + texts.node, edges.owner[relationship] * question.size + there.node[entry]
+        at = places_of(own, shared)
+        contained = np.bincount(at[at >= 0], minlength=len(own))
+        # The first owner of each text, as owners ascend.
+        _, first = np.unique(texts.node, return_index=True)
+        by = first[np.lexsort((texts.node[first], -contained[first], texts.owner[first]))]
+        return reached(found, texts.owner[by], texts.node[by], found.scores[texts.owner[by]], self.name)
+
+    def _reports(self, found: Candidates, reports: Near) -> Candidates:
+        """Return the reports, those of most entities first."""
+        nodes, first, matches = np.unique(reports.node, return_index=True, return_counts=True)
+        by = np.lexsort((nodes, -matches))
+        return reached(found, reports.owner[first[by]], nodes[by], matches[by] / max(len(found), 1), self.name)
+
+    def _facts(self, question: Question, found: Candidates, edges: EdgeRows) -> Algorithm[Facts]:
+        """Return the relationships among the entities, and the first of those with others."""
+        rows, first = np.unique(edges.row, return_index=True)
+        ends = question.ends(rows)
+        nodes, place = np.unique(ends, return_inverse=True)
+        degree = yield Degree(nodes, exclude_types=(*self.text_types, *self.report_types))
+        rank = degree[place.reshape(-1, 2)].sum(1)
+        inside = (places_of(found.nodes, ends.ravel()).reshape(-1, 2) >= 0).all(1)
+        # How many of the entities the far end of a relationship is related to.
+        pairs = np.unique(np.stack([edges.far, edges.owner], 1), axis=0)
+        others, links = np.unique(pairs[:, 0], return_counts=True)
+        linked = links[np.searchsorted(others, edges.far[first])]
+        by = np.lexsort((rows, -rank, -np.where(inside, 0, linked), ~inside))
+        by = by[: inside.sum() + self.relationships * len(found)]
+        return Facts(rows[by], 1 / np.arange(1, len(by) + 1), self.name)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GraphRAGLocal(System):
+    """Entities by vector search, then their texts, reports and relationships: Microsoft GraphRAG's local search.
+
+    Parameters
+    ----------
+    entities : int, default 10
+        Entities that vector search finds.
+    relationships : int, default 10
+        Relationships with other entities, for each entity, that are facts.
+    facts : bool, default False
+        Whether relationships are results too: additional hits after the k nodes.
+    passage_type, report_type : str, default "passage" and "community"
+        Node types of texts and of reports on communities; other nodes are entities. In a graph without such texts, each node is an
+        entity that is followed by its neighbours.
+
+    Notes
+    -----
+    It reads graphs that a language model or another tool has made. For the order, and for what differs, see
+    :class:`~graph_retrievers.systems.graphrag_local.EntityTexts`. The original finds entities by the vectors of their descriptions;
+    here by those of their nodes. Claims (covariates) and the conversation before the question are not read.
+
+    References
+    ----------
+    Edge et al., "From Local to Global: A Graph RAG Approach to Query-Focused Summarization", 2024.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Retriever
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], edges=[("0", "1")], vectors=[[1], [0]])
+    >>> [hit.id for hit in Retriever(index, GraphRAGLocal(entities=1)).retrieve("?", vector=[1])]
+    ['0', '1']
+    """
+
+    name = "graphrag-local"
+
+    entities: int = 10
+    relationships: int = 10
+    facts: bool = False
+    passage_type: str = "passage"
+    report_type: str = "community"
+
+    def compose(self, index: Corpus) -> Operator:
+        """Return vector search for entities, and their texts."""
+        texts, reports = (passage_types(index.facts, name) for name in (self.passage_type, self.report_type))
+        others = tuple(name for name in index.facts.type_names if name not in (*texts, *reports))
+        search = VectorSearch(self.entities, returned=False, types=others if texts or reports else ())
+        facts = self.relationships if self.facts else 0
+        return Pipeline(search, EntityTexts(text_types=texts, report_types=reports, relationships=facts))

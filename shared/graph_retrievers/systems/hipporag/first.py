@@ -1,0 +1,186 @@
+"""HippoRAG, the first of that name: phrases of the question, a walk among phrases, and the passages that contain them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graph_retrievers.arguments import is_number
+from graph_retrievers.cache import Same
+from graph_retrievers.core.candidates import Candidates, best, best_of_each, falling, followed
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Nearest, WithQuery
+from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.index import Corpus
+from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.systems.hipporag.fact_linking import PhraseGraph, phrase_graph
+from graph_retrievers.systems.hipporag.passage_walk import along_edges, phrase_edges
+from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import passage_types
+
+__all__ = ["HippoRAG1", "PhraseWalk"]
+
+
+class PhraseWalk(Operator):
+    r"""Rank passages by how often a walk among phrases visits the phrases that they contain.
+
+    The walk restarts at the phrases found before, each with its node specificity, one divided by the number of passages that
+    contain it. With :math:`p_v` the share of phrase v and :math:`c_{vd}` how often passage d contains it,
+
+    .. math:: s_d = \sum_v c_{vd} \, p_v
+
+    Parameters
+    ----------
+    damping : float, default 0.5
+        Probability of following an edge.
+    synonyms : float or None, default 0.8
+        Minimum cosine of the names of two phrases for an edge between them; None for no such edges.
+    passage_type : str, default "passage"
+        Node type of passages; see :func:`~graph_retrievers.systems.hipporag.fact_linking.phrase_graph` for graphs without it.
+
+    Notes
+    -----
+    Edges join the phrases of a fact, and phrases with similar names; passages are no part of the walk. A passage contains the
+    phrases to which it is linked, as often as there are links. Where every node is a phrase and a passage, it contains its own
+    phrase and those to which its edges lead. If no phrase was found before, passages are ranked by vector search. A path leads to
+    a passage through the phrase that adds most to its score. Ties go to the lower row.
+
+    References
+    ----------
+    Gutiérrez et al., "HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", NeurIPS 2024, section 2.3.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    >>> edges = [("p", "ada"), ("ada", "engine", "wrote for")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.5, 0.5], [1, 0], [0, 1]])
+    >>> walk = Retriever(index, Pipeline(VectorSearch(1, returned=False), PhraseWalk()), backfill=False)
+    >>> walk.retrieve("?", vector=[0, 1])[0].path.text
+    'Engine <-[wrote for]- Ada <- p'
+    """
+
+    kind = OperatorKind.GRAPH_SEARCH
+    whole = "where a walk over the whole graph is most often"
+
+    def __init__(self, *, damping: float = 0.5, synonyms: float | None = 0.8, passage_type: str = "passage") -> None:
+        check_damping(damping)
+        if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
+            raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
+        self.damping, self.synonyms, self.passage_type = float(damping), synonyms, passage_type
+
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+        """Return passages by the shares of their phrases."""
+        graph = question.index.graph
+        parts = phrase_graph(graph, self.passage_type)
+        if not len(found):
+            others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
+            nodes, scores = yield WithQuery(Nearest(question.k, returned=True), question.text, others, returned=True)
+            return Candidates.seeds(nodes, scores, VectorSearch.name)
+        edges = phrase_edges(question, self.passage_type, self.synonyms)
+        walk = walk_graph(question.queries, Same(edges), partial(TransitionGraph.of_edges, question.size, *edges))
+        specificity = 1 / np.maximum(parts.mentioned.cpu().numpy()[found.nodes], 1)
+        nodes, shares = yield Walk(walk, found.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
+        share = np.zeros(question.size)
+        share[nodes] = shares
+        passages, phrases, times = _contained(graph, parts)
+        parts_of = times * share[phrases]
+        scores = np.bincount(passages, parts_of, question.size)
+        rows = np.flatnonzero((scores > 0) & question.returned(np.arange(question.size)))
+        rows = rows[best(scores[rows], max(question.k, 100), rows)]
+        # The phrase that adds most to a passage leads to it.
+        own = np.flatnonzero(np.isin(passages, rows))
+        leading = own[best_of_each(passages[own], parts_of[own], phrases[own])]
+        lead = np.full(question.size, -1)
+        lead[passages[leading]] = phrases[leading]
+        trails = followed(nodes, walk_parents(walk, nodes, shares, found.nodes))
+        at = np.zeros(question.size, np.int64)
+        at[nodes] = np.arange(len(nodes))
+        trails = along_edges(graph, np.concatenate([trails[at[lead[rows]]], rows[:, None]], 1))
+        return Candidates(rows, falling(scores[rows]), trails, np.zeros(len(rows), np.int64), (self.name,))
+
+
+def _contained(graph: CorpusGraph, parts: PhraseGraph) -> tuple[np.ndarray, ...]:
+    """Return passage, phrase, and how often the passage contains it, of all pairs, each [T]."""
+
+    def make() -> tuple[np.ndarray, ...]:
+        source, target, passages = (part.cpu().numpy() for part in (graph.sources, graph.targets, parts.passages))
+        if parts.doubled:
+            own, links = np.arange(len(graph)), source != target
+            pairs = np.append(source[links], own) * len(graph) + np.append(target[links], own)
+        else:
+            links = passages[source] != passages[target]
+            near, far = source[links], target[links]
+            pairs = np.where(passages[near], near, far) * len(graph) + np.where(passages[near], far, near)
+        distinct, times = np.unique(pairs, return_counts=True)
+        return *np.divmod(distinct, max(len(graph), 1)), times
+
+    return graph.cache.get(("contained phrases", Same(parts)), make)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HippoRAG1(System):
+    r"""The phrases of the question's entities, a walk among phrases, then the passages that contain them.
+
+    .. math:: O_{vs} \to O_{gs}
+
+    This is the first HippoRAG; :class:`~graph_retrievers.systems.hipporag.retriever.HippoRAG` is HippoRAG 2, whose walk restarts at
+    facts and leads through passages. Phrases and passages are nodes of one graph, as there. Only passages are hits.
+
+    Parameters
+    ----------
+    language_model : object, optional
+        Names the entities of the question; without one, names of phrases are looked for in it, and its vector finds some if there
+        are none. See :class:`~graph_retrievers.systems.spreading.linking.EntityLinking`.
+    damping, synonyms, passage_type : float, float or None, and str, default 0.5, 0.8 and "passage"
+        See :class:`~graph_retrievers.systems.hipporag.first.PhraseWalk`, which also describes the departures.
+
+    Notes
+    -----
+    In the paper each entity is linked to the phrase with the most similar vector; here to the phrase of that name, if there is one.
+
+    References
+    ----------
+    Gutiérrez et al., "HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", NeurIPS 2024.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> nodes = [Node("p1", "On Ada.", type="passage"), Node("p2", "On engines.", type="passage")]
+    >>> nodes += [Node("ada", "", "Ada"), Node("engine", "", "Engine")]
+    >>> edges = [("p1", "ada", "mentions"), ("p2", "engine", "mentions"), ("ada", "engine", "wrote for")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0, 1], [1, 0], [0, 1]])
+    >>> [hit.id for hit in Retriever(index, HippoRAG1()).retrieve("What did Ada write?", vector=[1, 0])]
+    ['p1', 'p2']
+    """
+
+    name = "hipporag-1"
+
+    language_model: Any = None
+    damping: float = 0.5
+    synonyms: float | None = 0.8
+    passage_type: str = "passage"
+
+    def compose(self, index: Corpus) -> Operator:
+        """Return the linking of entities followed by the walk."""
+        excluded = passage_types(index.facts, self.passage_type)
+        linking = EntityLinking(language_model=self.language_model, exclude_types=excluded)
+        return Pipeline(linking, PhraseWalk(damping=self.damping, synonyms=self.synonyms, passage_type=self.passage_type))
+
+    def finds_less(self, index: Corpus) -> bool:
+        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
+        return search_finds_more(index, unless_names_lead=False)
+
+    def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
+        """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
+        return None if phrase_graph(index.graph, self.passage_type).doubled else (self.passage_type,)
