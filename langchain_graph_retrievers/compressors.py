@@ -73,6 +73,7 @@ class GRankerCompressor(_GraphCompressor):
         Documents to return; all by default.
     alpha : float, default 0.2
     degree : {"graph", "subgraph"}, default "graph"
+    weighted : bool, default False
         See :class:`graph_retrievers.systems.fastinsight.GRanker`, which has the algorithm and its source.
 
     Examples
@@ -92,6 +93,7 @@ class GRankerCompressor(_GraphCompressor):
     relevance: Any = Field(default=None, repr=False, exclude=True)
     alpha: float = 0.2
     degree: str = "graph"
+    weighted: bool = False
 
     if not TYPE_CHECKING:
 
@@ -105,7 +107,7 @@ class GRankerCompressor(_GraphCompressor):
             self._operator()
 
     def _operator(self) -> GRanker:
-        return GRanker(self.alpha, degree=self.degree, k=self.top_n)
+        return GRanker(self.alpha, degree=self.degree, weighted=self.weighted, k=self.top_n)
 
     def _ranked(self, documents: Sequence[Document], nodes: Sequence[Node], query: str) -> list[tuple[int, float]]:
         models = {"relevance": self.relevance, "embedding": self.embedding}

@@ -148,6 +148,7 @@ class GRankerPostprocessor(_GraphPostprocessor):
         the dot product of the vectors.
     alpha : float, default 0.2
     degree : {"graph", "subgraph"}, default "graph"
+    weighted : bool, default False
         See :class:`graph_retrievers.systems.fastinsight.GRanker`, which has the algorithm and its source.
     keep_retrieval_score : bool, default False
         Whether to keep a node's earlier score in its metadata, as ``retrieval_score``.
@@ -175,6 +176,7 @@ class GRankerPostprocessor(_GraphPostprocessor):
     model: Any = Field(default=None, description="The relevance model, or its name or folder.")
     alpha: float = Field(default=0.2, ge=0, le=1, description="Smoothing factor; 0 is plain reranking.")
     degree: Literal["graph", "subgraph"] = Field(default="graph", description="Degree by which a neighbour's weight is divided.")
+    weighted: bool = Field(default=False, description="Whether the weights of edges count; in the paper, an edge counts as 1.")
     index: GraphIndex | None = Field(default=None, exclude=True)
     edges: Any = Field(default=None, exclude=True)
     embed_model: Any = Field(default=None, exclude=True)
@@ -197,7 +199,7 @@ class GRankerPostprocessor(_GraphPostprocessor):
         if model is None and self.index is not None:
             model = self.index.embedding
         return rerank(
-            GRanker(self.alpha, degree=self.degree, k=self.top_n),
+            GRanker(self.alpha, degree=self.degree, weighted=self.weighted, k=self.top_n),
             bundle.query_str.strip(),
             [Node(node.node_id, node.get_content(MetadataMode.EMBED), metadata=dict(node.metadata)) for node in documents],
             query_vectors=QueryVectors([bundle], model),

@@ -2,7 +2,7 @@
 
 import torch
 
-from graph_retrievers.graph import CorpusGraph
+from graph_retrievers.graph import CorpusGraph, Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.relevance import RelevanceModel
@@ -26,9 +26,11 @@ class TableModel(RelevanceModel):
         return torch.tanh(latent).matmul(self.weights.to(latent.device))
 
 
-def toy_index(similarity, latents, edges, weights=(1.0, 0.5), device="cpu"):
+def toy_index(similarity, latents, edges, weights=(1.0, 0.5), device="cpu", *, edge_weights=None):
     """An index whose node n (a string) has similarity `similarity[n]` to the query vector [1.0]."""
     ids = list(similarity)
-    graph = CorpusGraph(ids, ids, edges=[(str(a), str(b)) for a, b in edges], device=device)
+    weighed = edge_weights or [1.0] * len(edges)
+    linked = [Edge(str(a), str(b), weight=weight) for (a, b), weight in zip(edges, weighed, strict=True)]
+    graph = CorpusGraph(ids, ids, edges=linked, device=device)
     dense = DenseIndex([[similarity[n]] for n in ids], device=graph.device)
     return GraphIndex(graph, {"dense": dense}, relevance=TableModel(latents, weights))

@@ -1,6 +1,7 @@
-"""FastInsight against its worked examples, by hand and by algebra."""
+"""FastInsight against its worked examples, by hand and by algebra, and on random graphs with weights of edges."""
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from graph_retrievers.systems.baselines import Re2, Rerank
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
 from tests.rankings import Ranking, lists_of, rank, ranked
 from tests.rankings import ranking_of as as_ranking
+from tests.references import fastinsight as literal
 from tests.retrievers import on
 from tests.toy import toy_index
 
@@ -220,3 +222,74 @@ def test_parameters_out_of_range_are_refused(options):
     index = toy_index(TRACE_SIMILARITY, TRACE_LATENTS, TRACE)
     with pytest.raises(InvalidArgumentError, match=next(iter(options))):
         on(index, FastInsight, **options)
+
+
+def weighted_case(rng):
+    """A random multigraph with weights of edges: similarities, latents, edges, their weights, and settings."""
+    names = [f"n{i:02d}" for i in range(rng.randint(2, 14))]
+    edges = [(rng.choice(names), rng.choice(names)) for _ in range(rng.randint(1, 3 * len(names)))]
+    similarity = {name: rng.randint(-4, 4) / 4 for name in names}
+    latents = {name: [rng.randint(-8, 8) / 4, rng.randint(-8, 8) / 4] for name in names}
+    weights = [rng.choice([0.25, 0.5, 1.0, 2.0, 8.0]) for _ in edges]
+    settings = {"budget": rng.randint(1, 14), "alpha": rng.choice([0.2, 1.0]), "degree": rng.choice(["graph", "subgraph"])}
+    return similarity, latents, edges, weights, {**settings, "batch": rng.randint(1, 5), "beta": 1.0}
+
+
+def head(latent):
+    return math.tanh(latent[0]) + 0.5 * math.tanh(latent[1])
+
+
+def is_clear(case, weight):
+    """Whether no order of the run depends on rounding."""
+    similarity, latents, edges, _, settings = case
+    adjacent = literal.neighbours(edges)
+    for retrieved in literal.fastinsight(similarity, latents, edges, head, weight=weight, **settings)[2]:
+        _, scores = literal.granker(retrieved, latents, adjacent, head, settings["alpha"], settings["degree"], weight)
+        for values in (sorted(scores.values()), sorted(score for _, score in literal.stex(retrieved, similarity, adjacent, 1.0))):
+            if any(0 < after - before < 1e-5 for before, after in zip(values, values[1:], strict=False)):
+                return False
+    return True
+
+
+def same_as_paper(case, weighted=False, weight=None):
+    """Whether nodes, order and scores are those of the literal algorithm."""
+    similarity, latents, edges, weights, settings = case
+    expected, scores, _ = literal.fastinsight(similarity, latents, edges, head, weight=weight, **settings)
+    index = toy_index(similarity, latents, edges, edge_weights=weights)
+    named = {key: value for key, value in settings.items() if key != "batch"}
+    system = FastInsight(nodes_per_round=settings["batch"], weighted=weighted, **named)
+    ranking = rank(Retriever(index, system), ask(index))
+    ids = [index.graph.ids[row] for row in ranking.nodes[0].tolist() if row >= 0]
+    if sorted(ids) != sorted(expected):
+        return False
+    found = dict(zip(ids, ranking.scores[0].tolist(), strict=False))
+    ordered = all(scores[before] > scores[after] - 1e-5 for before, after in zip(ids, ids[1:], strict=False))
+    return ordered and all(abs(found[node] - scores[node]) < 1e-5 for node in ids)
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_weights_of_edges_count_only_if_they_are_asked_for(count):
+    rng = random.Random(7)
+    cases, differ = [], 0
+    while len(cases) < count:
+        case = weighted_case(rng)
+        weight = literal.largest_weights(case[2], case[3])
+        if is_clear(case, None) and is_clear(case, weight):
+            cases.append(case)
+            assert same_as_paper(case)
+            assert same_as_paper(case, weighted=True, weight=weight)
+            differ += not same_as_paper(case, weighted=True)
+    assert differ > count / 5, "the weights of the cases matter"
+
+
+def test_a_weight_counts_in_place_of_the_one_of_the_adjacency():
+    # Node a is linked to b by weights 1 and 3, and to c by 1; d is outside. Of b's neighbours only a is ranked.
+    edges, weights = [("a", "b"), ("a", "b"), ("a", "c"), ("c", "d")], [1.0, 3.0, 1.0, 4.0]
+    latents = {"a": [0, 0], "b": [1, 0], "c": [0, 1], "d": [9, 9]}
+    index = toy_index({node: 0.0 for node in latents}, latents, edges, edge_weights=weights)
+    ranking = ranking_of(index, ["a", "b", "c"])
+    # The paper: b has degree 1 and c has 2, so P of a is 2/3 and 1/3. Weights: b has 3 / 3, c has 1 / 5: 5/6 and 1/6.
+    for weighted, shares in ((False, (2 / 3, 1 / 3)), (True, (5 / 6, 1 / 6))):
+        found = ranked(GRanker(1.0, weighted=weighted), ask(index), ranking)
+        scores = dict(zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True))
+        assert scores[index.graph.row("a")] == pytest.approx(math.tanh(shares[0]) + 0.5 * math.tanh(shares[1]), abs=1e-6)

@@ -147,7 +147,8 @@ def test_weights_of_the_edges_that_the_index_has_are_kept():
     )
     given = [Document(id=name, page_content=text) for name, text in texts.items()]
     for stranger in ([], [Document(id="new", page_content="unseen")]):
-        found = scores(GRankerCompressor(index=index).compress_documents([*given, *stranger], "program engine"))
+        compressor = GRankerCompressor(index=index, weighted=True)
+        found = scores(compressor.compress_documents([*given, *stranger], "program engine"))
         # Low counts by its weight over its strength, 9 / 9, and high by 1 / 10.
         assert found["middle"] == pytest.approx(0.8 * 1 + 0.2 * (0 * 1.0 + 2 * 0.1) / 1.1)
 

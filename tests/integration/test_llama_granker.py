@@ -49,7 +49,7 @@ def table(pairs):
 def test_is_a_postprocessor_with_a_name_and_fields():
     processor = GRankerPostprocessor(top_n=3, alpha=0.4, degree="subgraph", keep_retrieval_score=True)
     assert isinstance(processor, BaseNodePostprocessor)
-    fields = {"top_n": 3, "alpha": 0.4, "degree": "subgraph", "keep_retrieval_score": True, "model": None}
+    fields = {"top_n": 3, "alpha": 0.4, "degree": "subgraph", "weighted": False, "keep_retrieval_score": True, "model": None}
     assert processor.to_dict() == {**fields, "class_name": "GRankerPostprocessor"}
     assert GRankerPostprocessor.from_dict(processor.to_dict()).to_dict() == processor.to_dict()
 
@@ -110,7 +110,8 @@ def test_known_edges_keep_their_weights_beside_nodes_that_are_not_known():
     edges = [Edge("a", "b", weight=3.0), Edge("a", "c", weight=1.0), Edge("b", "c", weight=1.0)]
     index = GraphIndex.from_texts(["a", "b", "c"], ids=["a", "b", "c"], edges=edges, bm25=False, relevance=table)
     nodes = scored([TextNode(id_=name, text=name) for name in "abcd"])
-    found = dict(pairs(GRankerPostprocessor(alpha=0.5, index=index).postprocess_nodes(nodes, query_str="q")))
+    processor = GRankerPostprocessor(alpha=0.5, weighted=True, index=index)
+    found = dict(pairs(processor.postprocess_nodes(nodes, query_str="q")))
     weights = {"b": 3 / 4, "c": 1 / 2}
     mean = (weights["b"] * 0.0 + weights["c"] * 2.0) / sum(weights.values())
     assert found["a"] == pytest.approx(0.5 * 1.0 + 0.5 * mean) and found["d"] == 1.5

@@ -16,14 +16,28 @@ def neighbours(edges):
     return table
 
 
-def granker(retrieved, latents, adjacent, head, alpha, degree="graph"):
-    """Algorithm 2. `latents` maps node -> list of floats, `head` maps a latent to a score."""
+def largest_weights(edges, given):
+    """The weight of each pair of linked nodes, in both orders: the largest of its parallel edges."""
+    table = {}
+    for (a, b), weight in zip(edges, given, strict=True):
+        if a != b:
+            table[a, b] = table[b, a] = max(weight, table.get((a, b), 0.0))
+    return table
+
+
+def granker(retrieved, latents, adjacent, head, alpha, degree="graph", weight=None):
+    """Algorithm 2. `latents` maps node -> list of floats, `head` maps a latent to a score.
+
+    `weight` maps pairs of linked nodes to what counts in place of the 1 of line 2; the paper has none.
+    """
+    edge = (lambda a, b: 1) if weight is None else (lambda a, b: weight[a, b])
     inside = {n: [m for m in retrieved if m in adjacent.get(n, set())] for n in retrieved}
-    degrees = {n: len(adjacent.get(n, set())) if degree == "graph" else len(inside[n]) for n in retrieved}
+    counted = {n: adjacent.get(n, set()) if degree == "graph" else inside[n] for n in retrieved}
+    degrees = {n: sum(edge(n, m) for m in counted[n]) for n in retrieved}
     scores = {}
     for n in retrieved:
         own = latents[n]
-        weights = {m: 1 / degrees[m] for m in inside[n]}
+        weights = {m: edge(n, m) / degrees[m] for m in inside[n]}
         total = sum(weights.values())
         if total == 0:
             mixed = own
@@ -56,12 +70,12 @@ def stex(retrieved, similarity, adjacent, beta):
     return sorted(scored, key=lambda item: -item[1])
 
 
-def fastinsight(similarity, latents, edges, head, *, batch, budget, alpha, beta, degree="graph"):
+def fastinsight(similarity, latents, edges, head, *, batch, budget, alpha, beta, degree="graph", weight=None):
     """Algorithm 1: the final order, its scores, the rounds, and how many pairs were encoded."""
     adjacent = neighbours(edges)
     nodes = sorted(similarity, key=lambda n: (-similarity[n], n))
     retrieved = nodes[: min(batch, budget)]
-    retrieved, scores = granker(retrieved, latents, adjacent, head, alpha, degree)
+    retrieved, scores = granker(retrieved, latents, adjacent, head, alpha, degree, weight)
     rounds = [list(retrieved)]
     while len(retrieved) < budget:
         added = [n for n, _ in stex(retrieved, similarity, adjacent, beta)]
@@ -69,6 +83,6 @@ def fastinsight(similarity, latents, edges, head, *, batch, budget, alpha, beta,
         if not added:
             break
         retrieved = retrieved + added[:remain]
-        retrieved, scores = granker(retrieved, latents, adjacent, head, alpha, degree)
+        retrieved, scores = granker(retrieved, latents, adjacent, head, alpha, degree, weight)
         rounds.append(list(retrieved))
     return retrieved, scores, rounds

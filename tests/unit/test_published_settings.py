@@ -39,7 +39,7 @@ PUBLISHED = {
     "Re2": {"depth": 100, "backfill": False},
     "FastInsight": {
         **{"budget": 100, "nodes_per_round": 10, "alpha": 0.2, "beta": 1.0},
-        **{"degree": "graph", "paths": False, "backfill": False},
+        **{"degree": "graph", "weighted": False, "paths": False, "backfill": False},
     },
     "GAR": {"budget": 1000, "nodes_per_round": 16, "backfill": False},
     "PPR": {"seeds": 5, "damping": 0.5, "passage_weight": 0.05, "backfill": False},

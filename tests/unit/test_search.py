@@ -485,12 +485,13 @@ def test_the_trace_tells_which_operator_asked_what_for_how_many_questions():
         (2, "Degree", ("GatedPropagation",), 2, 2),
         (2, "Neighbors", ("GatedPropagation",), 2, 2),
         (3, "Weights", ("GRanker",), 2, 5),
+        (3, "Degree", ("GRanker",), 2, 5),
         (4, "Relevance", ("GRanker",), 2, 5),
         (5, "Nearest", ("Backfill",), 1, 3),
     ]
     assert all(asked.seconds >= 0 for asked in one.trace)
     lines = str(one.trace).splitlines()
-    assert lines[0].split() == ["step", "operator", "asked", "questions", "nodes", "ms"] and len(lines) == 7
+    assert lines[0].split() == ["step", "operator", "asked", "questions", "nodes", "ms"] and len(lines) == 8
     assert lines[3].split()[:5] == ["2", "GatedPropagation", "Neighbors", "2", "2"]
 
 
