@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_retrievers import GraphIndex, LightRAG, Node, Pipeline, ReciprocalRankFusion, Retriever
+from graph_retrievers import GraphIndex, LightRAG, Node, Pipeline, ReciprocalRankFusion, Retriever, Vector
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import (
@@ -170,6 +170,28 @@ def test_a_sentence_leads_to_what_the_question_does_not_name():
 
     hits = Retriever(index, IRCoT(language_model=model, passages=2)).retrieve("Where did the star of Kismet grow up?", k=3)
     assert "1" in [hit.id for hit in hits] and hits.notes == ()
+
+
+@pytest.mark.parametrize(("steps", "asked", "nodes"), [(2, [5, 10], 15), (1, [5], 10)])
+def test_two_steps_of_five_nodes_as_in_the_comparison_of_fastinsight(steps, asked, nodes):
+    # Three groups of seven nodes, each on an axis: the question finds those of the first, the sentences those of the others.
+    vectors = np.repeat(np.eye(3), 7, axis=0) * np.tile(np.linspace(1, 0.4, 7), 3)[:, None]
+    axes = {"first": 0, "second": 1, "third": 2}
+    index = GraphIndex.from_texts(
+        [f"passage {row}" for row in range(21)], vectors=vectors, embedding=lambda texts: [np.eye(3)[axes[text]] for text in texts]
+    )
+    shown = []
+
+    def model(prompt):
+        shown.append(prompt.count("\n\npassage ") + prompt.count(":\npassage "))
+        return json.dumps({"sentence": ("second", "third")[len(shown) - 1]})
+
+    system = IRCoT(search=Vector(), steps=steps, passages=5, language_model=model)
+    hits = Retriever(index, system, k=20, backfill=False).retrieve("first")
+    assert shown == asked
+    expected = [row + 7 * group for group in range(steps + 1) for row in range(5)]
+    assert [int(hit.id) for hit in hits] == expected and len(expected) == nodes
+    assert [hit.score for hit in hits] == pytest.approx([1 / rank for rank in range(1, nodes + 1)])
 
 
 def test_the_model_is_shown_as_many_passages_as_wanted_whatever_k_is():

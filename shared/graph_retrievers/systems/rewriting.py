@@ -460,6 +460,11 @@ class IRCoT(RewritingSystem):
     passages, budget, steps : int, default 4, 15 and 8
         See :class:`~graph_retrievers.systems.rewriting.InterleavedReasoning`, which also states the departures.
 
+    Notes
+    -----
+    ``IRCoT(search=Vector(), steps=2, passages=5)`` is that of the comparison in FastInsight's paper (section 5.2.2): two steps of
+    5 nodes. The paper does not say whether the search with the question is one of them; with ``steps=1`` it is.
+
     References
     ----------
     Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions", ACL 2023.
