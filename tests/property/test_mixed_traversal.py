@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graph_retrievers import MoR
 from graph_retrievers.core.requests import Steps
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph import typed_adjacency as module
@@ -39,7 +40,10 @@ class Hashed:
 @st.composite
 def worlds(draw):
     """A typed graph with plans that fit its schema, one to three queries."""
-    rng = random.Random(draw(st.integers(0, 10**6)))
+    return world_of(random.Random(draw(st.integers(0, 10**6))))
+
+
+def world_of(rng):
     size = rng.randint(2, 14)
     types = [rng.choice(TYPES) for _ in range(size)]
     edges = [(rng.randrange(size), rng.choice(RELATIONS), rng.randrange(size)) for _ in range(rng.randint(1, 30))]
@@ -61,10 +65,10 @@ def worlds(draw):
     return types, titles, edges, plans
 
 
-def index_of(types, titles, edges, device="cpu"):
+def index_of(types, titles, edges, device="cpu", signal="hashed"):
     ids = [str(i) for i in range(len(types))]
     graph = CorpusGraph(ids, ids, titles=titles, types=types, edges=[(str(a), str(b), r) for a, r, b in edges], device=device)
-    return GraphIndex(graph, {"hashed": Written(len(ids), Hashed.value)})
+    return GraphIndex(graph, {signal: Written(len(ids), Hashed.value)})
 
 
 def written(paths):
@@ -122,6 +126,25 @@ def test_mixed_traversal_equals_the_reference(world, seeds, matches, limit, exac
         single = ranked(operator, asked(index, [number], plans))
         assert torch.equal(single.nodes[0], ranking.nodes[number, : len(row)])
         assert torch.equal(single.scores[0], ranking.scores[number, : len(row)])
+
+
+def test_the_seeds_of_the_published_form_come_by_text_matching():
+    rng, differ, compared = random.Random(11), 0, 0
+    while compared < 1000:
+        types, titles, edges, plans = world = world_of(rng)
+        seeds, matches, limit = rng.choice([1, 3]), rng.choice([0, 2]), rng.choice([2, 5, 20])
+        index, found = index_of(types, titles, edges, signal="bm25"), []
+        for exact in (False, True):
+            system = MoR(seeds=seeds, matches=matches, candidates=limit, exact_titles=exact, fill=True)
+            ranking = ranked(system.compose(index), asked(index, range(len(plans)), plans))
+            lists = [[node for node in row if node >= 0] for row in ranking.nodes.tolist()]
+            trails = [[[n for n in trail if n >= 0] for trail in table] for table in ranking.trails.tolist()]
+            found.append([(nodes, table[: len(nodes)]) for nodes, table in zip(lists, trails, strict=True)])
+            for number, got in enumerate(found[-1]):
+                assert got == tuple(expected(world, number, Hashed(), seeds, matches, limit, exact, True))
+        compared += len(plans)
+        differ += sum(one != other for one, other in zip(*found, strict=True))
+    assert differ > 50, "exact titles make a difference in the cases"
 
 
 @settings(max_examples=60)

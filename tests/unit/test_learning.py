@@ -160,6 +160,46 @@ def test_the_node_only_reranker_reads_the_last_node_alone(index):
     assert full.text[0, 1] > 0 and full.text[0, 2:].tolist() == seen.text[0, 2:].tolist()
 
 
+@pytest.mark.parametrize("features", [("text",), ("structure",), ("identifier",), ("text", "identifier")])
+def test_the_reranker_reads_only_the_features_it_is_given(index, features):
+    queries = Queries.of(index, ["a film by Ada Stone"], inputs={"plan": [examples(index, [0])[0].plan]})
+    ranking = ranked(MixedTraversal(), queries)
+    scorer = TrajectoryScorer(3, 64)
+    (whole,) = trajectories(TrajectoryReranker(scorer), queries, ranking)
+    (seen,) = trajectories(TrajectoryReranker(scorer, features=features), queries, ranking)
+    for name, given, full in zip(
+        ("text", "structure", "identifier"),
+        (seen.text.tolist(), seen.patterns, seen.identifier.tolist()),
+        (whole.text.tolist(), whole.patterns, whole.identifier.tolist()),
+        strict=True,
+    ):
+        assert len(set(map(tuple, full))) > 1
+        assert list(map(tuple, given)) == list(map(tuple, full)) if name in features else len(set(map(tuple, given))) == 1
+    # Without the textual fingerprint, trajectories of one pattern have one score and keep their order.
+    found = ranked(TrajectoryReranker(scorer, features=["structure"]), queries, ranking)
+    of_pattern = {}
+    for node, score in zip(found.nodes[0].tolist(), found.scores[0].tolist(), strict=True):
+        place = ranking.nodes[0].tolist().index(node)
+        of_pattern.setdefault(whole.patterns[place], []).append((score, place))
+    for same in of_pattern.values():
+        assert len({round(score, 6) for score, _ in same}) == 1 and [place for _, place in same] == sorted(p for _, p in same)
+
+
+@pytest.mark.parametrize(("features", "message"), [((), "features are empty"), (("TF",), "Unknown features 'TF'"), ("text", "str")])
+def test_features_that_the_reranker_does_not_have_are_refused(features, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        TrajectoryReranker(TrajectoryScorer(2, 8, 4), features=features)
+
+
+def test_fit_writes_which_features_the_reranker_reads(index, tmp_path):
+    fit_mor(dataset(), index, tmp_path, features=["structure", "text"], exact_titles=False)
+    written = json.loads((tmp_path / "reranker.json").read_text())
+    assert written["features"] == ["text", "structure"] and written["exact_titles"] is False
+    system = MoR(checkpoint=tmp_path, exact_titles=False)
+    traversal, reranker = Retriever(index, system).operator.operators
+    assert reranker.features == ("text", "structure") and traversal.exact_titles is False
+
+
 def test_the_reranker_scores_each_query_as_it_would_alone(index):
     torch.manual_seed(1)
     retriever = Retriever(index, MoR(reranker=TrajectoryReranker(TrajectoryScorer(3, 64))))

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graph_retrievers.arguments import positive
+from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
-from graph_retrievers.errors import DimensionMismatchError, MissingSignalError
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import Corpus
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
@@ -30,6 +30,9 @@ from graph_retrievers.systems.mor.traversal import matching_signal
 __all__ = ["TrajectoryReranker"]
 
 _TEXT, _STRUCTURE, PADDING = 0, 1, 2
+
+FEATURES = ("text", "structure", "identifier")
+"""What the reranker can read of a trajectory: textual fingerprint TF, structural fingerprint SF, traversal identifier TI."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,18 @@ class TrajectoryScorer(nn.Module):
         return self.fc2(self.fc1(whole)).squeeze(-1)
 
 
+def read_features(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the features of a reranker in the order of FEATURES; InvalidArgumentError unless they are some of these.
+
+    >>> read_features(["identifier", "text"])
+    ('text', 'identifier')
+    """
+    named = {choice("features", name, FEATURES) for name in strings("features", given)}
+    if not named:
+        raise InvalidArgumentError(f"features are empty; expected at least one of {', '.join(map(repr, FEATURES))}.")
+    return tuple(name for name in FEATURES if name in named)
+
+
 class TrajectoryReranker(Operator):
     """Order the candidates of a mixed traversal by their trajectories.
 
@@ -100,6 +115,10 @@ class TrajectoryReranker(Operator):
         Number of nodes of each list to rerank; the rest is dropped. All by default.
     node_only : bool, default False
         Whether to read only the last node of each trajectory (the paper's Table 3).
+    features : sequence of str, default ("text", "structure", "identifier")
+        What is read of a trajectory: textual fingerprint, structural fingerprint, traversal identifier; fewer are the paper's
+        ablation (Table 2). The others are the same for all candidates, so that they do not change the order. The network must
+        have been trained with the same ones.
     matching : str, optional
         Signal of textual similarity; by default BM25 if the index has it.
 
@@ -126,6 +145,7 @@ class TrajectoryReranker(Operator):
         embedding: Any = None,
         depth: int | None = None,
         node_only: bool = False,
+        features: Sequence[str] = FEATURES,
         matching: str | None = None,
     ) -> None:
         if isinstance(scorer, (str, Path)):
@@ -133,6 +153,7 @@ class TrajectoryReranker(Operator):
         self.scorer = scorer if isinstance(scorer, TrajectoryScorer) else TrajectoryScorer.of_weights(scorer)
         self.embedding = None if embedding is None else as_embedding(embedding)
         self.depth, self.node_only = None if depth is None else positive("depth", depth), node_only
+        self.features = read_features(features)
         self.matching = matching
         self._cache = Cache()
 
@@ -169,6 +190,13 @@ class TrajectoryReranker(Operator):
             after[:, -1] = full[:, -2] >= 0
         identifier = np.where(real, np.where(after, _STRUCTURE, _TEXT), PADDING)
         text = np.concatenate([similarity, found.scores[:, None].astype(np.float32)], 1)
+        # What is not read is as if there were no node.
+        if "text" not in self.features:
+            text[:] = 0
+        if "structure" not in self.features:
+            kinds[:] = "padding"
+        if "identifier" not in self.features:
+            identifier[:] = PADDING
         return Trajectories(text, list(map(tuple, kinds.tolist())), identifier)
 
     def structure_vectors(self, index: Corpus, patterns: Sequence[tuple[str, ...]]) -> Tensor:

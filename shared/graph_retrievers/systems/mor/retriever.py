@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
 from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
+from graph_retrievers.systems.mor.reranker import FEATURES, read_features
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
@@ -50,6 +52,9 @@ class MoR(System):
         Whether to use the checkpoint's reranker.
     seeds, matches, candidates : int, default 5, 10 and 100
         Nodes at which each path starts, text matches in each layer with a restriction (0 for only structure), and candidates.
+    exact_titles : bool, default True
+        Whether nodes whose title equals the restriction of a path's first step are its only seeds. In the paper text matching
+        finds all seeds (False).
     structure : bool, default True
         If False, no step is taken in the graph: the ablation with only text.
     fill : bool, optional
@@ -57,7 +62,13 @@ class MoR(System):
         Otherwise text matches come after the results of the plan, as the retriever's backfill. The paper always fills, but
         without a reranker similar texts can then outrank the results of the plan.
     traversal : MixedTraversal, optional
-        Allows its other options; replaces the five arguments above, and the planner.
+        Allows its other options; replaces the six arguments above, and the planner.
+
+    Notes
+    -----
+    Departure from the paper: ``exact_titles``. Over the 42,846 nodes of MetaQA, with the plans given and no reranker, Recall@10 on
+    195 test questions is 0.999, and 0.802 with the paper's seeds; on 150 dev questions 0.999 and 0.766. The traversal and the
+    reranker state their own.
 
     References
     ----------
@@ -85,6 +96,7 @@ class MoR(System):
     seeds: int = 5
     matches: int = 10
     candidates: int = 100
+    exact_titles: bool = True
     structure: bool = True
     fill: bool | None = None
     traversal: MixedTraversal | None = None
@@ -108,9 +120,8 @@ class MoR(System):
         traversal = self.traversal
         if traversal is None:
             fill = (reranker is not None or not self.structure) if self.fill is None else self.fill
-            traversal = MixedTraversal(
-                self.seeds, self.matches, self.candidates, fill=fill, structure=self.structure, planner=planner
-            )
+            options = {"structure": self.structure, "exact_titles": self.exact_titles, "planner": planner}
+            traversal = MixedTraversal(self.seeds, self.matches, self.candidates, fill=fill, **options)
         if reranker is None:
             return Pipeline(traversal)
         # That of the checkpoint is ours to copy.
@@ -134,20 +145,30 @@ def _loaded(
     if planner is None and held[_PLANNER]:
         planner = TrainedPlanner.load(checkpoint)
     if rerank and reranker is None and held[_RERANKER]:
-        tensors, settings = load_part(checkpoint, _RERANKER, {"node_only": (bool,)}, "MoR", {"node_only": False})
-        reranker = TrajectoryReranker(tensors, node_only=settings["node_only"])
+        kinds, older = {"node_only": (bool,), "features": (list,)}, {"node_only": False, "features": list(FEATURES)}
+        tensors, settings = load_part(checkpoint, _RERANKER, kinds, "MoR", older)
+        reranker = TrajectoryReranker(tensors, node_only=settings["node_only"], features=settings["features"])
     return planner, reranker
 
 
 def fit_mor(
-    dataset: Dataset, index: GraphIndex, folder: str | Path, *, node_only: bool = False, seed: int = 0, show_progress: bool = False
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    *,
+    node_only: bool = False,
+    features: Sequence[str] = FEATURES,
+    exact_titles: bool = True,
+    seed: int = 0,
+    show_progress: bool = False,
 ) -> dict[str, Any]:
     """Train MoR's planner and reranker on a dataset, and write both as a checkpoint; return its history, for JSON.
 
     Arguments are as for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`, but only queries with plans are used.
-    `node_only` trains a reranker that reads only the last node of each trajectory (the paper's ablation). The reranker learns
-    from the candidates of the given plans, and from those of text retrieval for the same questions, which are used if a plan
-    cannot be followed.
+    `node_only` trains a reranker that reads only the last node of each trajectory, and `features` one that reads only some of
+    their features (the paper's ablations, see :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`). The reranker
+    learns from the candidates of the given plans, whose paths start as with the same `exact_titles` of :class:`MoR`, and from
+    those of text retrieval for the same questions, which are used if a plan cannot be followed.
     """
     train = [query for query in dataset.queries if query.split == "train" and query.plan]
     dev = [query for query in dataset.queries if query.split == "dev" and query.plan]
@@ -162,10 +183,12 @@ def fit_mor(
     examples = [[Example(q.text, list(q.plan), tuple(map(row, q.gold))) for q in split] for split in (train, dev)]
     by_text = [replace(example, plan=None) for example in examples[0]]
     length = max(len(query.plan) for query in train)
+    read: dict[str, Any] = {"node_only": node_only, "features": read_features(features)}
+    traversal = MixedTraversal(exact_titles=exact_titles)
     reranker, ranked = fit_trajectory_reranker(
-        index, examples[0] + by_text, examples[1], MixedTraversal(), length=length, node_only=node_only, **options
+        index, examples[0] + by_text, examples[1], traversal, length=length, **read, **options
     )
-    config = {"node_only": node_only, "embedding": index.embedding_name, "seed": seed, "history": ranked.to_dict()}
+    config = {**read, "exact_titles": exact_titles, "embedding": index.embedding_name, "seed": seed, "history": ranked.to_dict()}
     save_checkpoint(folder, _RERANKER, reranker.scorer.state_dict(), config)
     return {
         "planner": {"right_on_dev": planned.best_score, "plans": planned.classes, "left_out": planned.left_out},

@@ -21,7 +21,7 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.signals.embedding import check_vectors
-from graph_retrievers.systems.mor.reranker import PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.reranker import FEATURES, PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 
 _GROUP = 32
@@ -56,6 +56,7 @@ def fit_trajectory_reranker(
     length: int = 3,
     embedding: Any = None,
     node_only: bool = False,
+    features: Sequence[str] = FEATURES,
     negatives: int = 100,
     batch_size: int = 64,
     seed: int = 0,
@@ -66,8 +67,8 @@ def fit_trajectory_reranker(
 
     For every relevant candidate, `negatives` others of the same question are drawn with replacement, and the loss is the cross
     entropy of the relevant one among them; questions without a relevant candidate are not used. A step has `batch_size` relevant
-    candidates, and the network reads `length` nodes of a trajectory. The metric on `dev` is the mean reciprocal rank. `embedding`
-    and `node_only` are as for :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`, the others as for
+    candidates, and the network reads `length` nodes of a trajectory. The metric on `dev` is the mean reciprocal rank. `embedding`,
+    `node_only` and `features` are as for :class:`~graph_retrievers.systems.mor.reranker.TrajectoryReranker`, the others as for
     :func:`graph_retrievers.learning.loop.fit`.
 
     Loss, sampling and optimiser are those of the published code (equation 7 has a softmax over the whole candidate set instead).
@@ -78,7 +79,8 @@ def fit_trajectory_reranker(
     if embedding is None:
         raise InvalidArgumentError("The reranker reads node types through a text embedding; pass embedding=.")
     width = check_vectors(embedding.embed_documents(["padding"]), 1).shape[1]
-    reranker = TrajectoryReranker(TrajectoryScorer(length, width, seed=seed), embedding=embedding, node_only=node_only)
+    scorer = TrajectoryScorer(length, width, seed=seed)
+    reranker = TrajectoryReranker(scorer, embedding=embedding, node_only=node_only, features=features)
     patterns: dict[tuple[str, ...], int] = {}
     learned = _gather(index, train, traversal, reranker, patterns, show_progress)
     held = _gather(index, dev, traversal, reranker, patterns, show_progress)
