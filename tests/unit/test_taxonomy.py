@@ -1,9 +1,14 @@
 """The kinds that operators declare, against what they are seen to ask."""
 
+import os
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, Node, Retriever
+from graph_retrievers.commands.taxonomy import print_taxonomy
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator, OperatorKind, kind_of
 from graph_retrievers.core.requests import (
@@ -30,6 +35,25 @@ from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
 from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
 from tests.retrievers import EVERY, on
+
+PAPER = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"), "papers", "000_4fdd3fd40e843bbf.txt")
+# Table 1 of FastInsight's paper.
+MARKS = {
+    "HyKGE": {"O_vs"},
+    "HippoRAG": {"O_vs", "O_gs"},
+    "GNN-RAG": {"O_vs", "O_gs"},
+    "G-Retriever": {"O_vs", "O_gs"},
+    "SubgraphRAG": {"O_vs", "O_m"},
+    "LightPROF": {"O_vs", "O_gs", "O_m"},
+    "ToG": {"O_vs", "O_gs", "O_m"},
+    "LightRAG": {"O_vs", "O_gs"},
+    "PathRAG": {"O_vs"},
+    "GRAG": {"O_vs"},
+    "KG2RAG": {"O_vs", "O_gs", "O_m"},
+    "ToG 2.0": {"O_vs", "O_gs", "O_m"},
+    "HippoRAG 2": {"O_vs", "O_gs"},
+    "FastInsight": {"O_vs", "O_vgs", "O_gm"},
+}
 
 
 @pytest.mark.parametrize(
@@ -116,3 +140,34 @@ def test_what_needs_edges_says_so_where_there_are_none(operator, needs):
     for index, told in ((bare, needs), (bare.with_changes(add_edges=[("0", "1")]), False)):
         reason = Retriever(index, Pipeline(VectorSearch(2), operator)).reason
         assert reason == ("there are no edges" if told else "")
+
+
+def test_table_1_of_fastinsight_is_printed_beside_what_each_system_reads(capsys):
+    print_taxonomy()
+    table = capsys.readouterr().out.partition("Table 1 ")[2]
+    rows, _, differences = table.partition("\n\nWhere a row differs:\n")
+    found = {re.split(r" {2,}", row)[0]: re.split(r" {2,}", row)[1:] for row in rows.splitlines()[1:]}
+    assert list(found) == list(MARKS)
+    assert {method: set(cells[0].split()) for method, cells in found.items()} == MARKS
+    # Each row that differs is named, and no other.
+    reads = {"O_vgs": {"O_vs", "O_gs"}, "O_gm": {"O_gs", "O_m"}}
+    for method, (marks, seen, kinds) in found.items():
+        marks, seen, kinds = (set(cell.split()) for cell in (marks, seen, kinds))
+        same = seen == set().union(*(reads.get(mark, {mark}) for mark in marks)) and kinds <= marks
+        assert same != (f"\n{method}: " in f"\n{differences}"), method
+    assert found["KG2RAG"][1:] == ["O_vs O_gs O_m", "O_vs O_gm"] and found["LightPROF"][1:] == ["-", "-"]
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason=f"there is no {PAPER}: GRAPH_RETRIEVERS_SHARED names its folder")
+def test_the_marks_are_those_of_the_paper():
+    kinds, seen, last = [kind.value for kind in OperatorKind], {}, None
+    lines = PAPER.read_text(encoding="utf-8").partition("\nTable 1: ")[2].splitlines()[4:18]
+    for line in lines:
+        _, method, *marks = line.split("\t")
+        method = re.sub(r"<[^>]+>| \[\d+\]| \(ours\)", "", method)
+        seen[method] = {kind for kind, mark in zip(kinds, marks, strict=True) if mark == "✓"}
+        last = method
+    assert last == "FastInsight"
+    # The three rows share the marks of the middle one.
+    seen |= {method: seen["GNN-RAG"] for method in ("HippoRAG", "G-Retriever")}
+    assert {name.replace("HyKE", "HyKGE"): marks for name, marks in seen.items()} == MARKS

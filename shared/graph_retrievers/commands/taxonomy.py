@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -48,8 +48,69 @@ def print_taxonomy() -> None:
     print()
     for member in OperatorKind:
         print(f"{member.value:<6} {member.name.lower().replace('_', ' ')}")
+    print()
+    _print_table_1({name: made for name, made in retrievers if isinstance(made, Retriever)})
     for name, why in lacking.items():
         print(f"\n{name} was not run: {why}")
+
+
+# Table 1 of FastInsight's paper: a method, the system that implements it, and the marks of its row. Those of HippoRAG and
+# G-Retriever are those of the row between them, which the three share there.
+_TABLE_1 = [
+    ("HyKGE", "hykge", {"O_vs"}),
+    ("HippoRAG", "hipporag-1", {"O_vs", "O_gs"}),
+    ("GNN-RAG", "", {"O_vs", "O_gs"}),
+    ("G-Retriever", "g-retriever", {"O_vs", "O_gs"}),
+    ("SubgraphRAG", "", {"O_vs", "O_m"}),
+    ("LightPROF", "", {"O_vs", "O_gs", "O_m"}),
+    ("ToG", "think-on-graph", {"O_vs", "O_gs", "O_m"}),
+    ("LightRAG", "lightrag", {"O_vs", "O_gs"}),
+    ("PathRAG", "pathrag", {"O_vs"}),
+    ("GRAG", "ego-grag", {"O_vs"}),
+    ("KG2RAG", "kg2rag", {"O_vs", "O_gs", "O_m"}),
+    ("ToG 2.0", "think-on-graph-2", {"O_vs", "O_gs", "O_m"}),
+    ("HippoRAG 2", "hipporag", {"O_vs", "O_gs"}),
+    ("FastInsight", "fastinsight", {"O_vs", "O_vgs", "O_gm"}),
+]
+_READS = {"signals": "O_vs", "graph": "O_gs", "model": "O_m"}
+# What a fusion operator reads.
+_FUSED = {"O_vgs": {"O_vs", "O_gs"}, "O_gm": {"O_gs", "O_m"}}
+# Why a row differs, or has no system.
+_DIFFERENCES = {
+    "HyKGE": "its chains follow edges, and a reranker scores them: section 4 of its own paper",
+    "GNN-RAG": "no system here: a trained graph neural network",
+    "SubgraphRAG": "no system here: a trained scorer of triples",
+    "LightPROF": "no system here: it projects paths into a language model, and ranks no nodes",
+    "ToG": "its model chooses among the edges of the beam, so that one operator reads both (O_gm); the text counts them apart",
+    "PathRAG": "the text of the paper has O_vs -> O_gs (section 4.1), as its paths follow edges",
+    "GRAG": "ego graphs are made of edges, which the paper counts as a part of the index",
+    "KG2RAG": "its expansion and its trees are one operator, which reads vectors, edges and a model (O_gm)",
+    "ToG 2.0": "as for ToG; texts choose the entities",
+}
+
+
+def _print_table_1(retrievers: Mapping[str, Retriever]) -> None:
+    """Print FastInsight's Table 1 beside what each system was seen to read, and the kinds of its operators."""
+    kinds = [member.value for member in OperatorKind]
+    rows, notes = [("Table 1", "marks of the paper", "seen to read", "kinds of its operators")], list[str]()
+    for method, name, marks in _TABLE_1:
+        paper = " ".join(kind for kind in kinds if kind in marks)
+        if name not in retrievers:
+            rows.append((method, paper, "-", "-"))
+        else:
+            made = Retriever(_knowledge(), name)
+            seen = {_READS[call.request.reads] for call in made.retrieve("What did Ada Holm write of?").trace if call.request.reads}
+            own = {part.kind.value for part in made.operator.parts()}
+            rows.append((method, paper, *(" ".join(kind for kind in kinds if kind in each) for each in (seen, own))))
+            if seen == set().union(*(_FUSED.get(mark, {mark}) for mark in marks)) and own <= marks:
+                continue
+        notes.append(f"{method}: {_DIFFERENCES[method]}")
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        print("  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]))
+    print("\nWhere a row differs:")
+    for note in notes:
+        print(note)
 
 
 # On other graphs, some retrievers have fewer lists, or others.
