@@ -176,8 +176,8 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
         self.engine = Retriever(index, chosen, k=similarity_top_k, **options)
         self._models, self._entities = (embed_model, index.embedding), entities
         # Edges that a path can follow: a chunk's mention is not one, unless the walk passes through chunks of the index.
-        chunks = chosen.passage_type if chosen.passages is False else None
-        ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind != chunks}
+        chunks = chosen.types_of_passages if chosen.passages is False else ()
+        ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind not in chunks}
         self._triplets: dict[_Key, Triplet] = {
             (head.id, relation.label, tail.id): (head, relation, tail)
             for head, relation, tail in store_triplets(graph_store, index.graph.ids)

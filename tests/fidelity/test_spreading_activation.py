@@ -1,18 +1,21 @@
 """Spreading activation and its chains against worked numbers: section III-B of the paper, and what its public code gives."""
 
 import math
+import random
 
+import numpy as np
 import pytest
 import torch
 
 from graph_retrievers import Retriever, SpreadingActivation
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Ranking, ranked
-from tests.references.spreading import adjacency, all_chains, deduped, spread
+from tests.references.spreading import adjacency, all_chains, deduped, relations_between_entities, spread
 
 NAMES = ["s1", "s2", "a", "b", "c", "d"]
 EDGES = [("s1", "a"), ("a", "s1"), ("s1", "b"), ("b", "c"), ("a", "c"), ("s2", "c"), ("c", "d")]
@@ -227,3 +230,77 @@ def test_edges_conduct_both_ways_and_keep_their_direction_in_the_text():
     assert [str(h.path) for h in hits] == ["kobzar", "kobzar <-[wrote]- shevchenko"]
     # Two steps give .56 each; in the third the poet, now above 1, gives back.
     assert [h.score for h in hits] == pytest.approx([1 + 0.7 * 1.12, 1.12])
+
+
+TEXTS = ("document", "paragraph")
+
+
+def two_levels(rng):
+    """A graph of the paper's schema: entities with relations, paragraphs and documents that mention them, and gates."""
+    entities = [f"e{i}" for i in range(rng.randint(2, 9))]
+    types = dict.fromkeys(entities, "person")
+    relations = [(rng.choice(entities), rng.choice(entities)) for _ in range(rng.randint(0, 2 * len(entities)))]
+    edges = [(a, b, "relates to") for a, b in relations]
+    for number in range(rng.randint(1, 4)):
+        paragraph, document = f"p{number}", f"d{number // 2}"
+        # Their titles are those of entities, so that names lead to them, too.
+        types |= {paragraph: "paragraph", document: "document"}
+        edges.append((document, paragraph, "has"))
+        edges += [(text, rng.choice(entities), "mentions") for text in (paragraph, document) for _ in range(rng.randint(1, 3))]
+    gates = {node: rng.choice([-0.25, 0.0, 0.25, 0.5, 0.75, 1.0]) for node in types}
+    return types, edges, gates, rng.sample(entities, rng.randint(1, 2))
+
+
+def level_of(types, edges, gates, seeds, **options):
+    """Activation by node that the system finds; every text has the title of an entity."""
+    names = list(types)
+    titles = [name if name.startswith("e") else f"e{number % 2}" for number, name in enumerate(names)]
+    vectors = [[gates[name], math.sqrt(1 - gates[name] ** 2)] for name in names]
+    graph = CorpusGraph(names, [f"This is {name}." for name in names], titles=titles, types=list(types.values()), edges=edges)
+    index = GraphIndex.from_graph(graph, vectors=vectors, bm25=False)
+    retriever = Retriever(index, SpreadingActivation(**options), k=50, backfill=False)
+    hits = retriever.retrieve(f"How do {' and '.join(seeds)} meet?", vector=[1.0, 0.0])
+    return {hit.id: hit.score for hit in hits.nodes}, hits
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_the_published_form_walks_relations_between_entities_alone(count):
+    rng, differ = random.Random(5), 0
+    for _ in range(count):
+        types, edges, gates, seeds = two_levels(rng)
+        relations = relations_between_entities([(a, b) for a, b, _ in edges], types, TEXTS)
+        expected, _ = spread(adjacency(relations), dict.fromkeys(seeds, 1.0), gates)
+        found, hits = level_of(types, edges, gates, seeds, passages=False, passage_type=TEXTS)
+        assert found == pytest.approx(expected, abs=1e-6)
+        assert all(before > after - 1e-6 for before, after in zip(found.values(), list(found.values())[1:], strict=False))
+        assert all(types[node] == "person" for hit in hits for node in hit.path.nodes)
+        everything, _ = level_of(types, edges, gates, seeds)
+        differ += everything != pytest.approx(expected, abs=1e-6)
+    assert differ > count / 2, "mentions matter in the cases"
+
+
+def test_texts_of_two_levels_by_hand():
+    # Ada is related to the engine; the paragraph and the document also join her to the loom, which the paper does not walk.
+    types = {"ada": "person", "engine": "thing", "loom": "thing", "p": "paragraph", "d": "document"}
+    edges = [
+        ("ada", "engine", "wrote for"),
+        ("d", "p", "has"),
+        *((text, to, "mentions") for text in "pd" for to in ("ada", "loom")),
+    ]
+    graph = CorpusGraph(
+        list(types), [""] * 5, titles=["Ada", "Engine", "Loom", "Weaving", "Weaving"], types=[*types.values()], edges=edges
+    )
+    index = GraphIndex.from_graph(graph, vectors=np.tile([1.0, 0.0], (5, 1)), bm25=False)
+
+    def found(**options):
+        hits = Retriever(index, SpreadingActivation(**options), backfill=False).retrieve("Ada?", vector=[1.0, 0.0])
+        return {hit.id: round(hit.score, 3) for hit in hits}
+
+    assert found(passages=False, passage_type=TEXTS, steps=1) == {"ada": 1.0, "engine": 0.7}
+    # With one level, the other is walked as if it were an entity.
+    assert found(passages=False, passage_type="paragraph", steps=2)["loom"] == 0.49
+    assert found(passages=True, passage_type=["document", "paragraph"], steps=1) == {"p": 1.0, "d": 1.0}
+    assert found(steps=1) == {"ada": 1.0, "engine": 0.7, "p": 0.7, "d": 0.7}
+    assert SpreadingActivation(passage_type=["document"]) == SpreadingActivation(passage_type=("document",))
+    with pytest.raises(InvalidArgumentError, match="passage_type must be a list of strings, got 3"):
+        SpreadingActivation(passage_type=3)

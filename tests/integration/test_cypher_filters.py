@@ -334,6 +334,8 @@ WAYS = [
     {"passages": True, "passage_type": "ODD"},
     {"passages": False, "passage_type": "ODD", "chains": "hits"},
     {"passages": True, "passage_type": "ODD", "chains": "path", "gate": "uniform"},
+    {"passages": True, "passage_type": ("none", "ODD")},
+    {"passages": False, "passage_type": ["ODD", "none"], "gate": "uniform"},
 ]
 
 

@@ -17,6 +17,11 @@ def adjacency(edges, semantics="set"):
     return {node: sorted(others) for node, others in table.items()}
 
 
+def relations_between_entities(edges, types, texts):
+    """The edges of the traversal: not those at documents and paragraphs, which mention entities (Figure 2)."""
+    return [(a, b) for a, b in edges if types[a] not in texts and types[b] not in texts]
+
+
 def spread(neighbours, seeds, gate, steps=3, decay=0.7, threshold=0.01, walkable=lambda node: True, degree=None):
     """Activation of every touched node, and the parent of each at its first arrival.
 

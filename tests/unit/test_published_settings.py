@@ -46,7 +46,7 @@ PUBLISHED = {
     "HippoRAG": {"facts": 5, "damping": 0.5, "passage_weight": 0.05, "synonyms": 0.8},
     "SpreadingActivation": {
         **{"steps": 3, "decay": 0.7, "threshold": 0.01, "gate": "cosine", "semantics": "set", "hub_exponent": 0.0},
-        **{"chains": "hits", "passages": None, "k": 30, "backfill": False},
+        **{"chains": "hits", "passages": False, "k": 30, "backfill": False},
     },
     "Eager": _TRAVERSAL,
     "MMR": {**_TRAVERSAL, "lambda_mult": 0.5, "min_mmr_score": -math.inf},

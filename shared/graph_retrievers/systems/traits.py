@@ -52,9 +52,10 @@ def holds_passages(graph: GraphFacts) -> bool:
     return graph.fact("holds passages", read)
 
 
-def passage_types(graph: GraphFacts, passage_type: str) -> tuple[str, ...]:
-    """Return the type of passages if only some of the nodes have it; else an empty tuple."""
-    return (passage_type,) if passage_type in graph.type_names and len(graph.type_names) > 1 else ()
+def passage_types(graph: GraphFacts, *types: str) -> tuple[str, ...]:
+    """Return those of the types of passages that nodes have, if other nodes have another; else an empty tuple."""
+    found = tuple(name for name in types if name in graph.type_names)
+    return found if len(found) < len(graph.type_names) else ()
 
 
 def holds_pieces(graph: GraphFacts) -> bool:

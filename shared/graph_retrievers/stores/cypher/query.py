@@ -32,7 +32,7 @@ class SpreadingQuery:
     """The query of a retriever, from the equivalent operators in memory: its text, and its parameters.
 
     `chains` is None for no chains; with a `vector_index`, seeds without a name come from it, otherwise all vectors are compared;
-    with a `passage_type`, the nodes of this type are returned instead of the activated ones. The filters apply to nodes that are
+    with `passage_types`, the nodes of these types are returned instead of the activated ones. The filters apply to nodes that are
     returned, that are seeds, and that are visited; `scope`, which they contain, to nodes whose names are read.
     """
 
@@ -42,7 +42,7 @@ class SpreadingQuery:
     k: int
     chains: ChainSearch | None = None
     vector_index: str | None = None
-    passage_type: str | None = None
+    passage_types: tuple[str, ...] = ()
     filter: Predicate | None = None
     seed_filter: Predicate | None = None
     traversal_filter: Predicate | None = None
@@ -68,7 +68,7 @@ class SpreadingQuery:
             "index": self.vector_index,
             "no_seeds": self._no_seeds,
             "no_walk": list(self.propagation.exclude_types),
-            "passage_type": self.passage_type,
+            "passage_types": list(self.passage_types),
         }
         if self.chains is not None:
             found |= {"chains": self.chains.limit, "width": self.chains.width}
@@ -85,14 +85,14 @@ class SpreadingQuery:
         parts = [self._entities() if named else self._dictionary(), self._nearest(), self._start(), self._spread(), self._ranked()]
         if self.chains is not None:
             parts.append(self._chains(self.chains))
-        parts += [self._best() if self.passage_type is None else self._passages(), self._result()]
+        parts += [self._passages() if self.passage_types else self._best(), self._result()]
         return "\n".join(parts)
 
     @property
     def listing(self) -> str:
         """The text of the query for the first nodes that pass the filter, of those that may be returned, in their order."""
         types = f"coalesce(n.{self.names['type']}, '')"
-        returned = f"NOT {types} IN $no_walk" if self.passage_type is None else f"{types} = $passage_type"
+        returned = f"{types} IN $passage_types" if self.passage_types else f"NOT {types} IN $no_walk"
         fields = ", ".join(f"n.{self.names[key]} AS {key}" for key in ("id", "name", "text", "type", "metadata"))
         return f"""\
     MATCH (n:{self.names["label"]}) WHERE {returned}{_holds(self.readable, "n")}{_holds(self.filter, "n")}
@@ -356,7 +356,7 @@ class SpreadingQuery:
       UNWIND state AS s
       WITH s.n AS giver, s.r AS level, s.trail AS trail
       MATCH (giver)-[{self.names["edge"]}]-(passage:{self.names["label"]})
-      WHERE passage.{self.names["type"]} = $passage_type{there}
+      WHERE passage.{self.names["type"]} IN $passage_types{there}
       WITH DISTINCT passage, giver, level, trail
       WITH passage, collect({{r: level, position: giver.{self.names["position"]}, trail: trail}}) AS given
       WITH passage, given, reduce(total = 0.0, x IN given | total + x.r){gate} AS gathered

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from graph_retrievers.arguments import choice, positive
+from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.concurrency import concurrently
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hits
@@ -106,7 +106,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         chains: str | None = None,
         chain_search: ChainSearch | None = None,
         passages: bool | None = None,
-        passage_type: str = "passage",
+        passage_type: str | Sequence[str] = "passage",
         vector_index: str | None = None,
         k: int = 30,
         name: str | None = None,
@@ -116,7 +116,8 @@ class CypherSpreadingActivation(AsyncRetriever):
         choice("gate", gate, GATES)
         if linking is not None and (language_model is not None or linking.case != "fold"):
             raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")
-        excluded = [] if passages is None else [passage_type]
+        types = (passage_type,) if isinstance(passage_type, str) else strings("passage_type", passage_type)
+        excluded = () if passages is None else types
         options: dict[str, Any] = {"gate": gate, "semantics": semantics, "exclude_types": excluded}
         propagation = GatedPropagation(steps=steps, decay=decay, threshold=threshold, **options)
         self.database = database
@@ -132,7 +133,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             self.k,
             self.chain_search if chains is not None else None,
             vector_index,
-            passage_type if passages else None,
+            types if passages else (),
         )
         # For each scope, "" for none.
         self._capitals: dict[str, bool] = {}
@@ -237,7 +238,7 @@ class CypherSpreadingActivation(AsyncRetriever):
             raise self._empty()
         notes = question_notes(question, row["missing"], parameters.get("room", 0))
         entities = {name_key(name) for name in question.entities or ()}
-        passages = self._query.passage_type is not None
+        passages = bool(self._query.passage_types)
         hits = answer(row, notes, self.chains, self.chain_search, passages, is_named=lambda name: name_key(name) in entities)
         return hits if hits.nodes else Hits(hits, (*notes, NOTHING_FOUND))
 
