@@ -200,6 +200,14 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
             ("It judges: yes. The most similar first", "c=search d=model:2 e=model:1 c>d c>e"),
         ],
     ),
+    "subgraph-rag": (
+        "A trained network scores the triples around the entities of the question",
+        [
+            ("The entities of the question are topics", "a=search"),
+            ("Triples around them, at one or two edges", "a=search b=walk c=walk d=walk f=walk a>b a>c c>d b>f"),
+            ("The ends of the best triples", "a=model:1 c=model:2 d=model:3 a>c c>d"),
+        ],
+    ),
     "lesegr": (
         "Each candidate is scored by its own text and by what its neighbours say about the question",
         [

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Re2,
         Scored,
         SpreadingActivation,
+        SubgraphRAG,
         System,
         ThinkOnGraph,
         ThinkOnGraph2,
@@ -76,7 +77,7 @@ _HOMES = {
     "retrievers": "Retriever StoreRetriever",
     "systems": "BM25 Decomposition Eager EgoGRAG FastInsight Fused GAR GRAG GRetriever GraphRAGLocal HippoRAG HippoRAG1 HyDE "
     "HyKGE HybGRAG Hybrid IRCoT KAR KG2RAG LeSeGR LightRAG LinearRAG MMR MoR PPR PathRAG PathReranking QAFD Re2 "
-    "Scored SpreadingActivation System ThinkOnGraph ThinkOnGraph2 Vector WalkFusion read_system",
+    "Scored SpreadingActivation SubgraphRAG System ThinkOnGraph ThinkOnGraph2 Vector WalkFusion read_system",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "HostedEmbedding SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
@@ -86,8 +87,8 @@ __all__ = [
     "GraphIndex", "GraphRAGLocal", "GraphRetrieverError", "HippoRAG", "HippoRAG1", "Hit", "Hits", "HostedEmbedding", "HyDE",
     "HyKGE", "HybGRAG", "Hybrid", "IRCoT", "IndexStore", "KAR", "KG2RAG", "LanguageModelRelevance", "LeSeGR", "LightRAG",
     "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "QAFD", "Re2",
-    "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "System",
-    "ThinkOnGraph", "ThinkOnGraph2", "Vector", "WalkFusion", "minilm", "read_system",
+    "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "SubgraphRAG",
+    "System", "ThinkOnGraph", "ThinkOnGraph2", "Vector", "WalkFusion", "minilm", "read_system",
 ]
 
 

@@ -32,6 +32,7 @@ from graph_retrievers.systems.qafd import FlowDiffusion
 from graph_retrievers.systems.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
 from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
 from graph_retrievers.systems.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
+from graph_retrievers.systems.subgraph_rag import TripleScorer, TripleSearch
 from graph_retrievers.systems.think_on_graph import RelationBeam
 from graph_retrievers.systems.think_on_graph_2 import ContextBeam
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
@@ -97,5 +98,7 @@ __all__ = [
     "SteinerTreeSearch",
     "TrajectoryReranker",
     "TriGraphSearch",
+    "TripleScorer",
+    "TripleSearch",
     "VectorSearch",
 ]

@@ -126,6 +126,7 @@ SYSTEMS = {
     "HyKGE": "hykge",
     "EgoGRAG": "ego-grag",
     "HybGRAG": "hybgrag",
+    "SubgraphRAG": "subgraph-rag(triples=20)",
     "KAR": "kar",
 }
 for _name, _system in SYSTEMS.items():

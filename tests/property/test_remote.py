@@ -49,6 +49,7 @@ from graph_retrievers.operators import (
     RelationBeam,
     RelationGathering,
     Rerank,
+    TripleSearch,
     VectorSearch,
 )
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
@@ -165,6 +166,7 @@ SYSTEMS = {
     "graphrag-local": (GraphRAGLocal, {"entities": 4, "passage_type": "place", "report_type": "film", "facts": True}),
     "qafd-rag": (QAFD, {"seeds": 3, "mass": 12.0, "query_weight": 2.0}),
     "ego-grag": (EgoGRAG, {"centres": 8, "graphs": 3}),
+    "subgraph-rag": (Pipeline(VectorSearch(3, returned=False), TripleSearch(triples=6)), {}),
     "hykge": (HyKGE, {"entities": 5, "facts": True}),
     "kar": (KAR, {"search": "hybrid", "language_model": writer, "neighbors": 2}),
     "hybgrag": (HybGRAG, {"language_model": writer, "iterations": 2}),

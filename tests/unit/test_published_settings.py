@@ -60,6 +60,7 @@ PUBLISHED = {
     "HyKGE": {"threshold": 0.7, "window": 35, "overlap": 15, "facts": True, "backfill": False},
     "EgoGRAG": {"graphs": 10, "hops": 2, "backfill": False},
     "HippoRAG1": {"damping": 0.5, "synonyms": 0.8, "backfill": False},
+    "SubgraphRAG": {"triples": 100, "hops": 2, "backfill": False},
     "KAR": {"search": Vector()},
     "HybGRAG": {"backfill": False},
     "IRCoT": {"search": BM25(), "passages": 4, "budget": 15, "steps": 8, "backfill": False},

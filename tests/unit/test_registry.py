@@ -42,6 +42,7 @@ NAMES = {
     "hyde": "HyDE",
     "decomposition": "Decomposition",
     "ircot": "IRCoT",
+    "subgraph-rag": "SubgraphRAG",
     "lesegr": "LeSeGR",
     "path-reranking": "PathReranking",
     "lightrag": "LightRAG",
@@ -124,7 +125,7 @@ def test_where_a_language_model_fails_the_search_goes_on_and_a_note_says_why(nam
     def model(prompt):
         raise RuntimeError("no quota")
 
-    assert len(ASKING) == 18
+    assert len(ASKING) == 19
     index = linked_index(edge_signals=True)
     options = {_asks(name): LanguageModelPlanner(model) if _asks(name) == "planner" else model}
     if name in ("hyde", "ircot"):

@@ -15,6 +15,7 @@ FITTERS: dict[str, tuple[str, str]] = {
     "g-rag": ("graph_retrievers.systems.grag.retriever", "fit_grag"),
     "lesegr": ("graph_retrievers.systems.lesegr.retriever", "fit_lesegr"),
     "path-reranking": ("graph_retrievers.systems.path_reranking.retriever", "fit_path_reranking"),
+    "subgraph-rag": ("graph_retrievers.systems.subgraph_rag.retriever", "fit_subgraph_rag"),
     "mor": ("graph_retrievers.systems.mor.retriever", "fit_mor"),
 }
 """Name of a retriever -> module and function ``(dataset, index, folder, *, seed, show_progress) -> summary``."""

@@ -61,7 +61,7 @@ _TABLE_1 = [
     ("HippoRAG", "hipporag-1", {"O_vs", "O_gs"}),
     ("GNN-RAG", "", {"O_vs", "O_gs"}),
     ("G-Retriever", "g-retriever", {"O_vs", "O_gs"}),
-    ("SubgraphRAG", "", {"O_vs", "O_m"}),
+    ("SubgraphRAG", "subgraph-rag", {"O_vs", "O_m"}),
     ("LightPROF", "", {"O_vs", "O_gs", "O_m"}),
     ("ToG", "think-on-graph", {"O_vs", "O_gs", "O_m"}),
     ("LightRAG", "lightrag", {"O_vs", "O_gs"}),
@@ -79,7 +79,7 @@ _FUSED = {"O_vgs": {"O_vs", "O_gs"}, "O_gm": {"O_gs", "O_m"}}
 _DIFFERENCES = {
     "HyKGE": "its chains follow edges, and a reranker scores them: section 4 of its own paper",
     "GNN-RAG": "no system here: a trained graph neural network",
-    "SubgraphRAG": "no system here: a trained scorer of triples",
+    "SubgraphRAG": "it finds the triples around a question itself, by edges, which the paper counts as a part of the index (O_gm)",
     "LightPROF": "no system here: it projects paths into a language model, and ranks no nodes",
     "ToG": "its model chooses among the edges of the beam, so that one operator reads both (O_gm); the text counts them apart",
     "PathRAG": "the text of the paper has O_vs -> O_gs (section 4.1), as its paths follow edges",
@@ -92,7 +92,8 @@ _DIFFERENCES = {
 def _print_table_1(retrievers: Mapping[str, Retriever]) -> None:
     """Print FastInsight's Table 1 beside what each system was seen to read, and the kinds of its operators."""
     kinds = [member.value for member in OperatorKind]
-    rows, notes = [("Table 1", "marks of the paper", "seen to read", "kinds of its operators")], list[str]()
+    rows: list[tuple[str, ...]] = [("Table 1", "marks of the paper", "seen to read", "kinds of its operators")]
+    notes = list[str]()
     for method, name, marks in _TABLE_1:
         paper = " ".join(kind for kind in kinds if kind in marks)
         if name not in retrievers:

@@ -26,6 +26,7 @@ from graph_retrievers.systems.registry import default_system
 from graph_retrievers.systems.rewriting import Decomposition, HyDE, IRCoT
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.strategies import MMR, Eager, Scored
+from graph_retrievers.systems.subgraph_rag.retriever import SubgraphRAG
 from graph_retrievers.systems.system import System, every_system, read_system
 from graph_retrievers.systems.think_on_graph import ThinkOnGraph
 from graph_retrievers.systems.think_on_graph_2 import ThinkOnGraph2
@@ -63,6 +64,7 @@ __all__ = [
     "Re2",
     "Scored",
     "SpreadingActivation",
+    "SubgraphRAG",
     "System",
     "ThinkOnGraph",
     "ThinkOnGraph2",
