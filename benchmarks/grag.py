@@ -7,8 +7,9 @@ finds. Needs the extras offline and meaning.
         [--train N] [--costs CROSS_ENCODER] > found.jsonl
     python benchmarks/grag.py --page found.jsonl > benchmarks/results/g-rag/README.md
 
-The rows ``published`` are the paper's networks, trained on the first N training questions: their vectors, of every document with
-its paths from every question, are computed once (100 texts a question) and kept in the cache folder.
+The rows ``published`` are the paper's networks, trained on the first N training questions, with questions and documents parsed
+apart and early stopping instead of the paper's 50,000 steps (``fit g-rag --paper``): their vectors, of every document with its
+paths from every question, are computed once (100 texts a question) and kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -86,10 +87,10 @@ def quality(rank: Callable[[Queries], list[Candidates]], index: GraphIndex, test
         lists = rank(Queries.of(index, [example.text for example in part]))
         for candidates, example in zip(lists, part, strict=True):
             rows = [str(row) for row in candidates.nodes.tolist()]
-            scores, gold = candidates.scores.tolist(), [str(row) for row in example.gold]
+            scores, gold = candidates.scores.tolist(), [str(row) for row in example.gold if str(row) in rows]
             for names, values in ((("mrr", "mhits@10"), list(range(len(rows), 0, -1))), (("mtrr", "tmhits@10"), scores)):
                 for metric, measure in zip(names, (tied_reciprocal_rank, tied_hits), strict=True):
-                    found[metric].append(measure(rows, values, gold))
+                    found[metric].append(measure(rows, values, gold) if gold else 0.0)
     return {metric: round(statistics.fmean(values), 4) for metric, values in found.items()}
 
 

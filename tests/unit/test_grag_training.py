@@ -238,6 +238,92 @@ def test_a_training_has_the_documented_settings(monkeypatch):
     assert told["loss"](batch).item() == pytest.approx(torch.stack(one_by_one).mean().item(), rel=1e-5)
 
 
+def test_the_paper_trains_by_steps_with_a_warm_up(monkeypatch, tmp_path):
+    told = {}
+
+    def spy(module, batches, loss, evaluate, **options):
+        told.update(options, batches=batches)
+        return loop.History([0.0], [0.0], 1, 0.0, {"mrr": [0.0], "mhits@10": [0.0]})
+
+    monkeypatch.setattr(training, "fit", spy)
+    data, seen = dataset(), []
+
+    def parser(text):
+        seen.append(text)
+        return words(text)
+
+    index = index_of(data)
+    fit_grag(data, index, tmp_path, paper=True, first=VectorSearch(36), parser=parser)
+    assert (told["learning_rate"], told["weight_decay"], told["warm_up"]) == (1e-4, 0.01, 1000)
+    # 50,000 steps, of which each 10,000th is evaluated; none ends the training.
+    assert told["epochs"] == told["patience"] == 5
+    about = told["about"]
+    assert (about["batch_size"], about["steps"], about["evaluate_every"], about["loss"]) == (5, 50_000, 10_000, "hinge")
+    drawn = list(told["batches"](torch.Generator().manual_seed(0)))
+    # Nine questions in batches of five and four, again and again.
+    assert len(drawn) == 10_000 and [len(batch) for batch in drawn[:4]] == [5, 4, 5, 4]
+    orders = [[id(example[0]) for batch in drawn[start : start + 2] for example in batch] for start in (0, 2)]
+    assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1]
+    # Question and document are one text.
+    assert about["together"] is True and "question:river near ada?town0 has a river and bridge" in seen
+    assert json.loads((tmp_path / "g-rag.json").read_text())["together"] is True
+    fit_grag(data, index, tmp_path / "apart", paper=True, together=False, parser=words, training={"steps": 10_000})
+    assert (told["about"]["together"], told["epochs"]) == (False, 1)
+    fit_grag(data, index, tmp_path / "own", network=EvidenceNetwork(hidden=4), paper=True, parser=words)
+    assert told["about"]["together"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 15, "evaluate_every": 10}, "steps is 15, which evaluate_every=10 does not divide"),
+        ({"steps": 0}, "steps must be"),
+        ({"steps": 10, "evaluate_every": 0}, "evaluate_every must be"),
+        ({"steps": 10, "evaluate_every": 5, "epochs": 3}, "Pass either steps= or epochs="),
+        ({"warm_up": -1, "epochs": 1}, "warm_up must be"),
+    ],
+)
+def test_steps_that_no_training_can_take(options, message):
+    data = dataset()
+    index = index_of(data)
+    good = [LabelledQuery("river near ada?", (0,))]
+    with pytest.raises(InvalidArgumentError, match=message):
+        fit_document_graph(index, good, good, DocumentGraphRerank(parser=words), VectorSearch(36), **options)
+
+
+def test_a_training_of_steps_goes_on_after_an_interruption(tmp_path):
+    def stepped(**more):
+        data = dataset()
+        index, examples = index_of(data), {"train": [], "dev": []}
+        for query in data.queries:
+            examples[query.split].append(LabelledQuery(query.text, tuple(map(index.graph.row, query.gold))))
+        torch.manual_seed(0)
+        reranker = DocumentGraphRerank(EvidenceNetwork(hidden=8), parser=words)
+        options = {"steps": 30, "evaluate_every": 10, "warm_up": 25, "batch_size": 3, "k": 2, "learning_rate": 0.05, **more}
+        history = fit_document_graph(index, examples["train"], examples["dev"], reranker, VectorSearch(36), **options)
+        return reranker.network.state_dict(), history
+
+    whole, history = stepped()
+    assert len(history.losses) == 3
+    original = loop.save_state
+
+    class Stop(Exception):
+        pass
+
+    def save(*given):
+        original(*given)
+        raise Stop
+
+    loop.save_state = save
+    try:
+        with pytest.raises(Stop):
+            stepped(resume=tmp_path)
+    finally:
+        loop.save_state = original
+    rest, _ = stepped(resume=tmp_path)
+    assert all(torch.equal(whole[name], rest[name]) for name in whole)
+
+
 def test_ties_on_dev_go_to_the_first():
     scores = torch.zeros(100)
     for place, expected in ((0, (1.0, 1.0)), (50, (1 / 51, 0.0))):

@@ -75,6 +75,20 @@ def test_a_measure_may_be_whole_numbers_and_a_stopped_training_goes_on(tmp_path)
     assert history.scores == [0.0, 2.0, 1.0] and history.best_epoch == 2 and isinstance(history.scores[0], float)
 
 
+def test_the_learning_rate_rises_over_the_steps_of_the_warm_up():
+    # With a gradient of constant sign, AdamW takes a step of the learning rate.
+    module = torch.nn.Linear(1, 1, bias=False)
+    weights = [float(module.weight.detach())]
+
+    def evaluate():
+        weights.append(float(module.weight.detach()))
+        return float(len(weights))
+
+    fit(module, lambda _: [torch.ones(1, 1)], lambda x: module(x).sum(), evaluate, epochs=6, learning_rate=0.1, warm_up=4)
+    steps = [before - after for before, after in zip(weights, weights[1:], strict=False)]
+    assert steps == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1, 0.1], abs=1e-5)
+
+
 def test_equal_seeds_draw_equal_batches():
     draws = []
     for seed in (3, 3, 4):

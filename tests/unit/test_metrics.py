@@ -1,6 +1,7 @@
 """Metrics against numbers worked by hand."""
 
 import math
+import random
 
 import pytest
 
@@ -128,6 +129,23 @@ def test_hits_at_ten_under_ties(above, ties, expected):
     assert tied_hits(ids[::-1], scores[::-1], [ids[above]], 10) == pytest.approx(expected)
 
 
+def test_without_ties_they_are_the_means_over_all_relevant_nodes():
+    rng = random.Random(3)
+    for _ in range(1000):
+        ids = [f"n{number}" for number in range(rng.randint(0, 30))]
+        scores = rng.sample(range(100), len(ids))
+        gold, k = [f"n{rng.randrange(35)}" for _ in range(rng.randint(1, 5))], rng.randint(1, 12)
+        ranking = [node for _, node in sorted(zip(scores, ids, strict=True), reverse=True)]
+        # MRR and MHits@k as section 4.1.1 of G-RAG states them.
+        reciprocal, hits = 0.0, 0.0
+        for node in set(gold):
+            if node in ranking:
+                reciprocal += 1 / (ranking.index(node) + 1)
+                hits += ranking.index(node) + 1 <= k
+        assert tied_reciprocal_rank(ids, scores, gold) == pytest.approx(reciprocal / len(set(gold)))
+        assert tied_hits(ids, scores, gold, k) == pytest.approx(hits / len(set(gold)))
+
+
 def test_mean_tied_reciprocal_rank():
     ids, scores = list("abcdefg"), [90, 80, 80, 80, 50, 50, 20]
     first = tied_reciprocal_rank(ids, scores, ["b", "e"])
@@ -137,6 +155,9 @@ def test_mean_tied_reciprocal_rank():
     assert (first + second) / 2 == pytest.approx(13 / 44)
     assert tied_reciprocal_rank(ids, scores, ["c"]) == pytest.approx(1 / 3)
     assert tied_reciprocal_rank(ids, scores, ["nowhere"]) == 0.0
+    # All relevant nodes count, found or not: 1 / 1 and 2 / 3 of c's ties, and nothing.
+    assert tied_reciprocal_rank(ids, scores, ["a", "c", "nowhere"]) == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert tied_hits(ids, scores, {"a": 1.0, "c": 2.0, "g": 0.0, "nowhere": 1.0}, 2) == pytest.approx((1 + 1 / 3 + 0) / 3)
     with pytest.raises(InvalidArgumentError, match="scores"):
         tied_hits(ids, scores[1:], ["b"])
     with pytest.raises(InvalidArgumentError, match="NaN"):

@@ -200,9 +200,11 @@ def test_the_networks_are_those_of_the_papers(index, data, tmp_path):
     assert search.model.config() == {**options["model"], "dimension": 8, "sparse_gate": True, "dense_gate": True}
     assert on(index, "lesegr", **options).lacks()
     indexed = GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(8))
-    options = {"parser": lambda text: MeaningGraph(tuple(text.strip(".").split()), ()), "training": {"epochs": 1}}
-    fit_grag(data, indexed, tmp_path, paper=True, **options)
-    network = json.loads((tmp_path / "g-rag.json").read_text())["network"]
+    parser = lambda text: MeaningGraph(tuple(text.strip(".").split()), ())  # noqa: E731
+    fit_grag(data, indexed, tmp_path, paper=True, parser=parser, training={"steps": 2, "evaluate_every": 1})
+    written = json.loads((tmp_path / "g-rag.json").read_text())
+    network = written["network"]
+    assert written["together"] is True
     assert (network["kind"], network["layer"], network["hidden"], network["layers"]) == ("published", "gcn", 8, 2)
     assert (network["dropout"], network["paths"]) == (0.1, True)
 
@@ -252,7 +254,7 @@ def test_a_checkpoint_of_the_papers_grag_is_asked_for(data, tmp_path):
 
     parser.name = "words"
     index = GraphIndex.from_graph(data.graph(), embedding=HashEmbedding(8))
-    options = {"parser": parser, "training": {"epochs": 1}}
+    options = {"parser": parser, "training": {"steps": 2, "evaluate_every": 1}}
     fit_grag(data, index, tmp_path / "own", first="bm25", **options)
     fit_grag(data, index, tmp_path / "paper", paper=True, **options)
     made = on(index, "g-rag", checkpoint=tmp_path / "paper", parser=parser, **PUBLISHED["GRAG"])

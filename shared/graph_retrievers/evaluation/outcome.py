@@ -103,7 +103,8 @@ class Evaluation:
         """Metrics by retriever, query id and metric name.
 
         Those of :func:`query_metrics`; ``tr@k`` and ``miss-tr@k`` (Topological Recall by hops, and its part from missed nodes)
-        of the first k hits; ``mtrr`` and ``tmhits@k`` of all nodes that the operators scored.
+        of the first k hits; ``mtrr`` and ``tmhits@k``, the MRR and MHits@k of G-RAG's paper over all relevant nodes and with
+        tied ranks, of all nodes that the operators scored, up to 1,000.
         """
         table: dict[str, dict[str, dict[str, float]]] = {name: {} for name in self.retrievers}
         for query, gold in self.gold.items():

@@ -30,6 +30,7 @@ def fit(
     patience: int = 10,
     learning_rate: float = 1e-4,
     weight_decay: float = 0.0,
+    warm_up: int = 0,
     seed: int = 0,
     resume: str | Path | None = None,
     about: Mapping[str, Any] | None = None,
@@ -54,6 +55,8 @@ def fit(
         Epochs without a better score before training stops.
     learning_rate : float, default 1e-4
     weight_decay : float, default 0
+    warm_up : int, default 0
+        Steps over which the learning rate rises linearly, from its share 1 / `warm_up` in the first; it is constant afterwards.
     seed : int, default 0
         Seed of the generator, and of torch's own ones inside, from which dropout draws. Equal seeds and initial weights give equal
         results on one machine; the state of torch's generators outside does not count and is not changed.
@@ -80,7 +83,7 @@ def fit(
     >>> round(line.weight.item(), 1)
     3.0
     """
-    positive("epochs", epochs), positive("patience", patience)
+    positive("epochs", epochs), positive("patience", patience), positive("warm_up", warm_up, least=0)
     for name, rate in (("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         if not is_number(rate) or not 0 <= rate < math.inf:
             raise InvalidArgumentError(f"{name} must be a number of at least 0, got {shown(rate)}.")
@@ -88,8 +91,11 @@ def fit(
     device = next((parameter.device for parameter in module.parameters()), None)
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
     settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience, **(about or {})}
+    settings |= {"warm_up": warm_up} if warm_up else {}
     with seeded(seed, device), _deterministic():
         history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
+        # AdamW counts the steps that a stopped training had taken.
+        step = max((int(state["step"]) for state in optimizer.state.values()), default=0)
         left = range(len(history.losses) + 1, epochs + 1 if len(history.losses) - history.best_epoch < patience else 0)
         with progress_bar(left, desc=description, unit="epoch", disable=not show_progress) as bar:
             for epoch in bar:
@@ -102,6 +108,9 @@ def fit(
                         told = f"The loss is {float(value.detach())} in epoch {epoch}"
                         raise InvalidArgumentError(f"{told}; use a smaller learning_rate than {learning_rate}.")
                     value.backward()
+                    step += 1
+                    for group in optimizer.param_groups if warm_up else ():
+                        group["lr"] = learning_rate * min(1.0, step / warm_up)
                     optimizer.step()
                     losses.append(float(value.detach()))
                 module.eval()
