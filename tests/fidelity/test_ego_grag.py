@@ -63,6 +63,12 @@ def test_an_ego_graph_has_no_more_nodes_than_asked_for():
     assert [hit.id for hit in found(index, egos)] == ["0", "1", "2", "3"]
 
 
+def test_centres_need_not_pass_the_filter_of_the_result():
+    retriever = Retriever(index_of([(0, 1)], AXES[:2]), EgoGRAG(centres=1), backfill=False)
+    hits = retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": "1"}, seed_filter={"$id": "0"})
+    assert [hit.path.nodes for hit in hits] == [("0", "1")]
+
+
 def test_a_batch_is_its_questions_one_by_one():
     retriever = Retriever(index_of([(0, 1), (1, 2), (3, 4)], AXES), EgoGRAG(centres=2, graphs=1))
     vectors = [[1.0, 0.0], [0.0, 1.0]]

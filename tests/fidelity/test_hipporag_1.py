@@ -5,6 +5,7 @@ import random
 import pytest
 
 from graph_retrievers import Edge, GraphIndex, HippoRAG1, Node, Retriever
+from graph_retrievers.errors import InvalidArgumentError
 from tests.references.hipporag import synonym_edges
 from tests.references.hipporag_1 import retrieve
 
@@ -80,6 +81,13 @@ def test_where_every_node_is_phrase_and_passage_it_contains_its_own_phrase_and_t
     index = GraphIndex.from_nodes(nodes, [("loom", "card")], vectors=[[1, 0], [0, 1], [0, 1]])
     hits = Retriever(index, HippoRAG1(damping=0.0), backfill=False).retrieve("?", entities=["card"], vector=[1, 0])
     assert [(hit.id, round(hit.score, 3)) for hit in hits] == [("loom", 1.0), ("card", 1.0)]
+
+
+@pytest.mark.parametrize("synonyms", [0, 1.5, -1])
+def test_a_similarity_of_synonyms_that_none_can_have_is_refused(synonyms):
+    index = index_of(["anna"], [], [(1, 0)], 1)
+    with pytest.raises(InvalidArgumentError, match="synonyms must be a cosine above 0 and at most 1, or None"):
+        Retriever(index, HippoRAG1(synonyms=synonyms))
 
 
 def test_a_batch_is_its_questions_one_by_one_and_no_phrase_leaves_vector_search():

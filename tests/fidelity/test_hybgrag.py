@@ -123,6 +123,11 @@ def test_a_model_that_fails_leaves_what_was_found(model, note, expected):
     assert not hits.notes if note is None else len(hits.notes) == 1 and hits.notes[0].endswith(note)
 
 
+def test_texts_are_searched_among_those_that_pass_the_filter():
+    retriever = Retriever(library(), HybGRAG(language_model=Model([route([])], [{"correct": True}])), backfill=False)
+    assert [hit.id for hit in retriever.retrieve("Which?", 1, vector=[1.0, 0.0], filter={"$id": "n3"})] == ["n3"]
+
+
 def test_a_batch_is_its_questions_one_by_one():
     def model(prompt):
         return json.dumps({"correct": True} if "Searched by:" in prompt else route([("N0", ["wrote"])] if "both" in prompt else []))

@@ -97,7 +97,7 @@ def test_knowledge_as_written_out_in_a_thousand_graphs():
 
 
 def library():
-    nodes = [Node("a", "alpha"), Node("b", "beta"), Node("c", "gamma"), Node("d", "delta")]
+    nodes = [Node("a", "alpha"), Node("b", "beta"), Node("c", "is a letter", "gamma"), Node("d", "delta")]
     return GraphIndex.from_nodes(nodes, [("a", "b", "cites"), ("a", "d"), ("a", "a")], embedding=Axes())
 
 
@@ -106,7 +106,7 @@ def test_worked_example():
     model = Model(["gamma"], ["It is the delta.", "Or beta."])
     hits = Retriever(library(), KAR(language_model=model, neighbors=1), k=2).retrieve("Which alpha?")
     told = model.prompts[1].partition("Documents:\n")[2]
-    assert told.startswith("[1] alpha\n[2] gamma\n[3] beta\n\nRelations:\n[1] cites [3]\n\nQuestion: Which alpha?")
+    assert told.startswith("[1] alpha\n[2] gamma. is a letter\n[3] beta\n\nRelations:\n[1] cites [3]\n\nQuestion: Which alpha?")
     # Searched: "Which alpha? It is the delta. Or beta.", in which alpha, beta and delta occur.
     assert [(hit.id, round(hit.score, 2)) for hit in hits] == [("a", 1.25), ("b", 1.25)] and not hits.notes
 
@@ -133,4 +133,4 @@ def test_more_entities_than_asked_for_are_left_out_and_a_batch_is_its_questions_
     batch = [[(hit.id, round(hit.score, 5)) for hit in hits] for hits in retriever.retrieve_batch(questions)]
     assert batch == [[(hit.id, round(hit.score, 5)) for hit in retriever.retrieve(question)] for question in questions]
     # Documents of the question and of the first entity, and the neighbours of these.
-    assert "\n[1] gamma\n[2] alpha\n[3] beta\n[4] delta\n\n" in model.prompts[-1]
+    assert "\n[1] gamma. is a letter\n[2] alpha\n[3] beta\n[4] delta\n\n" in model.prompts[-1]

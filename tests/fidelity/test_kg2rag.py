@@ -86,6 +86,13 @@ def test_trees_are_in_the_order_of_the_relevance_of_their_facts():
     assert [hit.id for hit in found(index_of(types, rows, vectors, None), seeds=2)] == ["n0", "n1"]
 
 
+def test_seeds_need_not_pass_the_filter_of_the_result():
+    index = index_of(["thing"] * 2, [(0, 1)], [(1.0, 0.0), (0.0, 1.0)])
+    retriever = Retriever(index, KG2RAG(seeds=1), backfill=False)
+    hits = retriever.retrieve("?", vector=[1.0, 0.0], filter={"$id": "n1"}, seed_filter={"$id": "n0"})
+    assert [hit.path.nodes for hit in hits] == [("n0", "n1")]
+
+
 def test_a_batch_is_its_questions_one_by_one():
     rng = random.Random(4)
     rows = [(rng.randrange(9), rng.randrange(9)) for _ in range(14)]

@@ -161,6 +161,9 @@ def test_the_model_keeps_topics_and_its_clue_goes_with_the_question():
     hits = Retriever(index, ThinkOnGraph2(language_model=model), backfill=False).retrieve("Which?", entities=["Node0", "Node2"])
     # Of the two entities the second is kept.
     assert {hit.path.nodes[0] for hit in hits[:2]} == {"n2"}
+    assert any("1. Node0\n2. Node2" in prompt for prompt in prompts if "Entities:" in prompt)
+    # Texts are shown with their titles.
+    assert any("- Node1" in prompt for prompt in prompts if "Texts:" in prompt)
     assert any("Question: Which? Find Node3." in prompt for prompt in prompts if "Relations of" in prompt)
 
 
