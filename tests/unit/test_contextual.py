@@ -27,10 +27,15 @@ PAPERS = [
 ]
 
 
-def literal(chunks, vectors, top_n):
-    """The rules of section 4.2.2, a pair of chunks at a time."""
+def literal(chunks, vectors, top_n, sparse=None):
+    """The rules of section 4.2.2, a pair of chunks at a time; `sparse` gives the weights of the terms of a text."""
     contents = [f"{chunk.title}. {chunk.text}" for chunk in chunks]
-    table = BM25(contents).table(contents).double() + (vectors @ vectors.T).double()
+    if sparse is None:
+        words = BM25(contents).table(contents).double()
+    else:
+        weights = [sparse(content) for content in contents]
+        words = torch.tensor([[sum(a[term] * b.get(term, 0.0) for term in a) for b in weights] for a in weights]).double()
+    table = words + (vectors @ vectors.T).double()
     of = {}
     for row, chunk in enumerate(chunks):
         of.setdefault(chunk.metadata["document"], []).append(row)
@@ -57,6 +62,37 @@ def test_edges_are_those_of_the_rules(top_n):
         if relation == "cites":
             counts[target, source.split("#")[0]] = counts.get((target, source.split("#")[0]), 0) + 1
     assert set(counts.values()) <= {min(top_n, 5), min(top_n, 1)}, "top n of each cited document, all where there are fewer"
+
+
+class Letters:
+    """A sparse encoder whose terms are letters, weighted by their number; queries would be doubled."""
+
+    name = "letters"
+
+    def __init__(self):
+        self.seen = []
+
+    @staticmethod
+    def weights(text):
+        return {ord(letter): 0.25 * text.count(letter) for letter in text.lower() if letter.isalpha()}
+
+    def encode(self, texts, *, queries=False):
+        assert not queries, "both chunks of a pair are documents"
+        self.seen += texts
+        return [self.weights(text) for text in texts]
+
+
+@pytest.mark.parametrize("top_n", [1, 2])
+def test_an_encoder_may_give_the_sparse_relevance(top_n):
+    chunks, encoder = chunk_documents(PAPERS, sentences), Letters()
+    torch.manual_seed(0)
+    vectors = torch.nn.functional.normalize(torch.randn(len(chunks), 8), dim=1)
+    found = build_edges(chunks, ContextualCitations(top_n=top_n, sparse=encoder), vectors=vectors)
+    assert sorted(found) == sorted(literal(chunks, vectors, top_n, Letters.weights))
+    assert sorted(found) != sorted(literal(chunks, vectors, top_n))
+    assert len(encoder.seen) == len(set(encoder.seen)) == len(chunks), "each chunk is encoded once"
+    with pytest.raises(InvalidArgumentError, match="Expected a sparse encoder with name and encode"):
+        ContextualCitations(sparse="BAAI/bge-m3")
 
 
 def test_chunks_may_refer_to_others_and_documents_to_nothing_known(caplog):

@@ -35,8 +35,29 @@ def test_gates_of_one_change_nothing_and_gates_of_zero_leave_the_own_part(name):
     plain = layer(x, EDGES)
     assert torch.allclose(layer(x, EDGES, torch.ones(6), torch.ones(6)), plain, atol=1e-6)
     closed = layer(x, EDGES, torch.zeros(6), torch.zeros(6))
-    constant = layer.lin_skip.bias if name == "TransformerConv" else layer.bias
-    assert torch.allclose(closed, constant.expand_as(closed), atol=1e-6)
+    constant = (layer.lin_skip.bias if name == "TransformerConv" else layer.bias).expand_as(closed)
+    if name == "TransformerConv":
+        # Shares of one node sum to 1, so that every node with a neighbour gets the bias of the messages once.
+        heard = torch.isin(torch.arange(6), EDGES[1]).float().unsqueeze(1)
+        constant = constant + heard * layer.lin_value.bias
+    assert torch.allclose(closed, constant, atol=1e-6)
+
+
+def test_a_gate_scales_what_a_node_sends_and_no_bias():
+    # Equation 5 of CG-RAG: the message is MSG(gate * vector), here an affine map; written out node by node.
+    torch.manual_seed(1)
+    layer, x = TransformerConv(5, 4, 3), torch.randn(6, 5)
+    gates, own = torch.rand(6) * 2, torch.rand(6)
+    found = layer(x, EDGES, gates, own)
+    with torch.no_grad():
+        for i in range(6):
+            expected = layer.lin_skip(own[i] * x[i])
+            senders = [(edge, int(EDGES[0, edge])) for edge in range(6) if EDGES[1, edge] == i]
+            logits = [(layer.lin_query(x[i]) * layer.lin_key(x[j])).view(3, 4).sum(1) / 2 for _, j in senders]
+            shares = torch.softmax(torch.stack(logits), 0) if senders else []
+            for (edge, j), share in zip(senders, shares, strict=True):
+                expected = expected + (layer.lin_value(gates[edge] * x[j]).view(3, 4) * share.unsqueeze(1)).flatten()
+            assert torch.allclose(found[i], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["SAGEConv", "GINConv"])

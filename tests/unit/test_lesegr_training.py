@@ -17,7 +17,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import fit
-from graph_retrievers.learning.state import clear_state
+from graph_retrievers.learning.state import History, clear_state
 from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
@@ -394,6 +394,38 @@ def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path)
     (tmp_path / "lesegr.json").write_text(json.dumps(settings))
     with pytest.raises(InvalidArgumentError, match="not the weights and settings of LeSeGR"):
         Retriever(index, LeSeGR(checkpoint=tmp_path))
+
+
+def test_a_transformer_of_an_earlier_version_is_refused(data, index, tmp_path):
+    small = {"hidden": 8, "heads": 2, "layers": 1, "training": {**QUICK, "epochs": 1}}
+    for encoder in ("transformer", "gcn"):
+        fit_lesegr(data, index, tmp_path / encoder, encoder=encoder, **small)
+        tensors, config = load_checkpoint(tmp_path / encoder, "lesegr")
+        assert config.pop("gated") == "vectors"
+        save_checkpoint(tmp_path / encoder, "lesegr", tensors, config)
+    assert Retriever(index, LeSeGR(checkpoint=tmp_path / "gcn"))
+    with pytest.raises(InvalidArgumentError, match="a Graph Transformer of an earlier version, in which gates also scaled a bias"):
+        Retriever(index, LeSeGR(checkpoint=tmp_path / "transformer"))
+
+
+def test_the_cost_of_the_whole_graph_is_told_before_the_training(data, index, tmp_path, caplog, monkeypatch):
+    from graph_retrievers.systems.lesegr import training
+
+    told = []
+    made = History([0.0], [0.0], 1, 0.0)
+    monkeypatch.setattr(training, "fit", lambda *_, **options: told.append(list(caplog.messages)) or made)
+    fit_lesegr(data, index, tmp_path / "near", training=QUICK)
+    assert told == [[]], "one hop is cheap"
+    fit_lesegr(data, index, tmp_path / "paper", paper=True, hidden=8)
+    memory, time = told[1]
+    nodes, edges = len(index), index.graph.sources.numel()
+    assert memory.startswith(f"LeSeGR is trained over the whole graph, {nodes} nodes and {edges} edges for each question.")
+    assert "for a step of 4 questions" in memory and "hops=1 both" in memory
+    train = sum(query.split == "train" for query in data.queries)
+    assert f"for 40 epochs of {-(-train // 4)} steps" in time and "A step of one question takes" in time
+    caplog.clear()
+    fit_lesegr(data, index, tmp_path / "more", paper=True, hidden=8, training={"batch_size": 5, "epochs": 2})
+    assert "for a step of 5 questions" in told[2][0] and "for 2 epochs of" in told[2][1]
 
 
 def test_questions_are_needed_to_learn_and_to_stop(data, index, tmp_path):

@@ -135,10 +135,10 @@ class TransformerConv(nn.Module):
     r"""Graph Transformer layer (Shi et al., "Masked Label Prediction", 2020), the heads side by side.
 
     .. math::
-        x'_i = W_1 (g_{ii} x_i) + \sum_{j \in N(i)} g_{ij} a_{ij} W_2 x_j, \qquad
-        a_{ij} = \mathrm{softmax}_j \frac{(W_3 x_i) \cdot (W_4 x_j)}{\sqrt{c}}
+        x'_i = W_1 (g_{ii} x_i) + b_1 + \sum_{j \in N(i)} a_{ij} (W_2 (g_{ij} x_j) + b_2), \qquad
+        a_{ij} = \mathrm{softmax}_j \frac{(W_3 x_i + b_3) \cdot (W_4 x_j + b_4)}{\sqrt{c}}
 
-    A node without neighbours has only the first term.
+    A gate is a factor of the vector that a node sends, not of the bias. A node without neighbours has only the first term.
 
     >>> TransformerConv(8, 16, heads=2)(torch.zeros(3, 8), torch.tensor([[0], [1]])).shape
     torch.Size([3, 32])
@@ -154,10 +154,10 @@ class TransformerConv(nn.Module):
     def forward(self, x: Tensor, edges: Tensor, gates: Tensor | None = None, own: Tensor | None = None) -> Tensor:
         """Return the new vectors: Tensor, shape [n, heads * out]."""
         source, target = edges
-        query, key, value = (
-            lin(x).view(-1, self.heads, self.out_channels) for lin in (self.lin_query, self.lin_key, self.lin_value)
-        )
+        weight, bias = self.lin_value.weight, self.lin_value.bias.view(self.heads, self.out_channels)
+        made = self.lin_query(x), self.lin_key(x), nn.functional.linear(x, weight)
+        query, key, value = (vectors.view(-1, self.heads, self.out_channels) for vectors in made)
         logits = (query[target] * key[source]).sum(2) / self.out_channels**0.5
         shares = segment_softmax(logits, target, x.shape[0])
-        messages = _scaled(value[source] * shares.unsqueeze(2), gates).flatten(1)
-        return self.lin_skip(_scaled(x, own)).index_add(0, target, messages)
+        messages = (_scaled(value[source], gates) + bias) * shares.unsqueeze(2)
+        return self.lin_skip(_scaled(x, own)).index_add(0, target, messages.flatten(1))

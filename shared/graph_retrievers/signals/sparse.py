@@ -294,7 +294,7 @@ class SparseIndex(TermSignal):
         show_progress: bool = False,
     ) -> None:
         self.covers = choice("covers", covers, ("nodes", "edges"))
-        self.encoder: SparseEncoder | None = _checked(encoder)
+        self.encoder: SparseEncoder | None = checked_encoder(encoder)
         self.encoder_name, found = encoder.name, _encoded(encoder, texts, show_progress)
         nothing = Entries(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
         self._fill(nothing, np.full(len(texts), -1), found, device)
@@ -327,7 +327,7 @@ class SparseIndex(TermSignal):
 
     def with_encoder(self, encoder: SparseEncoder) -> SparseIndex:
         """Return this signal with the encoder of its queries; InvalidArgumentError if it has another name."""
-        if _checked(encoder).name != self.encoder_name:
+        if checked_encoder(encoder).name != self.encoder_name:
             raise InvalidArgumentError(f"This signal was made with {self.encoder_name!r}, not with {encoder.name!r}.")
         made = self.to(self.device)
         made.encoder = encoder
@@ -362,7 +362,8 @@ class SparseIndex(TermSignal):
         return self.updated((), rows, lambda texts: torch.zeros(0))
 
 
-def _checked(encoder: SparseEncoder) -> SparseEncoder:
+def checked_encoder(encoder: SparseEncoder) -> SparseEncoder:
+    """Return a sparse encoder; InvalidArgumentError if it is none."""
     if not isinstance(encoder, SparseEncoder):
         raise InvalidArgumentError(f"Expected a sparse encoder with name and encode(texts), got {type(encoder).__name__}.")
     return encoder

@@ -59,7 +59,8 @@ class LeSeGRModel(nn.Module):
     Departures from the paper. The paper does not specify the MLP (d, d / 2 and 1 units, with ReLU). Encoders with weights are
     followed by a linear layer from `hidden` to d that is initialised to zero, and :math:`\delta_{qi} c_i` is added to its result:
     the paper does not say how vectors of width 1024 are compared with the query, and this way an untrained model is the product
-    fusion with every encoder. There is a ReLU between layers.
+    fusion with every encoder. There is a ReLU between layers. As in equation 5, a gate scales the vector that a node sends and no
+    bias; attention compares vectors without gates, about which the paper is silent.
 
     >>> model = LeSeGRModel(2)
     >>> dense, edges = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1], [0]])

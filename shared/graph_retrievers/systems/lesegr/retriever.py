@@ -34,6 +34,9 @@ _PAPER_MODEL: dict[str, Any] = {"encoder": "transformer", "layers": 2, "hidden":
 _SETTINGS: dict[str, tuple[type, ...]] = {"model": (dict,), "hops": (int, type(None)), "sparse": (str,), "direction": (str,)}
 # Compared with the index.
 _SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
+# Earlier versions scaled the bias of messages, too, so that their weights are of another network.
+_SETTINGS |= {"gated": (str,)}
+_GATED = {"gated": "vectors"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -150,7 +153,11 @@ class LeSeGR(System):
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The weights and the settings of the checkpoint."""
         assert self.checkpoint is not None
-        tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR")
+        tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR", {"gated": "messages"})
+        if settings["model"].get("encoder") == "transformer" and settings["gated"] != _GATED["gated"]:
+            raise InvalidArgumentError(
+                f"{self.checkpoint} has a Graph Transformer of an earlier version, in which gates also scaled a bias; fit it again."
+            )
         if isinstance(self.model, Mapping):
             wanted = {**self.model, "hops": self.hops, "direction": self.direction}
             check_trained({**settings["model"], **settings}, wanted, f"{self.checkpoint} was trained with", "fit lesegr")
@@ -221,6 +228,8 @@ def fit_lesegr(
     paper : bool, default False
         Whether to train the network of the paper: a Graph Transformer of two layers, four heads and width 1024, whose messages
         pass along incoming edges of the whole graph. It replaces `hops`, `direction` and keywords of the model that are not given.
+        A step then has 4 questions by default, because messages in the whole graph need memory; the paper states no batch size.
+        The log tells the memory and the time before the training starts.
     **model
         Keywords of :class:`~graph_retrievers.systems.lesegr.model.LeSeGRModel`.
 
@@ -232,6 +241,7 @@ def fit_lesegr(
     """
     if paper:
         hops, direction, model = None, "in", _PAPER_MODEL | model
+        training = {"batch_size": 4, **(training or {})}
     train, dev = labelled_queries(dataset, index, "LeSeGR")
     folder = checkpoint_folder(folder)
     network = LeSeGRModel(index.dense.dimension, **model, seed=seed)
@@ -247,6 +257,7 @@ def fit_lesegr(
         "dimension": index.dense.dimension,
         "embedding": index.embedding_name,
         "sparse_kind": index.signal(sparse).kind,
+        **_GATED,
         "seed": seed,
         "history": history.to_dict(),
     }
