@@ -35,14 +35,16 @@ def check(kinds, seed, cases):
         rows = [(rng.randrange(size), rng.randrange(size)) for _ in range(rng.randrange(3 * size))]
         vectors = [rng.choice(COSINES) for _ in range(size)]
         similarity, most, hops = [vector[0] for vector in vectors], rng.randrange(1, 4), rng.randrange(3)
+        candidates, judged = rng.choice([1, 3, 5, 100]), rng.random() < 0.7
         chunks = [row for row, kind in enumerate(types) if kind == "passage" or len(kinds) == 1]
         seeds = sorted(chunks, key=lambda row: (-similarity[row], row))[:most]
 
         def relevance(numbers, rows=rows):
             return value(". ".join(f"N{rows[n][0]} r N{rows[n][1]}" for n in numbers))
 
-        expected = reference.retrieve(seeds, rows, types, similarity, relevance, hops)
-        hits = found(index_of(types, rows, vectors), seeds=most, hops=hops)
+        expected = reference.retrieve(seeds, rows, types, similarity, relevance if judged else None, hops, candidates)
+        model = {} if judged else {"relevance": None}
+        hits = found(index_of(types, rows, vectors, **model), seeds=most, hops=hops, candidates=candidates)
         assert [int(hit.id[1:]) for hit in hits] == expected
         edges = {frozenset(pair) for pair in rows}
         for hit in hits:
@@ -84,6 +86,36 @@ def test_trees_are_in_the_order_of_the_relevance_of_their_facts():
         assert found(index, seeds=2)[0].id == first
     # Without a model that reads texts, by the most similar chunk.
     assert [hit.id for hit in found(index_of(types, rows, vectors, None), seeds=2)] == ["n0", "n1"]
+    # The first tree has a fact of chunk 0, the least similar, too; the most similar chunk 2 counts.
+    types, rows = ["passage"] * 3 + ["thing"] * 5, [(0, 3), (0, 4), (1, 6), (1, 7), (2, 4), (2, 5), (3, 4), (4, 5), (6, 7)]
+    vectors = [(0.6, 0.8), (0.8, 0.6), (1.0, 0.0), *[(0.0, 1.0)] * 5]
+    assert [hit.id for hit in found(index_of(types, rows, vectors, None), seeds=3)] == ["n2", "n0", "n1"]
+
+
+def test_candidates_are_the_chunks_found_before_and_then_the_most_similar_ones():
+    types = ["passage"] * 4 + ["thing"]
+    rows = [(0, 4), (1, 4), (2, 4), (3, 4)]
+    vectors = [(1.0, 0.0), (0.0, 1.0), (0.6, 0.8), (0.8, 0.6), (0.0, 1.0)]
+    for candidates, expected in ((1, ["n0"]), (2, ["n0", "n3"]), (3, ["n0", "n3", "n2"]), (4, ["n0", "n3", "n2", "n1"])):
+        assert [hit.id for hit in found(index_of(types, rows, vectors), seeds=1, candidates=candidates)] == expected
+    # Fewer than vector search finds leave these.
+    assert [hit.id for hit in found(index_of(types, rows, vectors), seeds=2, candidates=1)] == ["n0", "n3"]
+
+
+def test_facts_of_a_tree_are_judged_in_the_order_of_the_graph_and_read_by_one_request():
+    # Two trees: the facts 3-4 of chunk 0 and 4-5 of chunk 1, of which the second is heavier; and 6-7 of chunk 2.
+    types = ["passage"] * 3 + ["thing"] * 5
+    rows = [(0, 3), (0, 4), (1, 4), (1, 5), (2, 6), (2, 7), (3, 4), (4, 5), (6, 7)]
+    vectors = [(0.8, 0.6), (1.0, 0.0), (0.6, 0.8), *[(0.0, 1.0)] * 5]
+    judged = []
+
+    def relevance(pairs):
+        judged.extend(text for _, text in pairs)
+        return [float(len(text)) for _, text in pairs]
+
+    hits = found(index_of(types, rows, vectors, relevance), seeds=3)
+    assert judged == ["N3 r N4. N4 r N5", "N6 r N7"] and [hit.id for hit in hits] == ["n1", "n0", "n2"]
+    assert [asked.request.__name__ for asked in hits.trace].count("EdgeTexts") == 1
 
 
 def test_seeds_need_not_pass_the_filter_of_the_result():

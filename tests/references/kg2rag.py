@@ -86,11 +86,16 @@ def walked(tree, stated):
     return list(dict.fromkeys(order))
 
 
-def retrieve(seeds, rows, types, similarity, relevance, hops):
-    """Chunks in order; `relevance` maps the rows of a tree to its score."""
+def retrieve(seeds, rows, types, similarity, relevance, hops, most=100):
+    """Chunks in order, at most `most`; `relevance` maps the rows of a tree to its score, None for no model of relevance."""
     chunks, entities = expanded(seeds, rows, types, hops)
+    others = sorted(chunks - set(seeds), key=lambda chunk: (-round(similarity[chunk], 6), chunk))
+    chunks = set(seeds) | set(others[: max(most - len(seeds), 0)])
     trees = [tree_of(part) for part in parts_of(facts_of(chunks, entities, rows, types, similarity))]
-    scores = [relevance(sorted({fact[1] for fact in tree})) for tree in trees]
+    if relevance is None:
+        scores = [round(max(fact[0] for fact in tree), 6) for tree in trees]
+    else:
+        scores = [relevance(sorted({fact[1] for fact in tree})) for tree in trees]
     by = sorted(range(len(trees)), key=lambda place: (-scores[place], place))
     ranked = [chunk for place in by for chunk in walked(trees[place], CHUNK in types)]
     rest = sorted(set(chunks) - set(ranked), key=lambda chunk: (-round(similarity[chunk], 6), chunk))

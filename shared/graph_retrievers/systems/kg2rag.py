@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, stacked
+from graph_retrievers.core.candidates import Candidates, best, places_of, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -36,8 +36,8 @@ class FactTrees(Operator):
     """Chunks around the chunks found before, along the facts that they state, in the order of spanning trees of these facts.
 
     1. Expansion: from the entities of the chunks along facts, for some hops, to all chunks of the entities that are reached.
-    2. Filter: the facts of all these chunks are the edges of a graph among entities, each with the similarity of its chunk to the
-       question. Of each connected part, a maximum spanning tree remains.
+    2. Filter: the facts at the entities that are reached, once for each of these chunks that states them, are the edges of a graph
+       among entities, with the similarity of the chunk to the question. Of each connected part, a maximum spanning tree remains.
     3. Arrangement: the chunks of a tree are in the order in which a depth first walk from its heaviest edge meets them; trees are
        in the order of the relevance model's scores of their facts.
 
@@ -51,10 +51,15 @@ class FactTrees(Operator):
     hops : int, default 1
         Facts to follow from the entities of the chunks.
     candidates : int, default 100
-        Most chunks: those found before, then the most similar ones.
+        Most chunks: those found before, then the most similar ones. The paper has no such limit; it is for entities of many chunks.
 
     Notes
     -----
+    Chunks are those of all entities reached, as in the published code; in the paper, those of the facts reached. The code scores a
+    tree by the texts of its chunks; here, as in the paper, by its facts. It then adds trees until ``top_k`` chunks are reached;
+    here the retriever's `k` limits them. The code also adds edges of weight 0 between entities that the question names, which join
+    their trees; the paper does not, nor does this.
+
     A fact is of the chunks that are linked to both of its ends; in the paper, of the chunk from which it was extracted. Of facts
     with equal weights, the one with the lower number is in the tree, and of chunks of one fact the lower one. The n-th chunk
     scores 1 / n. Without a relevance model, the vectors score the texts of the facts; without a model that reads texts, a tree
@@ -84,106 +89,81 @@ class FactTrees(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the chunks, tree by tree."""
-        parents, entities = yield from self._expanded(question, found)
-        chunks = np.array([node for node in parents if self._is_chunk(question, node)], np.int64)
+        reach = yield from self._expanded(question, found)
+        read = question.typed(reach.nodes, (self.text_type,)) if self.text_type else np.ones(len(reach), bool)
+        chunks, entities = reach.nodes[read], reach.nodes[~read] if self.text_type else reach.nodes
         similarity = yield Similarity(chunks)
-        given = np.isin(chunks, found.nodes)
-        seeds, others = np.flatnonzero(given), np.flatnonzero(~given)
-        kept = np.append(seeds, others[best(similarity[others], len(others), chunks[others])])
-        kept = kept[: max(self.candidates, len(found))]
-        likeness = dict(zip(chunks[kept].tolist(), similarity[kept].tolist(), strict=True))
-        facts = yield from self._facts(question, entities, likeness)
-        trees = [spanning_tree(part) for part in connected(facts)]
-        orders = [arranged(tree, bool(self.text_type)) for tree in trees]
-        scores = yield from self._scored(question, trees, likeness)
-        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in orders[place]]
-        alone = np.array([node for node in likeness if node not in set(ranked)], np.int64)
-        ranked += alone[best(np.array([likeness[node] for node in alone.tolist()]), len(alone), alone)].tolist()
-        ranked = list(dict.fromkeys(ranked))
-        place = {node: number for number, node in enumerate(found.nodes.tolist())}
-        ways = [self._way(parents, node) for node in ranked]
-        origin = np.array([place[way[0]] for way in ways], np.int64)
-        return stacked(found, origin, [way[1:] for way in ways], 1 / np.arange(1, len(ranked) + 1), self.name)
+        first = np.where(np.isin(chunks, found.nodes), np.inf, similarity)
+        kept = best(first, max(self.candidates, len(found)), chunks)
+        facts = yield from self._facts(question, entities, dict(zip(chunks[kept].tolist(), similarity[kept].tolist(), strict=True)))
+        trees = spanning_trees(facts)
+        scores = yield from self._scored(question, trees)
+        orders = [arranged(trees[place], bool(self.text_type)) for place in best(scores, len(trees)).tolist()]
+        ranked = np.array(list(dict.fromkeys(chunk for chunks in orders for chunk in chunks)), np.int64)
+        alone = kept[~np.isin(chunks[kept], ranked)]
+        alone = alone[best(similarity[alone], len(alone), chunks[alone])]
+        ranked = np.append(ranked, chunks[alone])
+        return replace(reach.taken(places_of(reach.nodes, ranked)), scores=1 / np.arange(1, len(ranked) + 1))
 
-    def _is_chunk(self, question: Question, node: int) -> bool:
-        return not self.text_type or bool(question.typed(np.array([node]), (self.text_type,))[0])
+    def _expanded(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+        """Return what is reached: entities of the chunks, others along facts, and chunks of all of these."""
+        # Whether a step leads to chunks or to entities; to any node where each is both.
+        steps = [*[False] * (1 + self.hops), True] if self.text_type else [None] * self.hops
+        reach = front = found
+        for to_chunks in steps:
+            if to_chunks:
+                front = reach.taken(np.flatnonzero(~question.typed(reach.nodes, (self.text_type,))))
+            near = yield Neighbors(front.nodes)
+            if to_chunks is not None:
+                near = near.kept(question.typed(near.node, (self.text_type,)) == to_chunks)
+            count = len(reach)
+            reach = reach.joined(reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name))
+            front = reach.taken(slice(count, None))
+        return reach
 
-    def _expanded(self, question: Question, found: Candidates) -> Algorithm[tuple[dict[int, int], list[int]]]:
-        """Return the nodes that are reached, with the node that led to each, and the entities among them."""
-        parents = dict.fromkeys(found.nodes.tolist(), -1)
-        if not self.text_type:
-            yield from self._stepped(question, parents, list(parents), self.hops)
-            return parents, sorted(parents)
-        entities = yield from self._stepped(question, parents, list(parents), 1, chunks=False)
-        entities += yield from self._stepped(question, parents, entities, self.hops, chunks=False)
-        yield from self._stepped(question, parents, entities, 1, chunks=True)
-        return parents, sorted(entities)
-
-    def _stepped(
-        self, question: Question, parents: dict[int, int], front: list[int], hops: int, chunks: bool | None = None
-    ) -> Algorithm[list[int]]:
-        """Add what some steps along edges reach, only chunks or only entities unless `chunks` is None; return the new nodes."""
-        added = list[int]()
-        for _ in range(hops):
-            nodes = np.array(front, np.int64)
-            near = yield Neighbors(nodes)
-            wanted = np.ones(len(near.node), bool) if chunks is None else question.typed(near.node, (self.text_type,)) == chunks
-            front = []
-            for owner, node in zip(near.owner[wanted].tolist(), near.node[wanted].tolist(), strict=True):
-                if node not in parents:
-                    parents[node] = int(nodes[owner])
-                    front.append(node)
-            added += front
-        return added
-
-    def _facts(self, question: Question, entities: list[int], likeness: dict[int, float]) -> Algorithm[list[Fact]]:
+    def _facts(self, question: Question, entities: np.ndarray, similarity: dict[int, float]) -> Algorithm[list[Fact]]:
         """Return the facts of the chunks, by the number of the edge and then by chunk."""
-        nodes = np.array(entities, np.int64)
-        edges = yield Edges(nodes)
-        rows, first = np.unique(edges.row, return_index=True)
+        edges = yield Edges(entities)
+        rows = np.unique(edges.row)
         ends = question.ends(rows)
-        stated: dict[int, set[int]] = {node: {node} for node in entities}
+        joining = ends[:, 0] != ends[:, 1]
+        stated: dict[int, set[int]] = {}
         if self.text_type:
-            others = np.unique(ends)
+            joining &= ~question.typed(ends.ravel(), (self.text_type,)).reshape(-1, 2).any(1)
+            others = np.unique(ends[joining])
             near = yield Neighbors(others)
-            stated = {node: set() for node in others.tolist()}
-            for owner, node in zip(others[near.owner].tolist(), near.node.tolist(), strict=True):
-                stated[owner].add(node)
+            for entity, chunk in zip(others[near.owner].tolist(), near.node.tolist(), strict=True):
+                stated.setdefault(entity, set()).add(chunk)
         facts = list[Fact]()
-        for row, (source, target) in zip(rows.tolist(), ends.tolist(), strict=True):
+        for row, (source, target) in zip(rows[joining].tolist(), ends[joining].tolist(), strict=True):
             if self.text_type:
-                inside = not question.typed(np.array([source, target]), (self.text_type,)).any()
-                shared = stated[source] & stated[target] if inside else set[int]()
+                by = stated.get(source, set()) & stated.get(target, set()) & similarity.keys()
             else:
-                shared = {source, target}
-            if source != target and (self.text_type or shared <= likeness.keys()):
-                facts += [Fact(source, target, likeness[chunk], chunk, row) for chunk in sorted(shared & likeness.keys())]
+                by = {source, target} if {source, target} <= similarity.keys() else set()
+            facts += [Fact(source, target, similarity[chunk], chunk, row) for chunk in sorted(by)]
         return facts
 
-    def _scored(self, question: Question, trees: list[list[Fact]], likeness: dict[int, float]) -> Algorithm[np.ndarray]:
+    def _scored(self, question: Question, trees: list[list[Fact]]) -> Algorithm[np.ndarray]:
         """Return the score of each tree: the relevance of its facts."""
-        texts = list[str]()
-        for tree in trees:
-            told = yield EdgeTexts(np.array(sorted({fact.row for fact in tree}), np.int64))
-            texts.append(". ".join(told))
-        if question.reads_texts:
-            chunks = np.array([tree[0].chunk for tree in trees], np.int64)
-            return (yield Relevance(chunks, texts=texts, notes=question.notes))  # type: ignore[no-any-return]
-        return np.array([max(fact.weight for fact in tree) for tree in trees])
-
-    def _way(self, parents: dict[int, int], node: int) -> list[int]:
-        """Return the nodes from one that was found before to a node."""
-        way = [node]
-        while parents[way[0]] >= 0:
-            way.insert(0, parents[way[0]])
-        return way
+        if not question.reads_texts:
+            return np.array([tree[0].weight for tree in trees])
+        rows = [sorted({fact.row for fact in tree}) for tree in trees]
+        # All facts in one request: it is one round trip to a database.
+        distinct = np.unique(np.array([row for numbers in rows for row in numbers], np.int64))
+        told = dict(zip(distinct.tolist(), (yield EdgeTexts(distinct)), strict=True))
+        texts = [". ".join(told[row] for row in numbers) for numbers in rows]
+        chunks = np.array([tree[0].chunk for tree in trees], np.int64)
+        return (yield Relevance(chunks, texts=texts, notes=question.notes))  # type: ignore[no-any-return]
 
 
-def connected(facts: list[Fact]) -> list[list[Fact]]:
-    """Return the connected parts of a graph of facts, by their lowest edges.
+def spanning_trees(facts: list[Fact]) -> list[list[Fact]]:
+    """Return a maximum spanning tree of each connected part of a graph of facts, heaviest fact first (Kruskal).
 
-    >>> [[fact.row for fact in part] for part in connected([Fact(0, 1, 0, 0, 5), Fact(2, 3, 0, 0, 6), Fact(1, 4, 0, 0, 7)])]
-    [[5, 7], [6]]
+    Trees are in the order of the first facts of their parts.
+
+    >>> facts = [Fact(0, 1, 0.2, 7, 0), Fact(0, 1, 0.9, 8, 0), Fact(4, 5, 1.0, 9, 2), Fact(1, 2, 0.5, 8, 3)]
+    >>> [[(fact.row, fact.chunk) for fact in tree] for tree in spanning_trees(facts)]
+    [[(0, 8), (3, 8)], [(2, 9)]]
     """
     home = {entity: entity for fact in facts for entity in fact[:2]}
 
@@ -192,60 +172,38 @@ def connected(facts: list[Fact]) -> list[list[Fact]]:
             home[entity] = entity = home[home[entity]]
         return entity
 
-    for fact in facts:
-        home[top(fact.source)] = top(fact.target)
-    parts: dict[int, list[Fact]] = {}
-    for fact in facts:
-        parts.setdefault(top(fact.source), []).append(fact)
-    return list(parts.values())
-
-
-def spanning_tree(facts: list[Fact]) -> list[Fact]:
-    """Return a maximum spanning tree of a connected graph of facts, heaviest first (Kruskal).
-
-    >>> [fact.row for fact in spanning_tree([Fact(0, 1, 0.2, 7, 0), Fact(0, 1, 0.9, 8, 0), Fact(1, 2, 0.5, 8, 1)])]
-    [0, 1]
-    """
-    home = {entity: entity for fact in facts for entity in fact[:2]}
-
-    def top(entity: int) -> int:
-        while home[entity] != entity:
-            entity = home[entity]
-        return entity
-
-    tree = list[Fact]()
+    joining = list[Fact]()
     for place in best(np.array([fact.weight for fact in facts]), len(facts)).tolist():
         one, other = top(facts[place].source), top(facts[place].target)
         if one != other:
             home[one] = other
-            tree.append(facts[place])
-    return tree
+            joining.append(facts[place])
+    trees: dict[int, list[Fact]] = {top(fact.source): [] for fact in facts}
+    for fact in joining:
+        trees[top(fact.source)].append(fact)
+    return list(trees.values())
 
 
 def arranged(tree: list[Fact], stated: bool) -> list[int]:
     """Return the chunks of a tree in the order in which a depth first walk from its heaviest edge meets them.
 
-    With `stated`, these are the chunks that state its facts; otherwise its nodes.
+    With `stated`, these are the chunks that state its facts, some more than once; otherwise its nodes.
     """
-    edges: dict[int, list[int]] = {}
-    for number, fact in enumerate(tree):
-        edges.setdefault(fact.source, []).append(number)
-        edges.setdefault(fact.target, []).append(number)
-    chunks, seen = list[int](), set[int]()
+    edges: dict[int, list[Fact]] = {}
+    for fact in tree:
+        edges.setdefault(fact.source, []).append(fact)
+        edges.setdefault(fact.target, []).append(fact)
     # Of the heaviest edge the end whose chunk it is comes first, if it is one of the two.
     root = tree[0].target if tree[0].chunk == tree[0].target else tree[0].source
-    stack: list[tuple[int, int]] = [(-1, root)]
+    chunks, seen, stack = list[int](), set[int](), [(root, tree[0].chunk)]
     while stack:
-        number, entity = stack.pop()
-        if entity in seen:
-            continue
-        seen.add(entity)
-        chunks += [tree[number].chunk] if stated and number >= 0 else [] if stated else [entity]
-        # The heaviest edge is walked first.
-        for other in reversed(edges[entity]):
-            fact = tree[other]
-            stack.append((other, fact.target if fact.source == entity else fact.source))
-    return list(dict.fromkeys(chunks))
+        entity, chunk = stack.pop()
+        if entity not in seen:
+            seen.add(entity)
+            chunks.append(chunk if stated else entity)
+            # The heaviest edge, whose other end is last on the stack, is walked first.
+            stack += [(fact.source + fact.target - entity, fact.chunk) for fact in reversed(edges[entity])]
+    return chunks
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
