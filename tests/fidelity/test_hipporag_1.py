@@ -34,11 +34,11 @@ def random_graph(rng):
     return names, facts, links, count, passages
 
 
-def index_of(names, facts, links, passages):
+def index_of(names, facts, links, passages, model=Names):
     nodes = [Node(f"n{row}", "", name, "thing") for row, name in enumerate(names)]
     nodes += [Node(f"n{len(names) + row}", f"text {row}", type="passage") for row in range(passages)]
     edges = [Edge(f"n{a}", f"n{b}", weight=weight) for a, b, weight in facts] + [Edge(f"n{a}", f"n{b}") for a, b in links]
-    return GraphIndex.from_nodes(nodes, edges, embedding=Names(), metric="cosine")
+    return GraphIndex.from_nodes(nodes, edges, embedding=model(), metric="cosine")
 
 
 def check(seed, cases):
@@ -74,6 +74,23 @@ def test_worked_example():
         ("n3", 1.0, ("n0", "n3")),
         ("n4", 0.667, ("n1", "n4")),
     ]
+
+
+def test_an_entity_without_a_phrase_of_its_name_restarts_at_the_most_similar_phrase_alone():
+    class Asked(Names):
+        """Of a node without a text, the vector of its title and of a name are the same."""
+
+        def embed_documents(self, texts):
+            return super().embed_documents([text.rstrip(". ") for text in texts])
+
+        def embed_query(self, text):
+            return self.embed_documents([text])[0]
+
+    # Seven entities, more than a question's vector finds phrases, have two directions, which are those of two phrases.
+    index = index_of(["anna", "deb", "cec"], [], [(3, 0), (4, 1), (5, 2)], 3, Asked)
+    retriever = Retriever(index, HippoRAG1(damping=0.0, synonyms=None), backfill=False)
+    for entities, expected in ((["Maria"], ["n3"]), (["Maria", *(f"{n} of mac" for n in range(6))], ["n3", "n5"])):
+        assert [hit.id for hit in retriever.retrieve("?", entities=entities)] == expected
 
 
 def test_where_every_node_is_phrase_and_passage_it_contains_its_own_phrase_and_those_it_leads_to():

@@ -147,7 +147,10 @@ class HippoRAG1(System):
 
     Notes
     -----
-    In the paper each entity is linked to the phrase with the most similar vector; here to the phrase of that name, if there is one.
+    In the paper each entity is linked to the phrase with the most similar vector; here to the phrases of that name, if there are
+    any. If no entity is given or named in the question, its own vector finds 5 phrases; the published code then ranks all passages
+    alike. The code counts a phrase of a passage once for each of its facts there; here it counts once for each link. The ensemble
+    with vector search over passages (``doc_ensemble`` of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
 
     References
     ----------
@@ -174,7 +177,8 @@ class HippoRAG1(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the linking of entities followed by the walk."""
         excluded = passage_types(index.facts, self.passage_type)
-        linking = EntityLinking(language_model=self.language_model, exclude_types=excluded)
+        # The entity, not the question, is compared with phrases, of which one is taken, however similar it is.
+        linking = EntityLinking(language_model=self.language_model, fallback_score="index", exclude_types=excluded, each=1)
         return Pipeline(linking, PhraseWalk(damping=self.damping, synonyms=self.synonyms, passage_type=self.passage_type))
 
     def finds_less(self, index: Corpus) -> bool:

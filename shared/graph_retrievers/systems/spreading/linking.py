@@ -136,6 +136,8 @@ class EntityLinking(Operator):
         match.
     exclude_types : sequence of str, default ()
         Node types that are not entities.
+    each : int, optional
+        Nodes that vector search adds for each entity without a node of its name; they replace the budget for these.
 
     Raises
     ------
@@ -171,11 +173,13 @@ class EntityLinking(Operator):
         budget: int = 5,
         fallback_score: str = "cosine",
         exclude_types: Sequence[str] = (),
+        each: int | None = None,
     ) -> None:
         self.language_model = None if language_model is None else as_language_model(language_model)
         self.exclude_types = strings("exclude_types", exclude_types)
         self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))
+        self.each = None if each is None else positive("each", each)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the seeds with their matching scores; earlier results are not read."""
@@ -223,6 +227,7 @@ class EntityLinking(Operator):
         if not given:
             # An ordinary case, in which the seeds carry the name of the search: no note.
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
-        question.notes.append(missing_note(missing, self.budget))
-        each = max(1, self.budget // len(given))
-        return tuple(NearestByCosine(each, name, self.exclude_types) for name in missing[: self.budget])
+        room = self.budget if self.each is None else len(missing)
+        question.notes.append(missing_note(missing, room))
+        each = self.each or max(1, self.budget // len(given))
+        return tuple(NearestByCosine(each, name, self.exclude_types) for name in missing[:room])
