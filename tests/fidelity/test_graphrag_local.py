@@ -83,6 +83,11 @@ def test_without_texts_an_entity_is_followed_by_its_neighbours():
     assert [hit.path.nodes for hit in hits.nodes[:2]] == [("n0",), ("n0", "n1")]
 
 
+def test_a_report_follows_no_entity_where_there_are_no_texts():
+    index = index_of(["thing", "thing", "community"], [(0, 2), (0, 1)], [0.9, 0.1, 0.8])
+    assert [hit.id for hit in found(index, entities=1).nodes] == ["n0", "n1"]
+
+
 def test_a_batch_is_its_questions_one_by_one():
     rng = random.Random(2)
     types, rows, similarity = random_graph(rng)

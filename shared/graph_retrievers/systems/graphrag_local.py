@@ -156,7 +156,9 @@ class GraphRAGLocal(System):
     -----
     It reads graphs that a language model or another tool has made. For the order, and for what differs, see
     :class:`~graph_retrievers.systems.graphrag_local.EntityTexts`. The original finds entities by the vectors of their descriptions;
-    here by those of their nodes. Claims (covariates) and the conversation before the question are not read.
+    here by those of their nodes. Its setting ``top_k_mapped_entities`` is 10, but its code searches twice as many, in case some are
+    excluded by name, and keeps all of them: write ``entities=20`` for that. Claims (covariates) and the conversation before the
+    question are not read.
 
     References
     ----------
