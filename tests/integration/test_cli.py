@@ -315,17 +315,20 @@ class TestSearch:
 class TestTaxonomy:
     def test_every_retriever_is_asked(self, capsys):
         status, out, _ = run(capsys, "taxonomy")
-        lines = out.splitlines()
-        rows = {line.split()[0]: line for line in lines[1 : lines.index("")]}
+        systems, operators, kinds, table, differences = (part.splitlines() for part in out.split("\n\n"))
+        rows = {line.split()[0]: line for line in systems[1:]}
         assert status == 0 and list(rows) == list(every_system())
         assert "O_vs -> O_gm -> (O_vgs -> O_gm)*" in rows["fastinsight"]
         assert rows["fastinsight"].endswith("VectorSearch O_vs, GRanker O_gm, STeX O_vgs")
         # With the reranker that a checkpoint brings, as published.
         assert rows["mor"].split(maxsplit=1)[1].startswith("O_vgs -> O_gm  ")
-        asked = {line.split()[0]: line.split(maxsplit=2)[1:] for line in lines[lines.index("") + 2 : -6]}
+        asked = {line.split()[0]: line.split(maxsplit=2)[1:] for line in operators[1:]}
         assert asked["STeX"] == ["O_vgs", "Neighbors, Degree, Scores"] and asked["Rerank"] == ["O_m", "Relevance"]
         assert "-" not in {requests for _, requests in asked.values()}
-        assert [line.split()[0] for line in lines[-5:]] == ["O_vs", "O_gs", "O_m", "O_vgs", "O_gm"]
+        assert [line.split()[0] for line in kinds] == ["O_vs", "O_gs", "O_m", "O_vgs", "O_gm"]
+        # Table 1 of FastInsight has 14 methods; each of those that differ is told why.
+        assert len(table) == 15 and "FastInsight  O_vs O_vgs O_gm     O_vs O_gs O_m  O_vs O_vgs O_gm" in table
+        assert any(line.startswith("LightPROF: ") for line in differences) and not any("FastInsight" in line for line in differences)
 
     def test_one_that_needs_a_missing_package_is_named_and_the_others_are_asked(self, capsys, monkeypatch):
         def missing():

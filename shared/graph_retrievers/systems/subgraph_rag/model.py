@@ -11,7 +11,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.seeding import seeded
 
-__all__ = ["TripleScorer", "distance_encoding"]
+__all__ = ["TripleScorer"]
 
 
 def distance_encoding(topics: Tensor, ends: Tensor, rounds: int = 2) -> Tensor:

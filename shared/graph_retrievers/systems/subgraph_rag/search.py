@@ -22,7 +22,7 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.signals.embedding import CachedEmbedding, embed_texts
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 
-__all__ = ["Subgraph", "TripleSearch", "subgraph_around"]
+__all__ = ["TripleSearch"]
 
 
 @dataclass(frozen=True, eq=False)
