@@ -220,7 +220,7 @@ def test_granker_mixes_by_weight():
     def smoothed(to_y, to_z):
         graph = CorpusGraph(list("xyz"), list("xyz"), edges=[Edge("x", "y", weight=to_y), Edge("x", "z", weight=to_z)])
         index = GraphIndex.from_graph(graph, vectors=[[0.5], [1.0], [0.0]], bm25=False)
-        retriever = Retriever(index, Pipeline(VectorSearch(3), GRanker(alpha=0.5)))
+        retriever = Retriever(index, Pipeline(VectorSearch(3), GRanker(alpha=0.5, weighted=True)))
         return {hit.id: hit.score for hit in retriever.retrieve("q", 3, vector=[1.0])}
 
     # W = A / D: of y and z each the weight over its own strength, which is that weight; so both count alike.
@@ -230,7 +230,7 @@ def test_granker_mixes_by_weight():
         edges = [Edge("x", "y", weight=to_y), Edge("x", "z"), Edge("y", "t"), Edge("z", "t")]
         graph = CorpusGraph(list("xyzt"), list("xyzt"), edges=edges)
         index = GraphIndex.from_graph(graph, vectors=[[0.5], [1.0], [0.0], [0.25]], bm25=False)
-        retriever = Retriever(index, Pipeline(VectorSearch(4), GRanker(alpha=0.5)))
+        retriever = Retriever(index, Pipeline(VectorSearch(4), GRanker(alpha=0.5, weighted=True)))
         return {hit.id: hit.score for hit in retriever.retrieve("q", 4, vector=[1.0])}
 
     # y counts w / (w + 1), z counts 1 / 2.
