@@ -169,6 +169,7 @@ SYSTEMS = {
     "subgraph-rag": (Pipeline(VectorSearch(3, returned=False), TripleSearch(triples=6)), {}),
     "hykge": (HyKGE, {"entities": 5, "facts": True}),
     "kar": (KAR, {"search": "hybrid", "language_model": writer, "neighbors": 2}),
+    "kar alone": (KAR, {"hops": 1, "neighbors": 3}),
     "hybgrag": (HybGRAG, {"language_model": writer, "iterations": 2}),
     "g-rag": (GRAG, {"first": "hybrid", "depth": 9}),
     "hyde": (HyDE, {"search": "hybrid", "language_model": writer, "documents": 2}),
@@ -184,7 +185,7 @@ BY_TRAITS = {"pathrag", "lightrag", "lightrag by weight", "default", "default of
 BY_TRAITS |= {"kg2rag", "kg2rag of pages", "graphrag-local", "hybgrag"}
 # What embeds texts.
 EMBEDDING = {"hyde", "hyde before a walk", "decomposition", "ircot", "ircot with reranking"}
-EMBEDDING |= {"kar", "hykge", "hybgrag", "think-on-graph", "think-on-graph-2"}
+EMBEDDING |= {"kar", "kar alone", "hykge", "hybgrag", "think-on-graph", "think-on-graph-2"}
 # Names of two nodes each, in any case, and of one by its id.
 NAMING = ["Who saw Title 3 and word1 word2?", "title 1 word4", "word6 word7 Title 2", f"{uuid5(NAMESPACE_OID, 'node 5')} word9"]
 

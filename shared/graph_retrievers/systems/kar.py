@@ -1,4 +1,4 @@
-"""KAR: knowledge-aware query expansion (Xia et al., NAACL 2025)."""
+"""KAR (Xia et al., NAACL 2025): a question expanded by a language model that reads documents and how they are related."""
 
 from __future__ import annotations
 
@@ -8,146 +8,221 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, places_of
+from graph_retrievers.core.candidates import Candidates, best
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts
+from graph_retrievers.core.requests import Completion, Edges, NearestByCosine, Similarity, Texts
+from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.signals.language import failure_note
 from graph_retrievers.systems.baselines import Vector
 from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem, SubQuestion, texts_schema
 from graph_retrievers.systems.system import System
 
 __all__ = ["KAR", "KnowledgeAwareExpansion"]
 
-# Characters of a document in the prompt.
-_LONGEST = 500
-
+# Characters of a document in a prompt.
+_LONGEST = 2000
 _ENTITIES = (
-    "Name the entities that the question below mentions, at most {count}, as they are spelled there. If it mentions none, give "
-    "none.\n\nQuestion: {question}"
+    "Which things does the question below name: people, works, products, places, terms? For each, write a short document as the "
+    "searched collection may have it: its name, and what the question says about it. Write at most {count}; a question that names "
+    "nothing gets an empty list.\n\nQuestion: {question}"
 )
-_EXPANSIONS = (
-    "Write {count} different passages that would answer the question below, each of a few sentences. Use what the documents and "
-    "the relations between them say about its entities.\n\nDocuments:\n{documents}\n\nRelations:\n{relations}\n\n"
-    "Question: {question}"
+_EXPANSION = (
+    "Below are documents of a collection, and by which relations they lead to others. Use what helps to answer the question, and "
+    "write {count} different passages of the kind that the question looks for.\n\n{triples}\n\nQuestion: {question}"
 )
+_INSTEAD = "the texts of neighbours expanded the question"
+_NO_EMBEDDING = "there is no embedding model to read an expansion (pass embedding= to the index); the question itself was searched"
 
 
 class KnowledgeAwareExpansion(Rewriting):
-    """Run an operator for the question and passages that a language model writes from documents near its entities.
+    r"""Run an operator for the question and passages that a language model writes from related documents.
 
-    1. The language model reads the entities of the question; the question itself counts as one.
-    2. The document of an entity is the node nearest to its name.
-    3. Of its neighbours, those most similar to the question are kept (document-based relation filtering).
-    4. The language model writes passages from these documents and the relations between them.
-    5. The operator searches for the question with the passages behind it, as one text.
+    The entities of the question, :math:`E_q`, are what a language model finds in it, and the question itself. Each is linked to
+    the node i of the largest cosine. Of the nodes within h edges of i, the k most similar to the question are kept, and with the
+    relations r on the way they give document triples, from which the model writes the expansion :math:`Q_e`:
+
+    .. math::
+        T_q = \bigcup_{i \in E_q} \{(d_i, r_{i,j}, d_j) : j \in \mathrm{TopK}_{j \in N_i} \cos(q, d_j)\}, \qquad
+        Q_e = \mathrm{LLM}(q, T_q), \qquad
+        q' = [q; Q_e]
+
+    The operator searches for q'.
 
     Parameters
     ----------
     operator : Operator
-        The search.
+        The search, such as ``VectorSearch()`` or the operator of any retriever. It reads the expanded question as if it were the
+        question.
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`.
     entities : int, default 5
         Most entities of a question, besides itself.
-    neighbors : int, default 5
-        Neighbours kept for each entity.
+    hops : int, default 2
+        The h: edges from an entity to its farthest neighbours, in either direction.
+    neighbors : int, default 10
+        The k: neighbours kept of each entity.
     expansions : int, default 3
-        Passages to write.
+        Passages that the model writes. The paper samples as many answers; here one answer contains all.
 
     Notes
     -----
-    Two calls of the language model a question. Without one, or if it fails or writes nothing, the operator runs on the question
-    alone, and a note says so. The paper follows relations over h hops; here h is 1. It states the numbers of neighbours and of
-    passages only for its own collections; those here are ours. Documents are cut after 500 characters in the prompt. Of equally
-    similar neighbours the lower row is kept.
+    Without a language model, or if it fails or writes nothing, the texts of the entities' nodes and of the kept neighbours are the
+    expansion, and a note says so; without entities from the model, the only entity is the question. Without an embedding model, or
+    without vectors, the operator runs on the question, and a note says so.
+
+    Where the paper is silent: for a neighbour several edges away, the relation is the way to it, a shortest one by the lowest
+    nodes and edges; equal similarities go to the lower row; an entity without neighbours gives its document alone; nodes that are
+    linked twice count once. Departures: the prompts are other ones and do not state the fields of the documents; they show the
+    first 2,000 characters of each. A document is followed by the relations that lead to others, so that it is not repeated for
+    each triple. The number of entities is limited.
 
     References
     ----------
-    Xia et al., "Knowledge-Aware Query Expansion with Large Language Models for Textual and Relational Retrieval", NAACL 2025,
-    section 3.
+    Xia, Wu, Kim, Yu, Rossi, Wang and McAuley, "Knowledge-Aware Query Expansion with Large Language Models for Textual and
+    Relational Retrieval", NAACL 2025, section 3.
 
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
-    >>> from graph_retrievers.operators import BM25Search
-    >>> texts = ["The Jacquard loom.", "It is driven by cards.", "Cards of paper."]
-    >>> index = GraphIndex.from_texts(texts, edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0, 1]])
-    >>> model = lambda prompt: '{"entities": []}' if "Documents" not in prompt else '{"passages": ["Paper holds the pattern."]}'
-    >>> search = KnowledgeAwareExpansion(BM25Search(1), model)
-    >>> Retriever(index, search, backfill=False).retrieve("What controls it?", vector=[1, 0])[0].text
-    'Cards of paper.'
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> embed = lambda texts: [[float("loom" in text), float("card" in text), 0.1] for text in texts]
+    >>> index = GraphIndex.from_texts(["A loom.", "Weaves by itself.", "Driven by cards."], edges=[("0", "2")], embedding=embed)
+    >>> def model(prompt):
+    ...     written = '{"passages": ["It reads cards, cards and cards."]}'
+    ...     return written if "Driven by cards." in prompt else '{"entities": ["A loom"]}'
+    >>> search = KnowledgeAwareExpansion(VectorSearch(2), model)
+    >>> [hit.text for hit in Retriever(index, search, backfill=False).retrieve("What controls a loom?")]
+    ['A loom.', 'Driven by cards.']
     """
 
     def __init__(
-        self, operator: Operator, language_model: Any = None, *, entities: int = 5, neighbors: int = 5, expansions: int = 3
+        self,
+        operator: Operator,
+        language_model: Any = None,
+        *,
+        entities: int = 5,
+        hops: int = 2,
+        neighbors: int = 10,
+        expansions: int = 3,
     ) -> None:
         super().__init__(operator, language_model)
-        self.entities, self.neighbors = positive("entities", entities), positive("neighbors", neighbors)
-        self.expansions = positive("expansions", expansions)
+        self.entities, self.hops = positive("entities", entities), positive("hops", hops)
+        self.neighbors, self.expansions = positive("neighbors", neighbors), positive("expansions", expansions)
+
+    @property
+    def walks(self) -> bool:
+        """Whether it finds more if there are edges: neighbours expand the question."""
+        return True
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return what the operator finds for the expanded question."""
-        text, told = None, len(question.notes)
-        prompt = _ENTITIES.format(count=self.entities, question=question.text)
-        names = yield from self._written(question, prompt, texts_schema("entities"), "entities", self.entities)
-        if len(question.notes) == told:
-            documents, relations = yield from self._knowledge(question, names)
-            known = {"documents": "\n".join(documents), "relations": "\n".join(relations) or "none"}
-            prompt = _EXPANSIONS.format(count=self.expansions, question=question.text, **known)
-            passages = yield from self._written(question, prompt, texts_schema("passages"), "passages", self.expansions)
-            text = " ".join([question.text, *passages]) if passages else None
+        """Return what the operator finds with the question and its expansion."""
+        expansion = list[str]()
+        if question.has_vectors and question.corpus.embedding is not None:
+            expansion = yield from self._expansion(question)
+        else:
+            question.notes.append(f"{self.name}: {_NO_EMBEDDING}")
+        text = "\n".join((question.text, *expansion)) if expansion else None
         result, notes = yield SubQuestion(self.operators[0], found, question.k, text)
         question.notes[:0] = notes
         return result  # type: ignore[no-any-return]
 
-    def _knowledge(self, question: Question, names: list[str]) -> Algorithm[tuple[list[str], list[str]]]:
-        """Return the documents of the entities and of their neighbours that are kept, numbered, and the relations between them."""
-        answers = yield tuple(Nearest(1, text=name) for name in (None, *names))
-        entities = np.array(list(dict.fromkeys(int(node) for nodes, _ in answers for node in nodes)), np.int64)
-        edges = yield Edges(entities)
-        similar = yield Similarity(edges.far)
-        documents, kept = entities.tolist(), list[int]()
-        for place in range(len(entities)):
-            own = np.flatnonzero((edges.owner == place) & (edges.far != entities[place]))
-            nodes, first = np.unique(edges.far[own], return_index=True)
-            nearest = nodes[best(similar[own[first]], self.neighbors, nodes)]
-            documents += nearest.tolist()
-            kept += own[np.isin(edges.far[own], nearest)].tolist()
-        nodes = np.array(list(dict.fromkeys(documents)), np.int64)
-        texts = yield Texts(nodes, titles=True)
-        rows, first = np.unique(edges.row[kept], return_index=True)
-        relations = question.relation_names(edges.relation[kept][first])
-        ends = places_of(nodes, question.ends(rows).ravel()).reshape(-1, 2) + 1
-        told = zip(ends.tolist(), relations, strict=True)
-        return (
-            [f"[{number}] {text[:_LONGEST]}" for number, text in enumerate(texts, 1)],
-            [f"[{source}] {relation or 'is linked to'} [{target}]" for (source, target), relation in told],
+    def _expansion(self, question: Question) -> Algorithm[list[str]]:
+        """Return the texts that expand the question."""
+        # Entity parsing, and the document of each entity.
+        entities = yield from self._asked(
+            question, _ENTITIES.format(count=self.entities, question=question.text), "entities", self.entities
         )
+        near = yield (NearestByCosine(1), *(NearestByCosine(1, name) for name in entities or ()))
+        nodes = np.array(list(dict.fromkeys(row for rows, _ in near for row in rows.tolist())), np.int64)
+        owner, others, ways = yield from self._related(question, nodes)
+        documents = yield Texts(np.append(nodes, others), titles=True)
+
+        # Document triples, and the expansion from them.
+        triples = [f"Document: {text[:_LONGEST]}" for text in documents[: len(nodes)]]
+        for place, way, text in zip(owner.tolist(), ways, documents[len(nodes) :], strict=True):
+            triples[place] += f"\n{way} Document: {text[:_LONGEST]}"
+        prompt = _EXPANSION.format(count=self.expansions, triples="\n\n".join(triples), question=question.text)
+        failed = entities is None
+        written = None if failed else (yield from self._asked(question, prompt, "passages", self.expansions))
+        if written == []:
+            self._without(question, f"the language model wrote nothing; {_INSTEAD}")
+        return written or list(dict.fromkeys(text for text in documents if text.strip()))
+
+    def _asked(self, question: Question, prompt: str, name: str, most: int) -> Algorithm[list[str] | None]:
+        """Return the first texts of the model's answer; None with a note if there is no model, or it fails."""
+        if self.language_model is None:
+            self._without(question, f"there is no language model; {_INSTEAD}")
+            return None
+        answer = yield Completion(self.language_model, prompt, texts_schema(name))
+        if isinstance(answer, LanguageModelError):
+            self._without(question, failure_note(answer, _INSTEAD))
+            return None
+        return list(dict.fromkeys(text.strip() for text in answer[name] if text.strip()))[:most]
+
+    def _related(self, question: Question, nodes: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray, list[str]]]:
+        """Return the kept neighbours of each entity's node: the place of the entity, the neighbour, and the relations between."""
+        size, count = question.size, len(nodes)
+        # What was reached from each entity, and from where, by which edge.
+        keys, before, row, relation = np.arange(count) * size + nodes, *np.full((3, count), -1)
+        front = np.arange(count)
+        for _ in range(self.hops):
+            edges = yield Edges(keys[front] % size)
+            by = np.lexsort((edges.row, edges.owner))
+            start = keys[front[edges.owner[by]]]
+            reached, first = np.unique(start - start % size + edges.far[by], return_index=True)
+            fresh = ~np.isin(reached, keys)
+            edge = by[first[fresh]]
+            before, row = np.append(before, front[edges.owner[edge]]), np.append(row, edges.row[edge])
+            relation = np.append(relation, edges.relation[edge])
+            front = np.arange(len(keys), len(keys) + len(edge))
+            keys = np.append(keys, reached[fresh])
+
+        # Document-based relation filtering.
+        owner, node = np.divmod(keys, size)
+        cosines = yield Similarity(node)
+        kept = [np.arange(count, len(keys))[owner[count:] == place] for place in range(count)]
+        kept = [part[best(cosines[part], self.neighbors, node[part])] for part in kept]
+        places = np.concatenate([np.zeros(0, np.int64), *kept])
+        return owner[places], node[places], [_way(question, place, node, before, row, relation) for place in places.tolist()]
+
+
+def _way(question: Question, place: int, node: np.ndarray, before: np.ndarray, row: np.ndarray, relation: np.ndarray) -> str:
+    """Return the relations on the way to what was reached at a place, such as ``-[cites]-> <-[wrote]-``."""
+    steps: list[str] = []
+    while before[place] >= 0:
+        ((source, _),), (name,) = question.ends(row[[place]]).tolist(), question.relation_names(relation[[place]])
+        steps.insert(0, f"-[{name}]->" if source == node[before[place]] else f"<-[{name}]-")
+        place = int(before[place])
+    return " ".join(steps)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KAR(RewritingSystem):
-    """Search by the question and passages that a language model writes from the documents around its entities.
+    """Search by the question and passages that a language model writes from related documents of the graph.
+
+    The index needs vectors and an embedding model.
 
     Parameters
     ----------
     search : System, str or Operator, default Vector()
-        The search: a system, its text such as ``"ppr(damping=0.7)"``, or an operator.
+        The search: a system, its text such as ``"hybrid"``, or an operator.
     language_model : object, optional
-        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one the result is that of the search, with a note.
-    entities, neighbors, expansions : int, default 5, 5 and 3
+        See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, the texts of neighbours expand the question,
+        with a note.
+    entities, hops, neighbors, expansions : int, default 5, 2, 10 and 3
         See :class:`~graph_retrievers.systems.kar.KnowledgeAwareExpansion`, which also states the departures.
 
     References
     ----------
-    Xia et al., "Knowledge-Aware Query Expansion with Large Language Models for Textual and Relational Retrieval", NAACL 2025.
+    Xia, Wu, Kim, Yu, Rossi, Wang and McAuley, "Knowledge-Aware Query Expansion with Large Language Models for Textual and
+    Relational Retrieval", NAACL 2025.
 
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
-    >>> print(Retriever(index, KAR()).operator.formula())
+    >>> print(Retriever(GraphIndex.from_texts(["a loom"], vectors=[[1]]), KAR(search="hybrid")).operator.formula())
     KnowledgeAwareExpansion(O_vs)
     """
 
@@ -155,9 +230,10 @@ class KAR(RewritingSystem):
 
     search: System | str | Operator = Vector()
     entities: int = 5
-    neighbors: int = 5
+    hops: int = 2
+    neighbors: int = 10
     expansions: int = 3
 
     def _rewriter(self, operator: Operator) -> Operator:
-        numbers = {"entities": self.entities, "neighbors": self.neighbors, "expansions": self.expansions}
-        return KnowledgeAwareExpansion(operator, self.language_model, **numbers)
+        numbers = {"hops": self.hops, "neighbors": self.neighbors, "expansions": self.expansions}
+        return KnowledgeAwareExpansion(operator, self.language_model, entities=self.entities, **numbers)
