@@ -105,6 +105,7 @@ def writer(prompt):
             "sentence": f"word{number} word1",
             "search": "graph",
             "correct": False,
+            "error": "incorrect entity or relation",
         }
         # Entities of a route have relations, others are names.
         | {"entities": [{"name": f"Title {number}", "relations": ["r1"]}] if "relation" in prompt else [f"Title {number}"]}

@@ -16,21 +16,23 @@ def followed(rows, nodes, relation):
 
 
 def graph(rows, entities, cosine):
-    """The nodes to which the relations of all entities lead, of any of them if there are none, the most similar first."""
+    """The nodes to which the relations of all entities lead, the most similar first."""
     egos = []
     for nodes, relations in entities:
         for relation in relations or [None]:
             nodes = followed(rows, nodes, relation)
         egos.append(set(nodes))
-    nodes = set.intersection(*egos) or set().union(*egos)
-    return sorted(nodes, key=lambda node: (-cosine[node], node))
+    return sorted(set.intersection(*egos), key=lambda node: (-cosine[node], node))
 
 
 def retrieve(rows, routes, correct, cosine, count):
-    """The nodes of the last round: `routes` and `correct` are what router and critic say in each."""
+    """Algorithm 1: `routes` and `correct` are what the router and the validator say in each round; and the rounds that were made.
+
+    What is empty is not validated, nor is the last result; if that is empty, texts are searched.
+    """
     texts = sorted(range(len(cosine)), key=lambda node: (-cosine[node], node))[:count]
-    for number, route in enumerate(routes):
-        found = (graph(rows, route, cosine)[:count] if route else []) or texts
-        if correct[number]:
-            break
-    return found
+    for number, route in enumerate(routes, 1):
+        found = texts if route is None else graph(rows, route, cosine)[:count]
+        if number == len(routes) or (found and correct[number - 1]):
+            return found or texts, number
+    return texts, 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.candidates import Candidates, best, reached
+from graph_retrievers.core.candidates import Candidates, best, places_of, reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -21,24 +21,35 @@ from graph_retrievers.systems.system import System
 
 __all__ = ["HybGRAG", "RoutedSearch"]
 
-# Characters of a text, and names of relations, in a prompt.
-_LONGEST, _MOST_RELATIONS = 500, 100
+# Characters of a text and names of relations in a prompt, steps from an entity, and entities that are read.
+_LONGEST, _MOST_RELATIONS, _RADIUS, _MOST_ENTITIES = 500, 100, 2, 10
 
 _ROUTE = (
     "A knowledge base has texts that are linked by relations. Choose how to search it for the question below.\n"
-    'Choose "graph" if the question names entities whose relations lead to the answer: give these entities as they are spelled, '
-    'and for each the relations to follow, one after the other, from the list. Otherwise choose "text".\n\nRelations: {relations}'
-    "\n\nQuestion: {question}{feedback}"
+    "First extract the entities that the question names, as they are spelled, and for each the relations to follow from it, one "
+    'after the other, from the list. What only describes the content of a text is no entity. Then choose "graph" if these entities '
+    'and relations narrow the search down, otherwise "text".\n\nRelations: {relations}\n\nQuestion: {question}{feedback}'
 )
-_FEEDBACK = "\n\nYou chose before, in order, and were told what was wrong:\n{attempts}\nChoose better."
-_JUDGE = (
-    "Do the texts below answer the question, and meet all that it asks for? If not, say in a sentence what was wrong with the "
-    "entities or the relations that were followed.\n\nSearched by: {route}\n\nTexts:\n{texts}\n\nQuestion: {question}"
+_BEFORE = "\n\nYou chose before, in order, and were told what was wrong:\n{attempts}\nChoose better."
+_VALIDATE = (
+    "Do the texts below meet all that the question asks for: what they say, and how they are related to what it names?\n\n"
+    "Texts:\n{texts}\n\nQuestion: {question}"
 )
+_COMMENT = (
+    "A search for the question below did not find what it asks for. Say which error explains it best, and the name of a wrong "
+    "entity or relation, if there is one.\n\nSearched by: {route}\nFound: {found}\n\nQuestion: {question}"
+)
+_FEEDBACK = {
+    "incorrect entity or relation": "{name} is wrong; leave it out, or replace it.",
+    "missing entity": "There may be more entities; extract one more, with its relations.",
+    "no entity": "No entity was extracted; extract at least one, with its relations.",
+    "no intersection": "No text is reached from all entities; leave out or replace one of them, with its relations.",
+    "incorrect intersection": "What is reached from all entities is not the answer; leave out or replace one of them.",
+    "incorrect search": "The texts are wrong; this way to search may not narrow them down.",
+}
 _ROUTES = {
     "type": "object",
     "properties": {
-        "search": {"enum": ["text", "graph"]},
         "entities": {
             "type": "array",
             "items": {
@@ -47,14 +58,20 @@ _ROUTES = {
                 "required": ["name", "relations"],
             },
         },
+        "search": {"enum": ["text", "graph"]},
     },
     "required": ["search"],
 }
-_VERDICT = {
+_VERDICT = {"type": "object", "properties": {"correct": {"type": "boolean"}}, "required": ["correct"]}
+_ERROR = {
     "type": "object",
-    "properties": {"correct": {"type": "boolean"}, "feedback": {"type": "string"}},
-    "required": ["correct"],
+    "properties": {"error": {"enum": list(_FEEDBACK)}, "name": {"type": "string"}},
+    "required": ["error"],
 }
+
+
+# What is reached from each entity, with its name.
+Egos = list[tuple[str, Candidates]]
 
 
 class RoutedSearch(Operator):
@@ -62,13 +79,14 @@ class RoutedSearch(Operator):
 
     In each of at most `iterations` rounds
 
-    1. the router, a language model, chooses the text retriever or the graph retriever; for the latter it names entities and the
-       relations to follow from each;
-    2. the text retriever finds the nodes most similar to the question; the graph retriever those to which the relations lead, from
-       all entities if there are any such (the intersection of their ego graphs), from any of them otherwise, the most similar
-       first;
-    3. the critic, the language model again, says whether the first texts answer the question, and otherwise what was wrong, which
-       the router reads in the next round.
+    1. the router, a language model, extracts entities and the relations to follow from each, and chooses the text retriever or the
+       hybrid retriever;
+    2. the text retriever finds the nodes most similar to the question; the hybrid retriever those to which the relations lead from
+       all entities (the intersection of their ego graphs), the most similar first;
+    3. the validator, the language model again, says whether the first texts meet the question; it also reads the ways to them from
+       the entities;
+    4. if they do not, the commenter, the language model once more, names one of six errors, and the router reads the feedback on
+       it in the next round.
 
     Parameters
     ----------
@@ -76,25 +94,30 @@ class RoutedSearch(Operator):
         See :func:`~graph_retrievers.signals.language.as_language_model`.
     relations : sequence of str, default ()
         Names of relations that the router may choose; the first 100 are shown.
-    iterations : int, default 3
-        Most rounds.
+    iterations : int, default 4
+        Most rounds. The result of the last one is not validated, since no other would follow.
     judged : int, default 5
-        Texts that the critic reads, the first 500 characters of each.
+        Texts that the validator reads, the first 500 characters of each.
 
     Notes
     -----
-    An entity is the node of that name, or the node most similar to it. Relations are followed in both directions; without any, the
-    neighbours of the entity are its ego graph. If the graph retriever finds nothing, the text retriever searches, and the router
-    is told. The result is that of the last round. Without a language model, or if the router fails at first, the text retriever
-    searches, and a note says so; if the critic fails, what was found stays.
+    If nothing is reached from all entities, the result is rejected without the validator; in the last round, the text retriever
+    searches instead, and a note says so. Without an entity the text retriever searches. Without a language model, or if the router
+    fails at first, the text retriever searches; if the router fails later, or the validator or the commenter fails, the last result
+    stays; notes say so.
 
-    In the paper, the critic's two parts (validator and commenter) are two prompts with examples of the collection, and the
-    commenter chooses among six kinds of feedback; here they are one prompt with instructions. We did not find the paper's code;
-    its number of rounds is that of its ablation.
+    An entity is the node of that name, ignoring case, or else, with an embedding model, the node most similar to it; of several of
+    a name, the paper takes the one beside the answer, and here all count. At most two relations are followed from an entity, in
+    both directions, the radius of the paper; without any, its neighbours are its ego graph. The first ten entities are read.
+
+    Departures: the paper asks the router twice in a round, first for entities and relations and then for the retriever; here one
+    answer has them in this order. Its prompts also state the types of entities, and have up to thirty examples of the collection;
+    here they have instructions. We did not find the paper's code.
 
     References
     ----------
-    Lee et al., "HybGRAG: Hybrid Retrieval-Augmented Generation on Textual and Relational Knowledge Bases", ACL 2025, section 3.
+    Lee et al., "HybGRAG: Hybrid Retrieval-Augmented Generation on Textual and Relational Knowledge Bases", ACL 2025, section 3,
+    Algorithm 1, Table 4 (errors and feedback) and appendix C.1.1 (four rounds, radius of two).
 
     Examples
     --------
@@ -102,7 +125,7 @@ class RoutedSearch(Operator):
     >>> nodes = [Node("ada", "", "Ada"), Node("notes", "On the engine.", "Notes"), Node("song", "A song.", "Song")]
     >>> index = GraphIndex.from_nodes(nodes, [("ada", "notes", "wrote")], vectors=[[0, 1], [0.6, 0.8], [1, 0]])
     >>> def model(prompt):
-    ...     if "Searched by" in prompt:
+    ...     if "Ada -> wrote -> this text" in prompt:
     ...         return '{"correct": true}'
     ...     return '{"search": "graph", "entities": [{"name": "Ada", "relations": ["wrote"]}]}'
     >>> search = Retriever(index, RoutedSearch(model, relations=["wrote"]), backfill=False)
@@ -112,7 +135,7 @@ class RoutedSearch(Operator):
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, language_model: Any = None, *, relations: Sequence[str] = (), iterations: int = 3, judged: int = 5) -> None:
+    def __init__(self, language_model: Any = None, *, relations: Sequence[str] = (), iterations: int = 4, judged: int = 5) -> None:
         self.language_model = None if language_model is None else as_language_model(language_model)
         self.relations = strings("relations", relations)
         self.iterations, self.judged = positive("iterations", iterations), positive("judged", judged)
@@ -127,57 +150,59 @@ class RoutedSearch(Operator):
             question.notes.append(f"{self.name}: there is no language model; texts were searched")
             return (yield from self._texts(question))
         attempts, result = list[str](), Candidates.none()
-        for round_ in range(self.iterations):
-            told = _FEEDBACK.format(attempts="\n".join(attempts)) if attempts else ""
+        for round_ in range(1, self.iterations + 1):
+            told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
             shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
             prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
             route = yield Completion(self.language_model, prompt, _ROUTES)
             if isinstance(route, LanguageModelError):
-                what = "it ended there" if round_ else "texts were searched"
-                question.notes.append(f"{self.name}: {failure_note(route, what)}")
-                return result if round_ else (yield from self._texts(question))
+                self._noted(question, failure_note(route, "the last result stays" if len(result) else "texts were searched"))
+                break
             entities = route.get("entities") or [] if route["search"] == "graph" else []
             asked = "; ".join(f"{each['name']}: {', '.join(each['relations']) or 'any relation'}" for each in entities) or "text"
-            result = (yield from self._graph(question, entities)) if entities else Candidates.none()
-            empty = bool(entities) and not len(result)
-            if not len(result):
-                result = yield from self._texts(question)
-            if round_ == self.iterations - 1:
+            egos = yield from self._egos(question, entities[:_MOST_ENTITIES])
+            result = (yield from self._ranked(question, egos)) if entities else (yield from self._texts(question))
+            if round_ == self.iterations and entities and not len(result):
+                self._noted(question, f"nothing is reached by {asked}; texts were searched")
+            if round_ == self.iterations or (yield from self._valid(question, egos, result)):
                 break
-            verdict = yield from self._verdict(question, asked, result)
-            if verdict is None:
+            feedback = yield from self._feedback(question, asked, egos, result)
+            if feedback is None:
                 break
-            attempts.append(f"- {asked}: {'nothing was found so. ' if empty else ''}{verdict}")
-        return result
+            attempts.append(f"- {asked}: {feedback}")
+        return result if len(result) else (yield from self._texts(question))
+
+    def _noted(self, question: Question, note: str) -> None:
+        question.notes.append(f"{self.name}: {note}")
 
     def _texts(self, question: Question) -> Algorithm[Candidates]:
         """Return the nodes most similar to the question."""
         nodes, scores = yield Nearest(question.k, returned=True)
         return Candidates.seeds(nodes, scores, self.name)
 
-    def _graph(self, question: Question, entities: Sequence[dict[str, Any]]) -> Algorithm[Candidates]:
-        """Return the nodes to which the relations of the entities lead, the most similar to the question first."""
+    def _egos(self, question: Question, entities: Sequence[dict[str, Any]]) -> Algorithm[Egos]:
+        """Return the nodes to which the relations of each entity lead, with the name of the entity."""
         named = yield Titled(tuple(each["name"] for each in entities))
-        parts = list[Candidates]()
+        egos: Egos = []
         for each, rows in zip(entities, named, strict=True):
             nodes = np.array(rows, np.int64)
             nodes = nodes[question.started(nodes)]
-            if not len(nodes):
+            if not len(nodes) and question.corpus.embedding is not None:
                 nodes, _ = yield Nearest(1, text=each["name"])
-            part = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
-            for relation in each["relations"] or [None]:
-                part = yield from self._followed(question, part, relation)
-            parts.append(part)
-        common = set.intersection(*(set(part.nodes.tolist()) for part in parts))
-        joined = parts[0]
-        for part in parts[1:]:
-            joined = joined.joined(part)
-        if common:
-            joined = joined.taken(np.flatnonzero(np.isin(joined.nodes, list(common))))
-        joined = joined.taken(np.flatnonzero(question.returned(joined.nodes)))
-        scores = yield Similarity(joined.nodes)
-        by = best(scores, question.k, joined.nodes)
-        return replace(joined.taken(by), scores=scores[by])
+            ego = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
+            for relation in each["relations"][:_RADIUS] or [None]:
+                ego = yield from self._followed(question, ego, relation)
+            egos.append((each["name"], ego))
+        return egos
+
+    def _ranked(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
+        """Return what is reached from all entities, the most similar to the question first."""
+        first, *others = [ego for _, ego in egos]
+        inside = np.logical_and.reduce([question.returned(first.nodes), *(np.isin(first.nodes, ego.nodes) for ego in others)])
+        common = first.taken(np.flatnonzero(inside))
+        scores = yield Similarity(common.nodes)
+        by = best(scores, question.k, common.nodes)
+        return replace(common.taken(by), scores=scores[by])
 
     def _followed(self, question: Question, part: Candidates, relation: str | None) -> Algorithm[Candidates]:
         """Return the nodes to which a relation leads, each once; None for any relation."""
@@ -190,14 +215,31 @@ class RoutedSearch(Operator):
         kept = kept[np.sort(first)]
         return reached(part, edges.owner[kept], edges.far[kept], np.zeros(len(kept)), self.name, edges.relation[kept])
 
-    def _verdict(self, question: Question, route: str, found: Candidates) -> Algorithm[str | None]:
-        """Return what the critic says was wrong; None if nothing was, or if it fails."""
-        texts = yield Texts(found.nodes[: self.judged], titles=True)
-        listed = "\n".join(f"- {text[:_LONGEST]}" for text in texts)
-        answer = yield Completion(self.language_model, _JUDGE.format(route=route, texts=listed, question=question.text), _VERDICT)
-        if isinstance(answer, LanguageModelError) or answer["correct"]:
+    def _valid(self, question: Question, egos: Egos, result: Candidates) -> Algorithm[bool]:
+        """Return whether the validator accepts a result; where it fails, it does so with a note."""
+        if not len(result):
+            return False
+        top = result.top(self.judged)
+        listed = [f"- {text[:_LONGEST]}" for text in (yield Texts(top.nodes, titles=True))]
+        for name, ego in egos:
+            for place, at in enumerate(places_of(ego.nodes, top.nodes).tolist()):
+                steps = ego.steps()[at]
+                listed[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
+        prompt = _VALIDATE.format(texts="\n".join(listed), question=question.text)
+        verdict = yield Completion(self.language_model, prompt, _VERDICT)
+        if isinstance(verdict, LanguageModelError):
+            self._noted(question, failure_note(verdict, "the result was not validated"))
+            return True
+        return bool(verdict["correct"])
+
+    def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
+        """Return the feedback on the error that the commenter names; None with a note where it fails."""
+        found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
+        comment = yield Completion(self.language_model, _COMMENT.format(route=route, found=found, question=question.text), _ERROR)
+        if isinstance(comment, LanguageModelError):
+            self._noted(question, failure_note(comment, "the last result stays"))
             return None
-        return answer.get("feedback") or "the texts do not answer the question"
+        return _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -208,7 +250,7 @@ class HybGRAG(System):
     ----------
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, texts are searched, with a note.
-    iterations, judged : int, default 3 and 5
+    iterations, judged : int, default 4 and 5
         See :class:`~graph_retrievers.systems.hybgrag.RoutedSearch`, which also states the departures.
 
     References
@@ -226,7 +268,7 @@ class HybGRAG(System):
     name = "hybgrag"
 
     language_model: Any = None
-    iterations: int = 3
+    iterations: int = 4
     judged: int = 5
 
     def compose(self, index: Corpus) -> Operator:
