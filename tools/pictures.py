@@ -208,6 +208,14 @@ PICTURES: dict[str, tuple[str, list[tuple[str, str]]]] = {
             ("The ends of the best triples", "a=model:1 c=model:2 d=model:3 a>c c>d"),
         ],
     ),
+    "gnn-rag": (
+        "A trained graph neural network finds the answers around the entities of the question",
+        [
+            ("The entities of the question are topics", "a=search"),
+            ("Messages pass along relations that fit the question", "a=search b=walk c=walk d=walk f=walk a>c a>b c>d b>f"),
+            ("The most probable nodes, with their paths", "a=search c=walk d=model:1 a>c c>d"),
+        ],
+    ),
     "lesegr": (
         "Each candidate is scored by its own text and by what its neighbours say about the question",
         [

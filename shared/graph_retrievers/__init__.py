@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graph_retrievers.systems import (
         BM25,
         GAR,
+        GNNRAG,
         GRAG,
         KAR,
         KG2RAG,
@@ -75,17 +76,17 @@ _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",
     "retrievers": "Retriever StoreRetriever",
-    "systems": "BM25 Decomposition Eager EgoGRAG FastInsight Fused GAR GRAG GRetriever GraphRAGLocal HippoRAG HippoRAG1 HyDE "
-    "HyKGE HybGRAG Hybrid IRCoT KAR KG2RAG LeSeGR LightRAG LinearRAG MMR MoR PPR PathRAG PathReranking QAFD Re2 "
+    "systems": "BM25 Decomposition Eager EgoGRAG FastInsight Fused GAR GNNRAG GRAG GRetriever GraphRAGLocal HippoRAG HippoRAG1 "
+    "HyDE HyKGE HybGRAG Hybrid IRCoT KAR KG2RAG LeSeGR LightRAG LinearRAG MMR MoR PPR PathRAG PathReranking QAFD Re2 "
     "Scored SpreadingActivation SubgraphRAG System ThinkOnGraph ThinkOnGraph2 Vector WalkFusion read_system",
     "signals.cross_encoder": "CrossEncoder", "signals.embedding": "HostedEmbedding SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
 
 __all__ = [
-    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "EgoGRAG", "FastInsight", "Fused", "GAR", "GRAG", "GRetriever",
-    "GraphIndex", "GraphRAGLocal", "GraphRetrieverError", "HippoRAG", "HippoRAG1", "Hit", "Hits", "HostedEmbedding", "HyDE",
-    "HyKGE", "HybGRAG", "Hybrid", "IRCoT", "IndexStore", "KAR", "KG2RAG", "LanguageModelRelevance", "LeSeGR", "LightRAG",
+    "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "EgoGRAG", "FastInsight", "Fused", "GAR", "GNNRAG", "GRAG",
+    "GRetriever", "GraphIndex", "GraphRAGLocal", "GraphRetrieverError", "HippoRAG", "HippoRAG1", "Hit", "Hits", "HostedEmbedding",
+    "HyDE", "HyKGE", "HybGRAG", "Hybrid", "IRCoT", "IndexStore", "KAR", "KG2RAG", "LanguageModelRelevance", "LeSeGR", "LightRAG",
     "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "QAFD", "Re2",
     "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "SubgraphRAG",
     "System", "ThinkOnGraph", "ThinkOnGraph2", "Vector", "WalkFusion", "minilm", "read_system",

@@ -10,6 +10,7 @@ from graph_retrievers.systems.baselines import Rerank
 from graph_retrievers.systems.ego_grag import EgoGraphSearch
 from graph_retrievers.systems.fastinsight import GRanker, STeX
 from graph_retrievers.systems.gar import AdaptiveReranking
+from graph_retrievers.systems.gnn_rag import AnswerNetwork, AnswerSearch
 from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
 from graph_retrievers.systems.graphrag_local import EntityTexts
 from graph_retrievers.systems.gretriever import SteinerTreeSearch
@@ -41,6 +42,8 @@ from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
 __all__ = [
     "AdaptiveReranking",
+    "AnswerNetwork",
+    "AnswerSearch",
     "BM25Search",
     "Backfill",
     "ChainSearch",

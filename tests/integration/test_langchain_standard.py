@@ -127,6 +127,7 @@ SYSTEMS = {
     "EgoGRAG": "ego-grag",
     "HybGRAG": "hybgrag",
     "SubgraphRAG": "subgraph-rag(triples=20)",
+    "GNNRAG": "gnn-rag",
     "KAR": "kar",
 }
 for _name, _system in SYSTEMS.items():

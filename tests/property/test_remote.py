@@ -37,6 +37,7 @@ from graph_retrievers import (
     WalkFusion,
 )
 from graph_retrievers.operators import (
+    AnswerSearch,
     BM25Search,
     ChainSearch,
     ChunkGathering,
@@ -168,6 +169,7 @@ SYSTEMS = {
     "qafd-rag": (QAFD, {"seeds": 3, "mass": 12.0, "query_weight": 2.0}),
     "ego-grag": (EgoGRAG, {"centres": 8, "graphs": 3}),
     "subgraph-rag": (Pipeline(VectorSearch(3, returned=False), TripleSearch(triples=6)), {}),
+    "gnn-rag": (Pipeline(VectorSearch(3, returned=False), AnswerSearch(candidates=12)), {}),
     "hykge": (HyKGE, {"entities": 5, "facts": True}),
     "kar": (KAR, {"search": "hybrid", "language_model": writer, "neighbors": 2}),
     "kar alone": (KAR, {"hops": 1, "neighbors": 3}),

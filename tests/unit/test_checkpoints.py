@@ -22,10 +22,10 @@ from graph_retrievers.learning.checkpoint import (
     restored,
     save_checkpoint,
 )
-from graph_retrievers.operators import TripleScorer
+from graph_retrievers.operators import AnswerNetwork, TripleScorer
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems import GRAG, LeSeGR, MoR, SubgraphRAG
+from graph_retrievers.systems import GNNRAG, GRAG, LeSeGR, MoR, SubgraphRAG
 from graph_retrievers.systems.grag import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.lesegr import LeSeGRModel
 from graph_retrievers.systems.mor import TrainedPlanner, TrajectoryReranker
@@ -61,6 +61,11 @@ def subgraph_rag(folder):
     save_checkpoint(folder, "subgraph-rag", scorer.state_dict(), {"network": scorer.config(), "embedding": ""})
 
 
+def gnn_rag(folder):
+    network = AnswerNetwork(8, hidden=4)
+    save_checkpoint(folder, "gnn-rag", network.state_dict(), {"network": network.config(), "embedding": ""})
+
+
 def grag(folder, network=None):
     network = EvidenceNetwork(hidden=4) if network is None else network
     save_checkpoint(folder, "g-rag", network.state_dict(), {"network": network.config(), "first": "bm25", "parser": "none"})
@@ -74,6 +79,7 @@ PARTS = {
     "planner": (lambda folder: skeleton().save(folder), lambda index, folder: Retriever(index, MoR(checkpoint=folder))),
     "lesegr": (lesegr, lambda index, folder: Retriever(index, LeSeGR(checkpoint=folder))),
     "subgraph-rag": (subgraph_rag, lambda index, folder: Retriever(index, SubgraphRAG(checkpoint=folder))),
+    "gnn-rag": (gnn_rag, lambda index, folder: Retriever(index, GNNRAG(checkpoint=folder))),
     "g-rag": (grag, lambda index, folder: Retriever(index, GRAG(checkpoint=folder, parser=Parser()))),
 }
 
@@ -177,6 +183,14 @@ def test_a_reranker_whose_weights_are_too_large_gives_no_scores(index, tmp_path,
         ("subgraph-rag", {"network__rounds": "2"}, "rounds must be an integer"),
         ("subgraph-rag", {"network__more": 1}, "not the weights and settings"),
         ("subgraph-rag", {"network": []}, r"network is \[\], expected dict"),
+        ("gnn-rag", {"network__hidden": HUGE}, "hidden must be at most"),
+        ("gnn-rag", {"network__hidden": 5}, "size mismatch"),
+        ("gnn-rag", {"network__dimension": 10**30}, "dimension must be at most"),
+        ("gnn-rag", {"network__layers": 10**9}, "layers must be at most"),
+        ("gnn-rag", {"network__instructions": "2"}, "instructions must be an integer"),
+        ("gnn-rag", {"network__dropout": 2}, "dropout must lie in"),
+        ("gnn-rag", {"network__more": 1}, "not the weights and settings"),
+        ("gnn-rag", {"network": []}, r"network is \[\], expected dict"),
         ("g-rag", {"network__hidden": HUGE}, "size mismatch"),
         ("g-rag", {"network__hidden": 10**30}, "not the weights and settings of a network of G-RAG"),
         ("g-rag", {"network__hidden": 0}, "hidden must be an integer of at least 1"),

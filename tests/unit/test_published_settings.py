@@ -61,6 +61,7 @@ PUBLISHED = {
     "EgoGRAG": {"graphs": 10, "hops": 2, "backfill": False},
     "HippoRAG1": {"damping": 0.5, "synonyms": 0.8, "backfill": False},
     "SubgraphRAG": {"triples": 100, "hops": 2, "backfill": False},
+    "GNNRAG": {"mass": 0.95, "candidates": 2000, "backfill": False},
     "KAR": {"search": Vector(), "hops": 2, "neighbors": 10, "expansions": 3},
     "HybGRAG": {"iterations": 4, "backfill": False},
     "IRCoT": {"search": BM25(), "passages": 4, "budget": 15, "steps": 8, "backfill": False},
@@ -99,6 +100,7 @@ BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates"), ("KG2RAG", "ca
 BOUNDS |= {("GraphRAGLocal", "report_type"), ("QAFD", "mass"), ("QAFD", "rounds"), ("QAFD", "seeds")}
 BOUNDS |= {("HyKGE", "chains"), ("HyKGE", "entities"), ("HybGRAG", "judged")}
 BOUNDS |= {("ThinkOnGraph2", "texts"), ("ThinkOnGraph2", "decay")}
+BOUNDS |= {("GNNRAG", "hops")}
 BOUNDS |= {("KAR", "entities")}
 
 # How the operators of each show that.

@@ -43,6 +43,7 @@ NAMES = {
     "decomposition": "Decomposition",
     "ircot": "IRCoT",
     "subgraph-rag": "SubgraphRAG",
+    "gnn-rag": "GNNRAG",
     "lesegr": "LeSeGR",
     "path-reranking": "PathReranking",
     "lightrag": "LightRAG",
@@ -125,7 +126,7 @@ def test_where_a_language_model_fails_the_search_goes_on_and_a_note_says_why(nam
     def model(prompt):
         raise RuntimeError("no quota")
 
-    assert len(ASKING) == 19
+    assert len(ASKING) == 20
     index = linked_index(edge_signals=True)
     options = {_asks(name): LanguageModelPlanner(model) if _asks(name) == "planner" else model}
     if name in ("hyde", "ircot"):

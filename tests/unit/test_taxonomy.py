@@ -81,6 +81,8 @@ def test_the_kind_follows_from_what_is_read(asked, kind):
 
 # Where another kind is declared than what is asked shows, mostly as papers place it, and why.
 OTHERWISE = {
+    # Without a trained network, vectors order what edges lead to.
+    "AnswerSearch": (OperatorKind.GRAPH_MODEL_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH),
     # Its model reads no graph; what it scores comes from neighbours.
     "AdaptiveReranking": (OperatorKind.MODEL_SEARCH, OperatorKind.GRAPH_MODEL_SEARCH),
     # It takes the best edges itself, which the paper's example 4 counts as a search before it.

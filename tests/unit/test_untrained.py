@@ -17,7 +17,7 @@ from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, Unexpe
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.loop import fit
-from graph_retrievers.operators import TripleScorer
+from graph_retrievers.operators import AnswerNetwork, TripleScorer
 from graph_retrievers.seeding import seeded, seeded_weights
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.sparse_encoders import Splade
@@ -83,6 +83,7 @@ def test_two_constructions_find_the_same_whatever_was_drawn_before(name, options
         ("g-rag", "the network is not trained (pass checkpoint=): documents are scored by rank, similarity and concepts"),
         ("lesegr", "the model is not trained (pass checkpoint=): the score is the product of the sparse and the dense one"),
         ("subgraph-rag", "the network is not trained (pass checkpoint=): triples are scored by the similarity of the question"),
+        ("gnn-rag", "the network is not trained (pass checkpoint=): nodes are ordered by their similarity to the question"),
         ("mor", "the reranker is not trained (pass checkpoint=): candidates are ordered by similarity"),
     ],
 )
@@ -178,6 +179,7 @@ NETWORKS = {
         f"lesegr {encoder}": lambda seed, encoder=encoder: LeSeGRModel(8, encoder, hidden=8, seed=seed)
         for encoder in ("sum", "gcn", "gat", "transformer")
     },
+    "answers": lambda seed: AnswerNetwork(8, hidden=4, seed=seed),
     "triples": lambda seed: TripleScorer(8, seed=seed),
     "mor": lambda seed: TrajectoryScorer(2, 8, 4, seed=seed),
 }

@@ -13,6 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 
 FITTERS: dict[str, tuple[str, str]] = {
     "g-rag": ("graph_retrievers.systems.grag.retriever", "fit_grag"),
+    "gnn-rag": ("graph_retrievers.systems.gnn_rag.retriever", "fit_gnn_rag"),
     "lesegr": ("graph_retrievers.systems.lesegr.retriever", "fit_lesegr"),
     "path-reranking": ("graph_retrievers.systems.path_reranking.retriever", "fit_path_reranking"),
     "subgraph-rag": ("graph_retrievers.systems.subgraph_rag.retriever", "fit_subgraph_rag"),

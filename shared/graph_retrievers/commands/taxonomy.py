@@ -59,7 +59,7 @@ def print_taxonomy() -> None:
 _TABLE_1 = [
     ("HyKGE", "hykge", {"O_vs"}),
     ("HippoRAG", "hipporag-1", {"O_vs", "O_gs"}),
-    ("GNN-RAG", "", {"O_vs", "O_gs"}),
+    ("GNN-RAG", "gnn-rag", {"O_vs", "O_gs"}),
     ("G-Retriever", "g-retriever", {"O_vs", "O_gs"}),
     ("SubgraphRAG", "subgraph-rag", {"O_vs", "O_m"}),
     ("LightPROF", "", {"O_vs", "O_gs", "O_m"}),
@@ -78,7 +78,7 @@ _FUSED = {"O_vgs": {"O_vs", "O_gs"}, "O_gm": {"O_gs", "O_m"}}
 # Why a row differs, or has no system.
 _DIFFERENCES = {
     "HyKGE": "its chains follow edges, and a reranker scores them: section 4 of its own paper",
-    "GNN-RAG": "no system here: a trained graph neural network",
+    "GNN-RAG": "its graph neural network reads edges as a model, so that one operator reads both (O_gm)",
     "SubgraphRAG": "it finds the triples around a question itself, by edges, which the paper counts as a part of the index (O_gm)",
     "LightPROF": "no system here: it projects paths into a language model, and ranks no nodes",
     "ToG": "its model chooses among the edges of the beam, so that one operator reads both (O_gm); the text counts them apart",

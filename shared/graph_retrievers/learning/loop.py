@@ -31,6 +31,7 @@ def fit(
     learning_rate: float = 1e-4,
     weight_decay: float = 0.0,
     warm_up: int = 0,
+    clip: float | None = None,
     seed: int = 0,
     resume: str | Path | None = None,
     about: Mapping[str, Any] | None = None,
@@ -57,6 +58,8 @@ def fit(
     weight_decay : float, default 0
     warm_up : int, default 0
         Steps over which the learning rate rises linearly, from its share 1 / `warm_up` in the first; it is constant afterwards.
+    clip : float, optional
+        Largest length of the gradient of all parameters together; a longer one is scaled down to it.
     seed : int, default 0
         Seed of the generator, and of torch's own ones inside, from which dropout draws. Equal seeds and initial weights give equal
         results on one machine; the state of torch's generators outside does not count and is not changed.
@@ -87,11 +90,14 @@ def fit(
     for name, rate in (("learning_rate", learning_rate), ("weight_decay", weight_decay)):
         if not is_number(rate) or not 0 <= rate < math.inf:
             raise InvalidArgumentError(f"{name} must be a number of at least 0, got {shown(rate)}.")
+    if clip is not None and (not is_number(clip) or not clip > 0):
+        raise InvalidArgumentError(f"clip must be a number above 0, or None, got {shown(clip)}.")
     generator = torch.Generator().manual_seed(seed_number(seed))
     device = next((parameter.device for parameter in module.parameters()), None)
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
     settings = {"seed": seed, "learning_rate": learning_rate, "weight_decay": weight_decay, "patience": patience, **(about or {})}
     settings |= {"warm_up": warm_up} if warm_up else {}
+    settings |= {"clip": clip} if clip is not None else {}
     with seeded(seed, device), _deterministic():
         history, best = (History(), {}) if resume is None else load_state(resume, module, optimizer, generator, settings)
         # AdamW counts the steps that a stopped training had taken.
@@ -108,6 +114,8 @@ def fit(
                         told = f"The loss is {float(value.detach())} in epoch {epoch}"
                         raise InvalidArgumentError(f"{told}; use a smaller learning_rate than {learning_rate}.")
                     value.backward()
+                    if clip is not None:
+                        nn.utils.clip_grad_norm_(module.parameters(), clip)
                     step += 1
                     for group in optimizer.param_groups if warm_up else ():
                         group["lr"] = learning_rate * min(1.0, step / warm_up)

@@ -5,6 +5,7 @@ from graph_retrievers.systems.ego_grag import EgoGRAG
 from graph_retrievers.systems.fastinsight import FastInsight
 from graph_retrievers.systems.fused import Fused
 from graph_retrievers.systems.gar import GAR
+from graph_retrievers.systems.gnn_rag.retriever import GNNRAG
 from graph_retrievers.systems.grag.retriever import GRAG
 from graph_retrievers.systems.graphrag_local import GraphRAGLocal
 from graph_retrievers.systems.gretriever import GRetriever
@@ -35,6 +36,7 @@ from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 __all__ = [
     "BM25",
     "GAR",
+    "GNNRAG",
     "GRAG",
     "MMR",
     "PPR",

@@ -176,13 +176,21 @@ class TripleSearch(Operator):
 
     def relation_vectors(self, index: Any, names: Sequence[str]) -> Tensor:
         """Return the vectors of relations by their names, of unit length: Tensor, shape [m, d], float32."""
-        if index.embedding is None:
-            return torch.zeros(len(names), index.dense.dimension)
-        model = self._embeddings.get(Same(index.embedding), lambda: CachedEmbedding(index.embedding))
-        distinct = sorted(set(names))
-        vectors = normalize(embed_texts(model, [name.replace("_", " ") or "is linked to" for name in distinct]), dim=1)
-        place = {name: number for number, name in enumerate(distinct)}
-        return vectors[[place[name] for name in names]]
+        return relation_vectors(self._embeddings, index, names)
+
+
+def relation_vectors(models: Cache, index: Any, names: Sequence[str]) -> Tensor:
+    """Return the vectors of relations by their names, of unit length, or zeros without an embedding model: Tensor, shape [m, d].
+
+    `models` keeps the model with the vectors of names that were asked before.
+    """
+    if index.embedding is None or not names:
+        return torch.zeros(len(names), index.dense.dimension)
+    model = models.get(Same(index.embedding), lambda: CachedEmbedding(index.embedding))
+    distinct = sorted(set(names))
+    vectors = normalize(embed_texts(model, [name.replace("_", " ") or "is linked to" for name in distinct]), dim=1)
+    place = {name: number for number, name in enumerate(distinct)}
+    return vectors[[place[name] for name in names]]
 
 
 @dataclass(frozen=True, eq=False)

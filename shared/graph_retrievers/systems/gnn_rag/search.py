@@ -1,0 +1,180 @@
+"""Answers around the nodes of a question, O_gm: what a graph neural network takes for them, with paths that lead there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from graph_retrievers.arguments import fraction, positive
+from graph_retrievers.cache import Cache
+from graph_retrievers.core.candidates import Candidates, falling, found_by, order
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Request, Similarity
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
+from graph_retrievers.systems.subgraph_rag.search import Subgraph, relation_vectors, subgraph_around
+
+__all__ = ["AnswerSearch"]
+
+_NOTE = "the subgraph was limited to {} nodes, of those farthest away to the ones most similar to the question"
+
+
+class AnswerSearch(Operator):
+    r"""The nodes around those found before that a network takes for answers, and the nodes on the paths to them.
+
+    The network (:class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`) gives each node a probability, by the relations
+    around it and on the way from the nodes found before, the topics. Answers are the most probable nodes that are no topics, until
+    their probabilities add up to more than `mass`. Without a network, all nodes are answers, ordered by their cosine with the
+    question.
+
+    Parameters
+    ----------
+    network : AnswerNetwork, optional
+        Trained by ``graph-retrievers fit gnn-rag``.
+    mass : float, default 0.95
+        In [0, 1]. Nodes of a probability below ``(1 - mass) / candidates`` are never answers.
+    hops : int, default 3
+        Edges between a topic and the nodes around it, at most.
+    candidates : int, default 2000
+        Most nodes around a question, with the topics: of one distance, those most similar to it. A note says if they were limited.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `network` is something else, or its weights give scores that are not finite.
+    DimensionMismatchError
+        If the width of the vectors differs from that of the network.
+    MissingSignalError
+        If there is a network, but no embedding model to read relations with.
+
+    Notes
+    -----
+    The result has the answers, then the other nodes on their paths, most probable first, then the other nodes found before. A path
+    is one of the shortest from the topics; the published code takes all of them, and hands them to a language model. Its subgraphs
+    are chosen by PageRank, of at most 2000 entities. Only nodes that may be returned are answers. The vector of a relation is that
+    of its name, and against its direction that of its words in reverse order, as in the published code. As there, a network reads
+    relations, and no texts of nodes.
+
+    References
+    ----------
+    Mavromatis and Karypis, "GNN-RAG: Graph Neural Retrieval for Large Language Model Reasoning", 2024, section 4.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex, Pipeline, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
+    >>> edges = [("0", "1", "made by"), ("0", "2", "shown in")]
+    >>> titles, vectors = ["Loom", "Jacquard", "Paris"], [[1, 0], [0.6, 0.8], [0, 1]]
+    >>> index = GraphIndex.from_texts(["", "", ""], titles=titles, edges=edges, vectors=vectors)
+    >>> search = Pipeline(VectorSearch(1, returned=False), AnswerSearch())
+    >>> [hit.path.text for hit in Retriever(index, search, backfill=False).retrieve("Who made the loom?", vector=[1, 0])]
+    ['Loom -[made by]-> Jacquard', 'Loom -[shown in]-> Paris', 'Loom']
+    """
+
+    kind = OperatorKind.GRAPH_MODEL_SEARCH
+
+    def __init__(self, network: AnswerNetwork | None = None, *, mass: float = 0.95, hops: int = 3, candidates: int = 2000) -> None:
+        if not isinstance(network, AnswerNetwork | None):
+            raise InvalidArgumentError(f"network is {shown(network)}; expected an AnswerNetwork, which you have trained.")
+        self.network = None if network is None else network.eval()
+        self.mass, self.hops = fraction("mass", mass), positive("hops", hops)
+        self.candidates = positive("candidates", candidates)
+        # Relations have few names, which come back with every question.
+        self._embeddings = Cache()
+
+    def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+        """Return the answers, the nodes on the paths to them, and the other nodes found before."""
+        around = yield from subgraph_around(question, found.nodes, self.hops, self.candidates)
+        if around.topics.all():
+            return found
+        if len(around.nodes) >= self.candidates:
+            question.notes.append(_NOTE.format(self.candidates))
+        scores = yield Similarity(around.nodes) if self.network is None else AnswerScores(self, around)
+        answers = self._answers(around, scores, question.returned(around.nodes))
+        others = np.flatnonzero(_on_paths(around, answers))
+        by = np.append(answers, others[order(scores[others])])
+        result = found_by(self.name, found, around.nodes[by], scores[by], around.parents[by]).joined(found)
+        return replace(result, scores=falling(result.scores))
+
+    def _answers(self, around: Subgraph, scores: np.ndarray, returned: np.ndarray) -> np.ndarray:
+        """Return the places of the answers, best first."""
+        places = np.flatnonzero(~around.topics & returned)
+        places = places[order(scores[places])]
+        if self.network is None:
+            return places
+        own = scores[places]
+        # The sum before a node; sums that differ only by rounding are equal.
+        before = np.cumsum(own) - own
+        return places[(before <= self.mass * (1 + 1e-6)) & (own >= (1 - self.mass) / self.candidates)]
+
+    def relation_vectors(self, index: Any, names: Sequence[str]) -> Tensor:
+        """Return the vectors of R relations along and against their direction, of unit length: Tensor, shape [R, 2, d], float32."""
+        if index.embedding is None:
+            raise MissingSignalError("GNN-RAG reads the names of relations and the index has no embedding model; pass embedding=.")
+        against = [" ".join(name.replace("_", " ").split()[::-1]) for name in names]
+        vectors = relation_vectors(self._embeddings, index, [*names, *against])
+        return torch.stack(vectors.split(len(names)), 1) if names else vectors.view(0, 2, vectors.shape[1])
+
+
+def _on_paths(around: Subgraph, answers: np.ndarray) -> np.ndarray:
+    """Return which nodes are on the paths to the answers, at some places, without being one: bool, shape [n]."""
+    kept, front = np.isin(np.arange(len(around.nodes)), answers), answers
+    while len(front):
+        parents = around.parents[front]
+        front = np.searchsorted(around.nodes, np.unique(parents[parents >= 0]))
+        front = front[~kept[front]]
+        kept[front] = True
+    kept[answers] = False
+    return kept
+
+
+def edges_read(around: Subgraph, names: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what a network reads of a subgraph: relations as places in sorted names, [m], ends, [m, 2], and topics, [n]."""
+    kinds = np.searchsorted(np.array(names, object), np.array(around.relations, object))
+    return tuple(torch.as_tensor(part, device=device) for part in (kinds, around.ends, around.topics))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerScores(Request):
+    """The probabilities of the nodes around a question as answers: float64, shape [n]."""
+
+    reads = "model"
+    costly = True
+    shared = ("operator",)
+    operator: AnswerSearch
+    around: Subgraph
+
+    @classmethod
+    @torch.inference_mode()
+    def together(cls, backend: Any, asked: Sequence[tuple[int, AnswerScores]]) -> list[np.ndarray]:
+        """Return probabilities, one subgraph at a time; the relations of all are embedded together."""
+        operator, queries = asked[0][1].operator, backend.queries
+        index, network = queries.index, operator.network
+        assert network is not None
+        names = sorted({name for _, request in asked for name in request.around.relations})
+        vectors, found = operator.relation_vectors(index, names).to(index.device), list[np.ndarray]()
+        # A network that was trained in the meantime may be elsewhere.
+        network.to(index.device).eval()
+        for b, request in asked:
+            query = normalize(queries.vectors[b].float(), dim=0).to(index.device)
+            for width in (len(query), vectors.shape[2]):
+                if width != network.dimension:
+                    raise DimensionMismatchError(
+                        f"This network of GNN-RAG is for vectors of {network.dimension} dimensions, got {width}; train it with the "
+                        "same embedding model."
+                    )
+            # Only the relations of this question, so that others in the batch change nothing.
+            own = sorted(set(request.around.relations))
+            logits = network(query, vectors[[names.index(name) for name in own]], *edges_read(request.around, own, index.device))
+            check_scores(logits, "The network of GNN-RAG")
+            found.append(logits.softmax(0).double().cpu().numpy())
+        return found
