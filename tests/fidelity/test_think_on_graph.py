@@ -108,7 +108,7 @@ def by_relevance(seed, cases):
         def entity_scores(entity, relation, far):
             name, outgoing = relation
             pairs = [(f"Node{entity}", f"Node{node}")[:: 1 if outgoing else -1] for node in far]
-            return [value(f"{one} {name} {other}") - 0.5 for one, other in pairs]
+            return [value(f"{one} {name or 'is linked to'} {other}") - 0.5 for one, other in pairs]
 
         expected = search(topics, rows, relation_scores, entity_scores, lambda facts: False, width, depth, product=False)
         compare(asked(index, topics, RelationBeam(width=width, depth=depth)), expected)
@@ -153,6 +153,41 @@ def test_worked_example():
         ("Loom", 0.25),
     ]
     assert not hits.notes
+
+
+def test_relations_without_a_score_are_not_followed_and_the_last_round_is_not_judged():
+    nodes = [Node(name, "", name.upper()) for name in "abcdef"]
+    edges = [("a", "b", "x"), ("a", "c", "x"), ("a", "d", "y"), ("a", "e", "y"), ("b", "f", "x")]
+    index = GraphIndex.from_nodes(nodes, edges, vectors=[[1.0]] * 6)
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        if "Facts:" in prompt:
+            return json.dumps({"sufficient": False})
+        if "Relations of A" in prompt:
+            return json.dumps({"scores": [{"number": 1, "score": 1}]})
+        return json.dumps({"scores": [{"number": 1, "score": 0.6}, {"number": 2, "score": 0.4}]})
+
+    system = Pipeline(EntityLinking(), RelationBeam(model, depth=2))
+    hits = Retriever(index, system, backfill=False).retrieve("?", vector=[1.0], entities=["A"])
+    # Nobody is asked which of D and E help, as their relation has no score.
+    assert not any("leads to by y" in prompt for prompt in prompts) and sum("leads to by x" in prompt for prompt in prompts) == 1
+    assert all("the scores sum to 1" in prompt for prompt in prompts if "Facts:" not in prompt)
+    assert sum("Facts:" in prompt for prompt in prompts) == 1 and "Facts:" not in prompts[-1]
+    # "x" of B has the number 1 and the score 0.6; of an only entity nobody is asked.
+    assert [(hit.id, round(hit.score, 2)) for hit in hits] == [("b", 0.6), ("f", 0.6), ("c", 0.4), ("a", 0.4)]
+
+
+def test_a_model_that_does_not_judge_facts_lets_the_search_go_on_with_a_note():
+    def model(prompt):
+        return "no JSON" if "Facts:" in prompt else scripted(prompt)
+
+    hits = Retriever(library(), ThinkOnGraph(language_model=model, width=1, depth=2), backfill=False).retrieve(
+        "?", entities=["Loom"]
+    )
+    assert [(hit.id, round(hit.score, 2)) for hit in hits] == [("jacquard", 0.75), ("lyon", 0.5), ("loom", 0.5)]
+    assert len(hits.notes) == 1 and "the search went on" in hits.notes[0]
 
 
 def test_a_model_that_fails_leaves_the_scores_to_the_relevance_model():

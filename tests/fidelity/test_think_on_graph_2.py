@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from graph_retrievers import GraphIndex, Node, Retriever, ThinkOnGraph2
+from graph_retrievers import GraphIndex, Node, Retriever, ThinkOnGraph, ThinkOnGraph2
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.systems.spreading.linking import EntityLinking
@@ -16,7 +16,7 @@ from graph_retrievers.systems.think_on_graph_2 import ContextBeam
 from tests.helpers import HashEmbedding
 from tests.references.think_on_graph_2 import search
 
-RELATIONS = ["made by", "born in"]
+RELATIONS = ["made by", "born in", ""]
 
 
 def value(*texts):
@@ -25,26 +25,41 @@ def value(*texts):
 
 
 def relation_text(name, outgoing):
-    return name + ("" if outgoing else " (from it)")
+    return (name or "is linked to") + ("" if outgoing else " (from it)")
+
+
+def normal(scores):
+    return scores if any(scores) else [1 / max(len(scores), 1)] * len(scores)
+
+
+def verdict(texts, clue):
+    """None if texts suffice, else the next clue; the same clue if there is nothing new."""
+    number = round(6 * value(*texts, clue))
+    return None if number == 0 else clue if number == 1 else f"clue {number}"
+
+
+def pruned(names):
+    """The names of topics that are kept; sometimes none."""
+    return [name for name in names if value("topic", *names, name) > 0.4]
 
 
 class Model:
-    """Scores relations by their texts, and says after some rounds that the texts suffice."""
-
-    def __init__(self, rounds):
-        self.rounds, self.prompts = rounds, []
+    """Scores relations by their texts, keeps topics by their names, and judges the texts that it is shown."""
 
     def __call__(self, prompt):
-        self.prompts.append(prompt)
         if "Texts:" in prompt:
-            seen = sum("Texts:" in each for each in self.prompts)
-            return json.dumps({"sufficient": seen >= self.rounds, "clue": f"clue {seen}"})
+            clue = re.search(r"^Clue so far: (.*)$", prompt, re.MULTILINE)[1]
+            clue = "" if clue == "none" else clue
+            said = verdict(re.findall(r"^- (.*)$", prompt, re.MULTILINE), clue)
+            # A model may leave the clue out.
+            return json.dumps({"sufficient": said is None} | ({} if said == clue else {"clue": said or ""}))
         options = re.findall(r"^(\d+)\. (.*)$", prompt, re.MULTILINE)
         if "Relations of" not in prompt:
-            return json.dumps({"numbers": [int(number) for number, _ in options]})
+            kept = pruned([name for _, name in options])
+            return json.dumps({"numbers": [*(int(number) for number, name in options if name in kept), len(options) + 1, 0]})
         entity = re.search(r"^Relations of (.*):$", prompt, re.MULTILINE)[1]
         asked = re.search(r"^Question: (.*)$", prompt, re.MULTILINE)[1]
-        return json.dumps({"scores": [{"number": int(n), "score": 0.1 + 0.9 * value(asked, entity, text)} for n, text in options]})
+        return json.dumps({"scores": [{"number": int(n), "score": value(asked, entity, text)} for n, text in options]})
 
 
 def graph(rng):
@@ -71,21 +86,14 @@ def check(seed, cases, negative, with_model):
             embedding=HashEmbedding(1),
             relevance=lambda pairs, score=score: [score(question, text) for question, text in pairs],
         )
-        width, depth, most, rounds = (rng.randrange(1, 4) for _ in range(4))
-        model = Model(rounds) if with_model else None
-        numbers = {"width": width, "depth": depth, "texts": 3 * most, "decay": rng.choice([0.0, 0.5])}
+        width, depth, most = rng.randrange(1, 4), rng.randrange(1, 4), rng.randrange(1, 8)
+        numbers = {"width": width, "depth": depth, "decay": rng.choice([0.0, 0.8])}
 
-        def relation_scores(entity, options, clue, with_model=with_model, score=score):
-            asked, name = f"Which? {clue}".strip(), f"Node{entity}"
-            if with_model:
-                return [0.1 + 0.9 * value(asked, name, relation_text(*option)) for option in options]
-            return [score("Which?", f"{name} {relation}") for relation, _ in options]
-
-        seen = []
-
-        def judged(texts, seen=seen, rounds=rounds, with_model=with_model):
-            seen.append(texts)
-            return "" if not with_model else None if len(seen) >= rounds else f"clue {len(seen)}"
+        def relation_scores(entity, options, clue, score=score):
+            name = f"Node{entity}"
+            if not with_model:
+                return [score("Which?", f"{name} {relation}") for relation, _ in options]
+            return normal([value(f"Which? {clue}".strip(), name, relation_text(*option)) for option in options])
 
         expected = search(
             topics,
@@ -93,19 +101,21 @@ def check(seed, cases, negative, with_model):
             types,
             lambda node: f"Node{node}",
             lambda node: f"Node{node}. Text {node}.",
+            lambda found: [int(name[4:]) for name in pruned([f"Node{topic}" for topic in found])] if with_model else found,
             relation_scores,
             lambda clue, text, score=score: score(f"Which? {clue}" if clue else "Which?", text),
-            judged,
-            width,
-            depth,
-            3 * most,
-            numbers["decay"],
+            verdict if with_model else lambda texts, clue: "",
+            most=most,
+            least=0.2 if with_model else None,
+            **numbers,
         )
-        retriever = Retriever(
-            index, Pipeline(EntityLinking(), ContextBeam(model, text_types=["passage"], **numbers)), backfill=False
-        )
+        beam = ContextBeam(Model() if with_model else None, text_types=["passage"], texts=most, **numbers)
+        retriever = Retriever(index, Pipeline(EntityLinking(), beam), backfill=False)
         hits = retriever.retrieve("Which?", k=99, entities=[f"Node{topic}" for topic in topics])
-        assert [tuple(int(node[1:]) for node in hit.path.nodes) for hit in hits] == expected
+        assert [tuple(int(node[1:]) for node in hit.path.nodes) for hit in hits] == [path for _, path in expected]
+        told = [score for score, _ in expected if score is not None]
+        assert [hit.score for hit in hits[: len(told)]] == pytest.approx(told, abs=1e-6)
+        assert not any("language model" in note for note in hits.notes)
 
 
 CASES = pytest.mark.parametrize(("negative", "with_model"), [(False, True), (True, True), (False, False), (True, False)])
@@ -122,49 +132,204 @@ def test_rounds_as_written_out_in_a_thousand_graphs(negative, with_model):
     check(1, 300, negative, with_model)
 
 
-def test_worked_example():
-    # The texts of Jacquard: itself 0, and "p" 0.8; of Paris "q" 0.4. In the order p, q: Jacquard 0.8 / e^0.5 = 0.485, and
-    # Paris 0.4 / e = 0.147. With a beam of one entity, only the text of Jacquard is found.
+def silk():
+    """A loom, two entities to which it leads, and a text of each."""
     nodes = [Node("loom", "", "Loom"), Node("jacquard", "", "Jacquard"), Node("paris", "", "Paris")]
     nodes += [Node("p", "Born in Lyon.", type="passage"), Node("q", "A town.", type="passage")]
-    edges = [("loom", "jacquard", "made by"), ("loom", "paris", "shown in"), ("p", "jacquard"), ("q", "paris")]
+    nodes += [Node("r", "It weaves silk.", type="passage")]
+    edges = [("loom", "jacquard", "made by"), ("paris", "loom", "shows"), ("p", "jacquard"), ("q", "paris"), ("r", "loom")]
+    return nodes, edges
 
-    def relevance(pairs):
-        return [0.8 if "Born" in text else 0.4 if "town" in text else 0.0 for _, text in pairs]
 
+def relevance(pairs):
+    scores = {"Born": 0.8, "town": 0.4, "silk": 0.6}
+    return [next((score for word, score in scores.items() if word in text), 0.0) for _, text in pairs]
+
+
+def test_worked_example():
+    # The texts of the loom: "r" 0.6, itself 0. Of Jacquard: "p" 0.8, itself 0; of Paris: "q" 0.4, itself 0. In the order p, q:
+    # Jacquard 0.8 / e^0.8 = 0.359, and Paris 0.4 / e^1.6 = 0.081.
+    nodes, edges = silk()
     index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=relevance)
-    hits = Retriever(index, ThinkOnGraph2(width=1, depth=1), backfill=False).retrieve("Who?", entities=["Loom"])
+    hits = Retriever(index, ThinkOnGraph2(width=2, depth=1), backfill=False).retrieve("Who?", entities=["Loom"])
     assert [(hit.path.text, round(hit.score, 2)) for hit in hits] == [
         ("Loom -[made by]-> Jacquard <- p", 0.8),
-        ("Loom -[made by]-> Jacquard", 0.0),
+        ("Loom <- r", 0.6),
+        ("Loom <-[shows]- Paris <- q", 0.4),
         ("Loom", 0.0),
+        ("Loom -[made by]-> Jacquard", 0.0),
+        ("Loom <-[shows]- Paris", 0.0),
     ]
-    both = Retriever(index, ThinkOnGraph2(width=2, depth=1), backfill=False).retrieve("Who?", entities=["Loom"])
-    assert [hit.id for hit in both] == ["p", "q", "jacquard", "paris", "loom"]
-    assert math.isclose(0.8 * math.exp(-0.5), 0.485, abs_tol=1e-3)
+    assert math.isclose(0.8 * math.exp(-0.8), 0.359, abs_tol=1e-3) and math.isclose(0.4 * math.exp(-1.6), 0.081, abs_tol=1e-3)
+
+
+def test_an_entity_without_a_text_of_its_own_has_the_score_of_its_texts():
+    # With one text a round, that of Jacquard is "p": 0.8 / e^0.8 = 0.359. He and the loom themselves are no texts of a round.
+    nodes, edges = silk()
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=relevance)
+    hits = Retriever(index, ThinkOnGraph2(width=2, depth=1, texts=1), backfill=False).retrieve("Who?", entities=["Loom"])
+    assert [(hit.id, round(hit.score, 3)) for hit in hits] == [("p", 0.8), ("r", 0.6), ("jacquard", 0.359), ("loom", 0.359)]
+
+
+def test_the_operator_has_the_settings_of_the_system():
+    beam, system = ContextBeam(), ThinkOnGraph2()
+    for name in ("width", "depth", "candidates", "texts", "decay"):
+        assert getattr(beam, name) == getattr(system, name)
+
+
+def test_the_place_of_a_text_in_the_order_counts():
+    # Jacquard has the best text, 0.8, and Paris the next two, 0.7 and 0.7: 0.8 / e^0.8 = 0.359 and 0.7 (1 / e^1.6 + 1 / e^2.4) =
+    # 0.205. Without a decay, Paris has more. One relation leads to both, and one of them is kept.
+    nodes, edges = silk()
+    edges[1] = ("loom", "paris", "made by")
+    nodes.append(Node("s", "Another town.", type="passage"))
+    index = GraphIndex.from_nodes(
+        nodes,
+        [*edges, ("s", "paris")],
+        embedding=HashEmbedding(),
+        relevance=lambda pairs: [0.8 if "Born" in text else 0.7 if "town" in text else 0.0 for _, text in pairs],
+    )
+    for decay, kept in ((0.8, "jacquard"), (0.0, "paris")):
+        system = ThinkOnGraph2(width=1, depth=1, decay=decay)
+        hits = Retriever(index, system, backfill=False).retrieve("Who?", entities=["Loom"])
+        assert kept in [hit.id for hit in hits] and len({"jacquard", "paris"} & {hit.id for hit in hits}) == 1
+
+
+def test_scores_of_rounds_stay_comparable_if_some_are_negative():
+    # The text of the loom has 0.3, and that of Paris, in a round with a negative score, 0.1: less, and not 1 / (1 + e^-0.1) = 0.52.
+    nodes, edges = silk()
+    scores = {"silk": 0.3, "Born": -0.4, "town": 0.1}
+    index = GraphIndex.from_nodes(
+        nodes,
+        edges,
+        embedding=HashEmbedding(),
+        relevance=lambda pairs: [next((score for word, score in scores.items() if word in text), -1.0) for _, text in pairs],
+    )
+    hits = Retriever(index, ThinkOnGraph2(depth=1), backfill=False).retrieve("Who?", entities=["Loom"])
+    assert [(hit.id, round(hit.score, 2)) for hit in hits][:3] == [("r", 0.3), ("q", 0.1), ("p", -0.4)]
+
+
+class Scripted:
+    """Follows `relations`, wants more texts until one has `last` in it, keeps all topics but the first; keeps what it was asked."""
+
+    def __init__(self, relations, last):
+        self.relations, self.last, self.prompts = relations, last, []
+
+    def __call__(self, prompt):
+        self.prompts.append(prompt)
+        options = re.findall(r"^(\d+)\. (.*)$", prompt, re.MULTILINE)
+        if "Texts:" in prompt:
+            texts = prompt.partition("Clue so far")[0]
+            return json.dumps({"sufficient": self.last in texts, "clue": f"Find {self.last}."})
+        if "Relations of" in prompt:
+            scores = [(int(number), self.relations.get(text, 0)) for number, text in options]
+            return json.dumps({"scores": [{"number": number, "score": score} for number, score in scores if score]})
+        return json.dumps({"numbers": [int(number) for number, _ in options][1:]})
+
+
+def chain():
+    nodes = [Node(f"n{row}", f"Text {row}.", f"Node{row}") for row in range(5)]
+    return nodes, [("n0", "n1", "a"), ("n1", "n3", "b"), ("n2", "n1", "a"), ("n4", "n1", "c")]
+
+
+def asked(model, entities, **settings):
+    nodes, edges = chain()
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=lambda pairs: [1.0] * len(pairs))
+    return Retriever(index, ThinkOnGraph2(language_model=model, **settings), backfill=False).retrieve("Which?", entities=entities)
 
 
 def test_the_model_keeps_topics_and_its_clue_goes_with_the_question():
-    prompts = []
+    model = Scripted({"a": 1, "b": 1}, "Node3")
+    hits = asked(model, ["Node0", "Node2", "Node4"])
+    # Of three entities the last two are kept; the first has its place at the end.
+    assert {hit.path.nodes[0] for hit in hits[:-1]} == {"n2", "n4"} and hits[-1].id == "n0"
+    relations = [prompt for prompt in model.prompts if "Relations of" in prompt]
+    assert all("Question: Which? Find Node3.\n" in f"{prompt}\n" for prompt in relations)
+    # Of several relations each may have the score 1.
+    assert relations and all("a score from 0 to 1.\n" in prompt for prompt in relations)
+    judged = [prompt for prompt in model.prompts if "Texts:" in prompt]
+    assert "- Node2. Text 2.\n- Node4. Text 4.\n\nClue so far: none\n" in judged[0]
+    # All texts so far, each behind the edge that led to it.
+    assert "- Node2 a Node1: Node1. Text 1.\n- Node2. Text 2.\n- Node4. Text 4.\n\nClue so far: Find Node3.\n" in judged[1]
+    assert len(judged) == 3 and "- Node1 b Node3: Node3. Text 3." in judged[2]
+
+
+def test_calls_are_as_many_as_the_page_says():
+    size, prompts = 40, []
+    edges = [(f"n{a}", f"n{b}", f"r{(7 * a + b) % 4}") for a in range(size) for b in range(size) if a != b and a * (b + 1) % 3 == 0]
+    nodes = [Node(f"n{row}", "", f"Node{row}") for row in range(size)]
+    index = GraphIndex.from_nodes(nodes, edges, vectors=[[1.0]] * size)
 
     def model(prompt):
         prompts.append(prompt)
-        if "Texts:" in prompt:
-            return json.dumps({"sufficient": "Node3" in prompt, "clue": "Find Node3."})
-        if "Entities:" in prompt:
-            return json.dumps({"numbers": [2, 9]})
-        return json.dumps({"scores": [{"number": 1, "score": 1}]})
+        if "named entities" in prompt:
+            return json.dumps({"entities": ["Node0", "Node3", "Node6"]})
+        numbers = [int(number) for number in re.findall(r"^(\d+)\. ", prompt, re.MULTILINE)]
+        scores = [{"number": number, "score": 0.5} for number in numbers]
+        return json.dumps({"sufficient": False, "numbers": numbers, "scores": scores})
 
-    nodes = [Node(f"n{row}", "", f"Node{row}") for row in range(4)]
-    edges = [("n0", "n1", "a"), ("n1", "n3", "b"), ("n2", "n1", "a")]
-    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=lambda pairs: [1.0] * len(pairs))
-    hits = Retriever(index, ThinkOnGraph2(language_model=model), backfill=False).retrieve("Which?", entities=["Node0", "Node2"])
-    # Of the two entities the second is kept.
-    assert {hit.path.nodes[0] for hit in hits[:2]} == {"n2"}
-    assert any("1. Node0\n2. Node2" in prompt for prompt in prompts if "Entities:" in prompt)
-    # Texts are shown with their titles.
-    assert any("- Node1" in prompt for prompt in prompts if "Texts:" in prompt)
-    assert any("Question: Which? Find Node3." in prompt for prompt in prompts if "Relations of" in prompt)
+    for system, calls in ((ThinkOnGraph, 39), (ThinkOnGraph2, 14)):
+        prompts.clear()
+        Retriever(index, system(language_model=model), backfill=False).retrieve("Which?", vector=[1.0])
+        assert len(prompts) == calls
+
+
+def test_of_two_topics_none_is_left_out():
+    model = Scripted({"a": 1}, "Text 9")
+    assert {hit.id for hit in asked(model, ["Node0", "Node2"], depth=1)} == {"n0", "n1", "n2"}
+    assert not any("Entities:" in prompt for prompt in model.prompts)
+
+
+def test_nothing_is_walked_if_the_texts_of_the_topics_suffice():
+    model = Scripted({"a": 1}, "Text 0")
+    assert [hit.id for hit in asked(model, ["Node0"])] == ["n0"]
+    assert [("Texts:" in prompt) for prompt in model.prompts] == [True]
+
+
+def test_after_the_last_round_the_model_is_not_asked():
+    model = Scripted({"a": 1, "b": 1}, "Text 9")
+    asked(model, ["Node0"], depth=2)
+    assert ["Texts:" in prompt for prompt in model.prompts] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("scores", "found"),
+    [
+        ({"a (from it)": 0.2, "b": 0.19}, {"n0", "n2"}),
+        ({"b": 0.9}, {"n3"}),
+        # If all are below 0.2, the best are followed; if none is named, all are alike.
+        ({"b": 0.19, "c (from it)": 0.1}, {"n3"}),
+        ({}, {"n0", "n2", "n3", "n4"}),
+    ],
+)
+def test_relations_without_a_score_of_a_fifth_are_not_followed(scores, found):
+    hits = asked(Scripted(scores, "Text 9"), ["Node1"], depth=1, width=4)
+    assert {hit.id for hit in hits} == found | {"n1"}
+
+
+def failing(part):
+    """A model that gives no JSON where a prompt has `part` in it, and otherwise follows all."""
+
+    def model(prompt):
+        return "no JSON" if part in prompt else Scripted({"a": 1, "b": 1, "c": 1}, "Text 9")(prompt)
+
+    return model
+
+
+@pytest.mark.parametrize(
+    ("part", "instead"),
+    [
+        ("Entities:", "the search started at all entities"),
+        ("Texts:", "the search went on"),
+        ("Relations of", "the relevance model scored instead"),
+    ],
+)
+def test_where_the_model_fails_the_search_goes_on_with_a_note(part, instead):
+    hits = asked(failing(part), ["Node0", "Node2", "Node4"], depth=2)
+    assert len(hits.notes) == 1 and instead in hits.notes[0]
+    assert {"n1", "n3"} <= {hit.id for hit in hits}
+    if part == "Entities:":
+        assert "n0" in {hit.path.nodes[0] for hit in hits if len(hit.path.nodes) > 1} | {hit.id for hit in hits[:3]}
 
 
 def test_a_model_that_fails_leaves_the_choice_to_the_relevance_model_and_wrong_numbers_are_refused():
@@ -172,7 +337,7 @@ def test_a_model_that_fails_leaves_the_choice_to_the_relevance_model_and_wrong_n
     index = GraphIndex.from_nodes(nodes, [("a", "b", "x")], embedding=HashEmbedding(), relevance=lambda pairs: [1.0] * len(pairs))
     for model in (lambda prompt: "no JSON", None):
         hits = Retriever(index, ThinkOnGraph2(language_model=model), backfill=False).retrieve("Which?", entities=["A"])
-        assert [hit.id for hit in hits] == ["b", "a"] and len(hits.notes) == (model is not None)
+        assert [hit.id for hit in hits] == ["a", "b"] and len(hits.notes) == (model is not None)
     with pytest.raises(InvalidArgumentError, match="decay must be at least 0"):
         ContextBeam(decay=-1)
 

@@ -30,7 +30,8 @@ CLASSES = {kind.__name__: kind for kind in SYSTEMS.values()}
 
 # What the papers and the published code say: section 4.1 of FastInsight, of MoR and 5.1 of CG-RAG, appendix of G-RAG's section 4,
 # Algorithm 1 and the settings of QASA, config_utils.py of HippoRAG 2, constants.py of LightRAG 1.5, operate.py of PathRAG,
-# retrieval.py of G-Retriever, gar.py of pyterrier_adaptive, graph-retriever 0.8.0, sections 3 of HyDE and IRCoT.
+# retrieval.py of G-Retriever, gar.py of pyterrier_adaptive, graph-retriever 0.8.0, wiki_func.py of ToG-2, sections 3 of HyDE and
+# IRCoT.
 _TRAVERSAL = {"start_k": 4, "adjacent_k": 10, "max_depth": None, "k": 5, "backfill": False}
 PUBLISHED = {
     "Vector": {},
@@ -53,7 +54,7 @@ PUBLISHED = {
     "Scored": {**_TRAVERSAL, "per_iteration_limit": None},
     "HyDE": {"search": Vector(), "documents": 8},
     "ThinkOnGraph": {"width": 3, "depth": 3, "candidates": 20, "backfill": False},
-    "ThinkOnGraph2": {"width": 3, "depth": 3, "candidates": 20, "backfill": False},
+    "ThinkOnGraph2": {"width": 3, "depth": 3, "candidates": 50, "texts": 10, "decay": 0.8, "backfill": False},
     "KG2RAG": {"seeds": 10, "hops": 1, "backfill": False},
     "GraphRAGLocal": {"entities": 10, "relationships": 10, "facts": True, "backfill": False},
     "QAFD": {"query_weight": 0.25, "backfill": False},
@@ -99,7 +100,6 @@ BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates"), ("KG2RAG", "ca
 # Numbers that a paper does not give, or gives for its own collections.
 BOUNDS |= {("GraphRAGLocal", "report_type"), ("QAFD", "mass"), ("QAFD", "rounds"), ("QAFD", "seeds")}
 BOUNDS |= {("HyKGE", "chains"), ("HyKGE", "entities"), ("HybGRAG", "judged")}
-BOUNDS |= {("ThinkOnGraph2", "texts"), ("ThinkOnGraph2", "decay")}
 BOUNDS |= {("GNNRAG", "hops")}
 BOUNDS |= {("KAR", "entities")}
 

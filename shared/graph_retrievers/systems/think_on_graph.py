@@ -25,7 +25,7 @@ __all__ = ["RelationBeam", "ThinkOnGraph"]
 
 _RELATIONS = (
     "Which of the relations of {entity} help to answer the question? Choose at most {count} by their numbers, and give each a "
-    "score from 0 to 1; the scores sum to 1.\n\nRelations of {entity}:\n{options}\n\nQuestion: {question}"
+    "score from 0 to 1{sum}.\n\nRelations of {entity}:\n{options}\n\nQuestion: {question}"
 )
 _ENTITIES = (
     "How much does each entity help to answer the question? Give each a score from 0 to 1; the scores sum to 1.\n\n"
@@ -55,6 +55,11 @@ class Relation(NamedTuple):
         """The name, with the direction in which it is followed."""
         return (self.name or "is linked to") + ("" if self.outgoing else " (from it)")
 
+    def fact(self, entity: str, far: str) -> str:
+        """Return the edge from or to another entity as a sentence, in its own direction."""
+        first, last = (entity, far) if self.outgoing else (far, entity)
+        return f"{first} {self.name or 'is linked to'} {last}"
+
 
 class RelationBeam(Operator):
     """From the nodes found before, follow for some rounds the relations, and to the entities, that a model chooses.
@@ -64,7 +69,7 @@ class RelationBeam(Operator):
     1. of the relations of each entity of the beam, the `width` best are kept (relation prune);
     2. the entities to which these lead are scored, and the `width` best of all are the next beam (entity prune); the score of an
        entity is that of its relation times its own;
-    3. the language model says whether the facts suffice; then the search ends.
+    3. the language model says whether the facts suffice; then the search ends. After the last round it is not asked.
 
     Parameters
     ----------
@@ -82,15 +87,23 @@ class RelationBeam(Operator):
     The result has the entities of all rounds by their scores, then the nodes found before. An entity counts once, with its best
     score; the relation by which it was reached is not followed back.
 
-    Where the published code draws five of twenty and more entities at random, here the most similar ones are scored. It shows the
-    model five examples; here the prompt has instructions. If the language model fails, the relevance model scores instead, from
-    the start, and a note says so. Scores of the language model outside [0, 1] and numbers that were not shown do not count;
-    without any score that counts, all options are alike, as published. If no model reads texts, as with vectors that were given
+    The published code draws entities at random from twenty and more, five of Freebase and ten of Wikidata; here the most similar
+    ones are scored. It does not follow a relation by which an entity was reached from that entity in the other direction, so that
+    other works of a maker are out of reach; here only the edge back is left out. It leaves out relations of Freebase and Wikidata
+    that tell little, such as identifiers. It keeps the same entity twice if two relations lead to it. It shows the model
+    examples; here the prompt has instructions. When it scores by BM25 or a sentence encoder, the score of an entity is a product
+    too; here it is that of the entity alone, as relevance models also give negative scores.
+
+    If the language model gives no scores for relations or entities, the relevance model scores instead, from the start; if it
+    does not say whether facts suffice, the search goes on. A note says so. Scores outside [0, 1] and numbers that were not shown do
+    not count, and relations without a score are not followed. Without any score that counts, all options are alike: published so
+    for entities; of relations the published code then follows none. If no model reads texts, as with vectors that were given
     without their model, all relations are followed, and entities score by their cosines with the question.
 
     References
     ----------
     Sun et al., "Think-on-Graph: Deep and Responsible Reasoning of Large Language Model on Knowledge Graph", ICLR 2024, section 2.
+    Code: https://github.com/IDEA-FinAI/ToG.
 
     Examples
     --------
@@ -107,6 +120,8 @@ class RelationBeam(Operator):
     """
 
     kind = OperatorKind.GRAPH_MODEL_SEARCH
+    # What the language model is told of the scores of relations, and the least score with which one is followed.
+    _sum, _least = "; the scores sum to 1", 0.0
 
     def __init__(self, language_model: Any = None, *, width: int = 3, depth: int = 3, candidates: int = 20) -> None:
         self.language_model = None if language_model is None else as_language_model(language_model)
@@ -121,21 +136,24 @@ class RelationBeam(Operator):
         try:
             return (yield from self._walked(question, found, self.language_model))
         except LanguageModelError as error:
-            why = failure_note(error, "the relevance model scored instead")
-            # Entity linking asks the same model, and may have said so.
-            if not any(why.partition(";")[0] in note for note in question.notes):
-                question.notes.append(f"{self.name}: {why}")
+            self._note(question, error, "the relevance model scored instead")
             return (yield from self._walked(question, found, None))
+
+    def _note(self, question: Question, error: LanguageModelError, instead: str) -> None:
+        why = failure_note(error, instead)
+        # Entity linking asks the same model, and may have said so.
+        if not any(why.partition(";")[0] in note for note in question.notes):
+            question.notes.append(f"{self.name}: {why}")
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         beam, rounds, facts = found, list[Candidates](), list[str]()
-        for _ in range(self.depth):
+        for left in reversed(range(self.depth)):
             beam, rows = yield from self._round(question, beam, model)
             if not len(beam):
                 break
             rounds.append(beam)
             facts += yield EdgeTexts(rows)
-            if (yield from self._suffices(question, facts, model)):
+            if left and (yield from self._suffices(question, facts, model)):
                 break
         if not rounds:
             return found
@@ -187,7 +205,7 @@ class RelationBeam(Operator):
         nodes = [node.title or node.id for node in (yield Contents(beam.nodes))]
         groups = [[each for each in relations if each.place == place] for place in range(len(beam))]
         groups = [group for group in groups if group]
-        about = {"question": f"{question.text} {clue}".strip(), "count": self.width}
+        about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
         prompts = [
             _RELATIONS.format(entity=nodes[group[0].place], options=_listed([each.text for each in group]), **about)
             for group in groups
@@ -196,7 +214,11 @@ class RelationBeam(Operator):
         rows = [beam.nodes[[each.place for each in group]] for group in groups]
         kept = list[Relation]()
         for group, scores in zip(groups, (yield from self._asked(question, prompts, texts, rows, model)), strict=True):
-            kept += [group[place]._replace(score=float(scores[place])) for place in best(scores, self.width)]
+            places = best(scores, self.width)
+            if model is not None:
+                # It may choose fewer.
+                places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
+            kept += [group[place]._replace(score=float(scores[place])) for place in places]
         return kept
 
     def _scored(
@@ -215,8 +237,7 @@ class RelationBeam(Operator):
             for entity, relation, options in zip(entities, relations, shown, strict=True)
         ]
         texts = [
-            [f"{entity} {each.name} {name}" if each.outgoing else f"{name} {each.name} {entity}" for name in options]
-            for entity, each, options in zip(entities, relations, shown, strict=True)
+            [each.fact(entity, name) for name in options] for entity, each, options in zip(entities, relations, shown, strict=True)
         ]
         scores = yield from self._asked(question, prompts, texts, [far[edges] for edges in chosen], model, alone=1.0)
         return [(relation, edges, own.tolist()) for relation, edges, own in zip(relations, chosen, scores, strict=True)]
@@ -265,7 +286,10 @@ class RelationBeam(Operator):
             return False
         prompt = _ENOUGH.format(facts="\n".join(f"- {fact}" for fact in facts), question=question.text)
         answer = yield Completion(model, prompt, _SUFFICIENT)
-        return not isinstance(answer, LanguageModelError) and bool(answer["sufficient"])
+        if isinstance(answer, LanguageModelError):
+            self._note(question, answer, "the search went on")
+            return False
+        return bool(answer["sufficient"])
 
 
 def _listed(options: Sequence[str]) -> str:

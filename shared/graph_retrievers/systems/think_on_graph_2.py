@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import is_number, positive, strings
-from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, reached
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, order, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
@@ -20,7 +20,7 @@ from graph_retrievers.index import Corpus
 from graph_retrievers.signals.language import LanguageModel
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.think_on_graph import RelationBeam
+from graph_retrievers.systems.think_on_graph import Relation, RelationBeam, _listed
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["ContextBeam", "ThinkOnGraph2"]
@@ -34,7 +34,7 @@ _TOPICS = (
 )
 _ENOUGH = (
     "Do these texts suffice to answer the question, with what you know? If not, write a clue: what they say that helps, and what "
-    "is still to be found.\n\nTexts:\n{texts}\n\nQuestion: {question}"
+    "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}"
 )
 _NUMBERS = {
     "type": "object",
@@ -51,17 +51,18 @@ _ANSWER = {
 class ContextBeam(RelationBeam):
     r"""From the entities found before, follow for some rounds relations that a model chooses, to entities that their texts choose.
 
-    1. The language model keeps the entities at which the way to the answer starts (topic prune).
-    2. In each round, the best relations of each entity are kept, as in
-       :class:`~graph_retrievers.systems.think_on_graph.RelationBeam` (relation prune).
-    3. The texts of all entities to which these lead are scored by the relevance model, each behind the relation that led there.
-       With :math:`s_1 \ge s_2 \ge \dots` the scores of the best `texts` texts of all entities, an entity e scores
+    1. Of three or more entities, the language model keeps those at which the way to the answer starts (topic prune). Their texts
+       are scored by the relevance model.
+    2. The language model reads the best texts so far, each behind the edge that led to it, and says whether they suffice;
+       otherwise it writes a clue, which goes with the question from then on.
+    3. The best relations of each entity are kept, as in :class:`~graph_retrievers.systems.think_on_graph.RelationBeam` (relation
+       prune).
+    4. The texts of all entities to which these lead are scored by the relevance model, each behind the edge that led there. With
+       :math:`s_1 \ge s_2 \ge \dots` the scores of the best `texts` texts of all entities, an entity e scores
 
     .. math:: S_e = \sum_{k : \text{text } k \text{ is of } e} s_k \, e^{-\alpha k}
 
-       and the `width` best entities are the next beam (context-based entity prune).
-    4. The language model reads these texts, and says whether they suffice; otherwise it writes a clue, which goes with the
-       question from then on.
+       and the `width` best entities are the next beam (context-based entity prune). Steps 2 to 4 are a round.
 
     Parameters
     ----------
@@ -70,28 +71,39 @@ class ContextBeam(RelationBeam):
         entities start, and no round is the last before `depth`.
     text_types : sequence of str, default ()
         Node types of texts: those of an entity are its neighbours of these types, and itself. Without types, only itself.
-    width, depth, candidates : int, default 3, 3 and 20
+    width, depth, candidates : int, default 3, 3 and 50
         See :class:`~graph_retrievers.systems.think_on_graph.RelationBeam`.
     texts : int, default 10
-        Texts that count in a round.
-    decay : float, default 0.5
+        Texts that count in a round, and that the language model reads.
+    decay : float, default 0.8
         The alpha of the equation.
 
     Notes
     -----
-    The result has the texts of all rounds by their scores, each with the path to it, then the entities of the beams, then the
-    nodes found before. If scores are below 0, as some models give them, those of all texts of the round become
-    :math:`1 / (1 + e^{-s})`, so that a sum over more texts is never smaller.
+    The result has the texts of the topics and of the kept entities of all rounds by their scores, each with the path to it, then
+    the entities of the beams, then the nodes found before. If scores of a round are below 0, as some models give them, those of
+    all its texts count as :math:`1 / (1 + e^{-s})` in the equation, so that a sum over more texts is never smaller.
 
-    The paper cuts documents of entities into chunks; here the nodes of the index are the texts. Its first round, which reads the
-    texts of the topic entities themselves, is part of the result's end here. If the language model fails, the relevance model
-    chooses instead, from the start, and a note says so. Width and depth are those of the paper; of its number of texts and of
-    alpha we were not sure.
+    Width, depth and the number of texts are those of the paper and of its code, the other settings those of the code. Both also
+    follow no relation that the language model gives less than 0.2; here, if all are below, the best are followed. The code:
+
+    - cuts documents of entities into paragraphs, and sorts their sentences for the language model; here the nodes of the index
+      are the texts;
+    - draws 50 entities of a relation at random; here the most similar ones are read;
+    - asks for the relations of all entities in one prompt; here each entity has its own, the paper's other variant;
+    - scores paragraphs alone; here the edge is before them, as in the paper;
+    - first asks whether texts suffice after the first round; here before it too, as in the paper, but not after the last round,
+      where the code wants the answer;
+    - drops the clue; here it goes with the question, as the paper says;
+    - counts the texts of an entity once for each relation that leads to it; here the first relation counts.
+
+    If the language model does not choose topics, all start; if it does not say whether texts suffice, the search goes on; if it
+    gives no scores for relations, the relevance model chooses instead, from the start. A note says so.
 
     References
     ----------
     Ma et al., "Think-on-Graph 2.0: Deep and Faithful Large Language Model Reasoning with Knowledge-guided Retrieval Augmented
-    Generation", ICLR 2025, section 3.
+    Generation", ICLR 2025, section 3. Code: https://github.com/IDEA-FinAI/ToG-2.
 
     Examples
     --------
@@ -103,8 +115,10 @@ class ContextBeam(RelationBeam):
     >>> beam = Pipeline(EntityLinking(), ContextBeam(text_types=["passage"]))
     >>> hits = Retriever(index, beam, backfill=False).retrieve("Where was the maker of the Loom born?")
     >>> [hit.path.text for hit in hits]
-    ['Loom -[made by]-> Jacquard <-[mentions]- p', 'Loom -[made by]-> Jacquard', 'Loom']
+    ['Loom -[made by]-> Jacquard <-[mentions]- p', 'Loom', 'Loom -[made by]-> Jacquard']
     """
+
+    _sum, _least = "", 0.2
 
     def __init__(
         self,
@@ -113,9 +127,9 @@ class ContextBeam(RelationBeam):
         text_types: Sequence[str] = (),
         width: int = 3,
         depth: int = 3,
-        candidates: int = 20,
+        candidates: int = 50,
         texts: int = 10,
-        decay: float = 0.5,
+        decay: float = 0.8,
     ) -> None:
         super().__init__(language_model, width=width, depth=depth, candidates=candidates)
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
@@ -124,77 +138,77 @@ class ContextBeam(RelationBeam):
         self.decay = float(decay)
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
-        beam, clue = (yield from self._topics(question, found, model)), ""
-        told, walked = list[Candidates](), list[Candidates]()
+        if not len(found):
+            return found
+        beam, clue, walked = (yield from self._topics(question, found, model)), "", list[Candidates]()
+        texts, read, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
+        texts, read = _once(texts, read)
         for _ in range(self.depth):
-            beam, texts = yield from self._step(question, beam, clue, model)
-            if not len(texts):
-                break
-            told.append(texts)
-            walked.append(beam)
-            said = yield from self._clue(question, texts, model)
+            said = yield from self._judged(question, read, clue, model)
             if said is None:
                 break
             clue = said
-        if not told:
-            return found
-        texts = concatenated(told)
-        by = best(texts.scores, len(texts), texts.nodes)
-        texts = texts.taken(by[np.sort(np.unique(texts.nodes[by], return_index=True)[1])])
+            beam, more, ways = yield from self._step(question, beam, clue, model)
+            if not len(beam):
+                break
+            walked.append(beam)
+            texts, read = _once(concatenated([texts, more]), [*read, *ways])
         for each in (*walked, found):
             texts = texts.joined(each)
         return replace(texts, scores=falling(texts.scores))
 
     def _topics(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         """Return the entities at which the walk starts; all if the language model names none."""
-        if model is None or len(found) < 2:
+        if model is None or len(found) < 3:
             return found
-        options = "\n".join(f"{n}. {node.title or node.id}" for n, node in enumerate((yield Contents(found.nodes)), 1))
+        options = _listed([node.title or node.id for node in (yield Contents(found.nodes))])
         answer = yield Completion(model, _TOPICS.format(options=options, question=question.text), _NUMBERS)
         if isinstance(answer, LanguageModelError):
-            raise answer
+            self._note(question, answer, "the search started at all entities")
+            return found
         kept = sorted({number - 1 for number in answer["numbers"] if 1 <= number <= len(found)})
         return found.taken(np.array(kept or range(len(found)), np.int64))
 
     def _step(
         self, question: Question, beam: Candidates, clue: str, model: LanguageModel | None
-    ) -> Algorithm[tuple[Candidates, Candidates]]:
-        """Return the next beam, and the texts of its entities that count."""
+    ) -> Algorithm[tuple[Candidates, Candidates, list[str]]]:
+        """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
         edges = yield Edges(beam.nodes)
-        others = np.flatnonzero(~question.typed(edges.far, self.text_types))
+        others = ~question.typed(edges.far, self.text_types)
         edges = EdgeRows(*(column[others] for column in edges))
         relations = yield from self._pruned(question, beam, self._relations(question, beam, edges), model, clue)
-        starts = [node.title or node.id for node in (yield Contents(beam.nodes))]
-        places, kept, led = list[int](), list[int](), list[str]()
+        first = dict[int, tuple[Relation, int]]()
         for relation in relations:
             for edge in (yield from self._ends(question, relation, edges.far)):
-                if edges.far[edge] not in edges.far[kept]:
-                    places.append(relation.place)
-                    kept.append(edge)
-                    led.append(f"{starts[relation.place]} {relation.text}")
-        far, rows = edges.far[kept], np.array(kept, np.int64)
-        entities = reached(beam, np.array(places, np.int64), far, np.zeros(len(far)), self.name, edges.relation[rows])
-        near = yield Neighbors(far)
+                first.setdefault(int(edges.far[edge]), (relation, edge))
+        places = np.array([relation.place for relation, _ in first.values()], np.int64)
+        rows = np.array([edge for _, edge in first.values()], np.int64)
+        entities = reached(beam, places, edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
+        starts = [node.title or node.id for node in (yield Contents(beam.nodes))]
+        ends = [node.title or node.id for node in (yield Contents(entities.nodes))]
+        facts = [relation.fact(starts[relation.place], end) for (relation, _), end in zip(first.values(), ends, strict=True)]
+        texts, read, owner = yield from self._texts(question, entities, [f"{fact}: " for fact in facts], clue)
+        counted = 1 / (1 + np.exp(-texts.scores)) if (texts.scores < 0).any() else texts.scores
+        entities.scores = np.bincount(owner, counted * np.exp(-self.decay * np.arange(1, len(texts) + 1)), len(entities))
+        chosen = best(entities.scores, self.width, entities.nodes)
+        chosen = chosen[entities.scores[chosen] > 0]
+        kept = np.flatnonzero(np.isin(owner, chosen))
+        return entities.taken(chosen), texts.taken(kept), [read[place] for place in kept]
+
+    def _texts(
+        self, question: Question, entities: Candidates, ways: Sequence[str], clue: str
+    ) -> Algorithm[tuple[Candidates, list[str], np.ndarray]]:
+        """Return the best texts of entities, what models read of each, after the `ways`, and the places of their entities."""
+        near = yield Neighbors(entities.nodes)
         near = near.kept(question.typed(near.node, self.text_types))
-        owner = np.append(np.arange(len(far)), near.owner)
-        nodes = np.append(far, near.node)
-        names = [node.title or node.id for node in (yield Contents(far))]
-        contents = yield Texts(nodes, titles=True)
-        read = [f"{led[place]} {names[place]}: {text}" for place, text in zip(owner.tolist(), contents, strict=True)]
+        owner, nodes = np.append(np.arange(len(entities)), near.owner), np.append(entities.nodes, near.node)
+        read = [ways[place] + text for place, text in zip(owner, (yield Texts(nodes, titles=True)), strict=True)]
         scores = yield from self._scores(question, nodes, read, clue)
-        by = best(scores, self.texts, nodes)
-        if len(by) and scores[by].min() < 0:
-            scores = 1 / (1 + np.exp(-scores))
-        total = np.bincount(owner[by], scores[by] * np.exp(-self.decay * np.arange(1, len(by) + 1)), len(far))
-        chosen = best(total, self.width, far)
-        chosen = chosen[total[chosen] > 0]
-        entities.scores = total
-        by = by[np.isin(owner[by], chosen)]
+        linked = reached(entities, near.owner, near.node, scores[len(entities) :], self.name)
         # The text of an entity itself has its path, and a linked one a step more.
-        own, linked = by[by < len(far)], by[by >= len(far)]
-        itself = replace(entities.taken(owner[own]), scores=scores[own])
-        texts = concatenated([itself, reached(entities, owner[linked], nodes[linked], scores[linked], self.name)])
-        return entities.taken(chosen), texts
+        texts = concatenated([replace(entities, scores=scores[: len(entities)]), linked])
+        by = best(scores, self.texts, nodes)
+        return texts.taken(by), [read[place] for place in by], owner[by]
 
     def _scores(self, question: Question, nodes: np.ndarray, texts: list[str], clue: str) -> Algorithm[np.ndarray]:
         """Return the relevance of texts for the question and the clue; the cosines of nodes without a model that reads texts."""
@@ -203,15 +217,23 @@ class ContextBeam(RelationBeam):
         asked = Relevance(nodes, texts=texts, notes=question.notes)
         return (yield WithQuery(asked, f"{question.text} {clue}") if clue else asked).astype(np.float64)  # type: ignore[no-any-return]
 
-    def _clue(self, question: Question, texts: Candidates, model: LanguageModel | None) -> Algorithm[str | None]:
-        """Return what the language model says is still to be found, "" for nothing; None if the texts suffice."""
+    def _judged(self, question: Question, read: Sequence[str], clue: str, model: LanguageModel | None) -> Algorithm[str | None]:
+        """Return what the language model says is still to be found, the clue so far for nothing new; None if the texts suffice."""
         if model is None:
-            return ""
-        listed = "\n".join(f"- {text[:_LONGEST]}" for text in (yield Texts(texts.nodes, titles=True)))
-        answer = yield Completion(model, _ENOUGH.format(texts=listed, question=question.text), _ANSWER)
+            return clue
+        listed = "\n".join(f"- {text[:_LONGEST]}" for text in read[: self.texts])
+        answer = yield Completion(model, _ENOUGH.format(texts=listed, clue=clue or "none", question=question.text), _ANSWER)
         if isinstance(answer, LanguageModelError):
-            raise answer
-        return None if answer["sufficient"] else answer.get("clue", "").strip()
+            self._note(question, answer, "the search went on")
+            return clue
+        return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
+
+
+def _once(texts: Candidates, read: Sequence[str]) -> tuple[Candidates, list[str]]:
+    """Return each text once, by its best score, best first, and what models read of each."""
+    by = order(texts.scores, texts.nodes)
+    by = by[np.sort(np.unique(texts.nodes[by], return_index=True)[1])]
+    return texts.taken(by), [read[place] for place in by]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -223,9 +245,9 @@ class ThinkOnGraph2(System):
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. It also names the entities of the question. Without one
         the relevance model of the index chooses, and names of nodes are looked for in the question.
-    width, depth, candidates : int, default 3, 3 and 20
+    width, depth, candidates : int, default 3, 3 and 50
         As for :class:`~graph_retrievers.systems.think_on_graph.ThinkOnGraph`.
-    texts, decay : int and float, default 10 and 0.5
+    texts, decay : int and float, default 10 and 0.8
         See :class:`~graph_retrievers.systems.think_on_graph_2.ContextBeam`, which also states the departures.
     passage_type : str, default "passage"
         Node type of texts; other nodes are entities. In a graph without such nodes, or with no others, every node is both.
@@ -238,8 +260,9 @@ class ThinkOnGraph2(System):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["", ""], titles=["Loom", "Jacquard"], edges=[("0", "1", "made by")], vectors=[[1], [0.5]])
-    >>> [hit.title for hit in Retriever(index, ThinkOnGraph2()).retrieve("Who made the Loom?", vector=[1])]
+    >>> titles, vectors = ["Loom", "Jacquard"], [[0, 1], [1, 0]]
+    >>> index = GraphIndex.from_texts(["", ""], titles=titles, edges=[("0", "1", "made by")], vectors=vectors)
+    >>> [hit.title for hit in Retriever(index, ThinkOnGraph2()).retrieve("Who made the Loom?", vector=[1, 0])]
     ['Jacquard', 'Loom']
     """
 
@@ -248,9 +271,9 @@ class ThinkOnGraph2(System):
     language_model: Any = None
     width: int = 3
     depth: int = 3
-    candidates: int = 20
+    candidates: int = 50
     texts: int = 10
-    decay: float = 0.5
+    decay: float = 0.8
     passage_type: str = "passage"
 
     def compose(self, index: Corpus) -> Operator:
