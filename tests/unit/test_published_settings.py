@@ -57,7 +57,7 @@ PUBLISHED = {
     "ThinkOnGraph2": {"width": 3, "depth": 3, "candidates": 50, "texts": 10, "decay": 0.8, "backfill": False},
     "KG2RAG": {"seeds": 10, "hops": 1, "backfill": False},
     "GraphRAGLocal": {"entities": 10, "relationships": 10, "facts": True, "backfill": False},
-    "QAFD": {"query_weight": 0.25, "backfill": False},
+    "QAFD": {"mass": 10.0, "query_weight": 0.25, "backfill": False},
     "HyKGE": {"threshold": 0.7, "window": 35, "overlap": 15, "facts": True, "backfill": False},
     "EgoGRAG": {"graphs": 10, "hops": 2, "backfill": False},
     "HippoRAG1": {"damping": 0.5, "synonyms": 0.8, "backfill": False},
@@ -98,7 +98,7 @@ BROUGHT |= {"extractor", "traversal", "scorer", "signal", "sparse"}
 # Nodes that are looked at: all, in the original.
 BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates"), ("KG2RAG", "candidates"), ("EgoGRAG", "centres")}
 # Numbers that a paper does not give, or gives for its own collections.
-BOUNDS |= {("GraphRAGLocal", "report_type"), ("QAFD", "mass"), ("QAFD", "rounds"), ("QAFD", "seeds")}
+BOUNDS |= {("GraphRAGLocal", "report_type"), ("QAFD", "rounds"), ("QAFD", "seeds")}
 BOUNDS |= {("HyKGE", "chains"), ("HyKGE", "entities"), ("HybGRAG", "judged")}
 BOUNDS |= {("GNNRAG", "hops")}
 BOUNDS |= {("KAR", "entities")}

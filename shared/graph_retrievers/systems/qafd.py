@@ -1,4 +1,4 @@
-"""QAFD-RAG: query-aware flow diffusion from the nodes that a search found."""
+"""QAFD-RAG: query-aware flow diffusion from the nodes that a search found (Zhou et al., ICLR 2026)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.core.candidates import Candidates, found_by
+from graph_retrievers.core.candidates import Candidates, found_by, order
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Similarity
+from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
@@ -21,112 +21,151 @@ from graph_retrievers.systems.system import System
 
 __all__ = ["QAFD", "FlowDiffusion"]
 
+_INTEGERS = [(name, np.int64) for name in ("row", "parent", "part")]
+# Of a node, its weight is the sum of those of its edges.
+_NUMBERS = [(name, np.float64) for name in ("mass", "score", "capacity", "likeness", "weight")]
+_NODE = np.dtype([*_INTEGERS, *_NUMBERS, ("read", bool), ("full", bool)])
+_EDGE = np.dtype([("one", np.int64), ("other", np.int64), ("weight", np.float64)])
+_EPSILON = 0.02
+_NOTE = "FlowDiffusion: the flow was stopped after {} rounds, before it came to rest"
+
+
+class _Reached:
+    """The nodes that the flow has reached, in this order, and the edges of those that sent mass, by places of these nodes."""
+
+    def __init__(self, size: int) -> None:
+        self.place, self.vectors = np.full(size, -1), np.zeros((0, 0))
+        self.nodes, self.edges = np.zeros(0, _NODE), np.zeros(0, _EDGE)
+
+    def add(self, rows: np.ndarray, parents: np.ndarray) -> Algorithm[None]:
+        """Add nodes, with what the weights of their edges need."""
+        cosines, degrees, vectors = yield Similarity(rows), Degree(rows), Vectors(rows)
+        new = np.zeros(len(rows), _NODE)
+        new["row"], new["parent"] = rows, parents
+        new["capacity"], new["likeness"] = np.maximum(degrees, 1), (1 + cosines) / 2
+        self.place[rows] = new["part"] = len(self.nodes) + np.arange(len(rows))
+        self.nodes = np.append(self.nodes, new)
+        self.vectors = np.concatenate([self.vectors.reshape(-1, vectors.shape[1]), vectors])
+
+    def read(self, places: np.ndarray, query_weight: float) -> Algorithm[None]:
+        """Read the edges of nodes with their weights for the question, and add the nodes at the other ends."""
+        rows = self.nodes["row"][places]
+        found = yield Edges(rows)
+        real = np.flatnonzero(found.far != rows[found.owner])
+        one, far = places[found.owner[real]], found.far[real]
+        ends, first = np.unique(far, return_index=True)
+        new = self.place[ends] < 0
+        if new.any():
+            yield from self.add(ends[new], self.nodes["row"][one[first[new]]])
+        other, likeness = self.place[far], self.nodes["likeness"]
+        alike = (1 + (self.vectors[one] * self.vectors[other]).sum(1)) / 2
+        weight = found.weight[real] * alike * (1 + query_weight * (likeness[one] + likeness[other]))
+        edges = np.rec.fromarrays([one, other, weight], _EDGE)[weight > 0]
+        self.edges = np.append(self.edges, edges)
+        self.nodes["weight"] += np.bincount(edges["one"], edges["weight"], len(self.nodes))
+        self.nodes["read"][places] = True
+        self._close()
+
+    def _close(self) -> None:
+        """Find the nodes of connected parts in which all nodes have been read: all held too much, so the parts are full."""
+        nodes, (one, other), before = self.nodes, (self.edges["one"], self.edges["other"]), np.zeros(0)
+        part = nodes["part"]
+        while not np.array_equal(part, before):
+            before = part.copy()
+            np.minimum.at(part, one, part[other])
+            np.minimum.at(part, other, part[one])
+        nodes["full"] = (np.bincount(part, ~nodes["read"]) == 0)[part]
+
 
 class FlowDiffusion(Operator):
-    r"""Mass flows from the nodes found before along edges, more of it between nodes like the question, until nodes hold it.
+    r"""Mass flows from the nodes found before along edges, more of it between nodes like the question, until nodes can hold it.
 
-    Each node can hold a mass of 1, its sink capacity. In each round, every node i that holds more sends the rest
-    :math:`m_i - 1` to its neighbours, in proportion to the weights of its edges, and adds what it sent to its score:
+    A node i can hold a mass of :math:`T_i`, its number of neighbours: its sink capacity. In each round, every node that holds more
+    sends the rest to its neighbours, in proportion to the weights of its edges, and its score grows:
 
-    .. math:: w'_{ij} = w_{ij} \bigl(1 + b (s_i + s_j)\bigr), \quad s_i = \frac{1 + \cos(q, i)}{2}
-    .. math:: x_i \leftarrow x_i + \frac{m_i - 1}{w'_i}, \quad m_j \leftarrow m_j + (m_i - 1) \frac{w'_{ij}}{w'_i}, \quad
-        w'_i = \sum_k w'_{ik}
+    .. math:: \bar w_{ij} = w_{ij}\, s_{ij} \bigl(1 + b (s_{iq} + s_{jq})\bigr), \quad s_{ij} = \frac{1 + \cos(i, j)}{2}, \quad
+        \bar w_i = \sum_k \bar w_{ik}
+    .. math:: x_i \leftarrow x_i + \frac{m_i - T_i}{\bar w_i}, \quad
+        m_j \leftarrow m_j + (m_i - T_i) \frac{\bar w_{ij}}{\bar w_i}, \quad m_i \leftarrow T_i
 
     Parameters
     ----------
-    mass : float, default 50.0
-        Mass at the start, shared equally by the nodes found before; about as many nodes are reached.
+    mass : float, default 10.0
+        Mass of each node found before at the start, as a multiple of its capacity: the paper's alpha.
     query_weight : float, default 0.25
         The b of the equation: with 0 the question does not matter.
-    rounds : int, default 50
-        Most rounds. A connected part of the graph with fewer nodes than its mass never comes to rest.
-    epsilon : float, default 0.02
-        A node that holds more than 1 by at most this sends nothing.
+    rounds : int, default 500
+        Maximum number of rounds; a note says if they end before the flow comes to rest.
 
     Notes
     -----
-    The result has the nodes that sent or hold something, by their score, then by the mass that they hold. A path leads along the
-    neighbours that first sent mass. Weights of parallel edges are added; edges from a node to itself are left out. Only the
-    neighbours of nodes that send are read.
+    The result has the nodes that hold mass, by their score, then by the mass that they hold, then by row. A path leads along the
+    nodes from which each was reached first. A node that holds too much by at most 0.02 sends nothing, as in the public code. A
+    round in which some nodes send for the first time asks for their edges, and for the vectors, degrees and similarities of their
+    other ends; others ask for nothing.
 
-    In the public code one node, drawn at random, sends at a time, 500 times; here all send at the same time. Its capacities grow
-    with the degree and sum to 10 over the whole graph, against a mass of 750, so that it never comes to rest; and its scores begin
-    with two steps of a lazy random walk. Here capacities are 1, as in the flow diffusion from which it comes, so that only a part
-    of the graph is touched.
+    The paper's algorithm chooses one of the nodes that hold too much at random; here all send in each round, as with the option
+    `batch_push` of the public code, so that results do not depend on chance. The flow at rest is the same.
+
+    Departures: the mass of the paper is 50 times the capacity of the whole graph, which cannot hold it, so that the public code
+    stops after 500 nodes have sent; for text-to-SQL, it is 10 times the capacity of the nodes between two seeds. Here it is 10
+    times that of each seed, so that only the part of the graph around them is read. If all nodes of a connected part of the graph
+    have held too much, it cannot hold its mass, and its flow ends. In the paper, a flow starts at each seed alone; here one starts
+    at all. In the paper, edges have no weights :math:`w_{ij}`; in the public code, they take the place of :math:`s_{ij}`; here both
+    are multiplied. Weights of parallel edges are added; edges from a node to itself are left out. A node without a vector has a
+    cosine of 0 with all others. The public code also begins scores with two steps of a random walk, multiplies their growth by
+    0.2, and scales all capacities to a sum of 10.
 
     References
     ----------
-    QAFD-RAG, "Query-Aware Flow Diffusion for Graph-Based RAG", as the paper on spreading activation describes it (section II), and
-    its public code; Yang and Fountoulakis, "Weighted Flow Diffusion for Local Graph Clustering with Node Attributes", ICML 2023,
-    Algorithm 1.
+    Zhou et al., "Query-Aware Flow Diffusion for Graph-Based RAG with Retrieval Guarantees", ICLR 2026: equation 5c with a = 1
+    and b = 1/4, Algorithm 2, and the appendix for the mass; its code, ``flow_diffusion.py`` and ``graph_adapter.py``.
 
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
     >>> index = GraphIndex.from_texts(["a", "b", "c"], edges=[("0", "1"), ("0", "2")], vectors=[[1, 0], [0, 1], [0.8, 0.6]])
-    >>> flow = Pipeline(VectorSearch(1, returned=False), FlowDiffusion(3, query_weight=1))
+    >>> flow = Pipeline(VectorSearch(1, returned=False), FlowDiffusion(2, query_weight=1))
     >>> [(hit.id, round(hit.score, 2)) for hit in Retriever(index, flow, backfill=False).retrieve("?", vector=[1, 0])]
-    [('0', 0.4), ('2', 0.05), ('1', 0.0)]
+    [('0', 0.79), ('2', 0.4), ('1', 0.0)]
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, mass: float = 50.0, *, query_weight: float = 0.25, rounds: int = 50, epsilon: float = 0.02) -> None:
-        for name, value in (("mass", mass), ("query_weight", query_weight), ("epsilon", epsilon)):
-            if not is_number(value) or not 0 <= value <= 1e6 or (name != "query_weight" and value == 0):
+    def __init__(self, mass: float = 10.0, *, query_weight: float = 0.25, rounds: int = 500) -> None:
+        for name, value in (("mass", mass), ("query_weight", query_weight)):
+            if not is_number(value) or not 0 <= value <= 1e6 or (name == "mass" and value == 0):
                 raise InvalidArgumentError(f"{name} must be above 0 and at most 1e6 (query_weight may be 0), got {shown(value)}.")
-        self.mass, self.query_weight, self.epsilon = float(mass), float(query_weight), float(epsilon)
+        self.mass, self.query_weight = float(mass), float(query_weight)
         self.rounds = positive("rounds", rounds)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes that mass has reached, by what they sent."""
-        held, score = np.zeros(question.size), np.zeros(question.size)
-        parent, known = np.full(question.size, -1), np.zeros(question.size, bool)
-        held[found.nodes] = self.mass / max(len(found), 1)
-        touched = dict.fromkeys(found.nodes.tolist())
-        near: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        likeness = np.zeros(question.size)
+        """Return the nodes that mass has reached, by their scores."""
+        reached = _Reached(question.size)
+        yield from reached.add(np.sort(found.nodes), np.full(len(found), -1))
+        reached.nodes["mass"] = self.mass * reached.nodes["capacity"]
         for _ in range(self.rounds):
-            reached = np.array(list(touched), np.int64)
-            sending = np.sort(reached[held[reached] > 1 + self.epsilon])
-            new = [node for node in sending.tolist() if node not in near]
-            if new:
-                yield from self._read(question, np.array(new, np.int64), near, likeness, known)
-            sending = np.array([node for node in sending.tolist() if len(near[node][0])], np.int64)
-            if not len(sending):
+            over = np.flatnonzero(reached.nodes["mass"] > reached.nodes["capacity"] + _EPSILON)
+            new = over[~reached.nodes["read"][over]]
+            if len(new):
+                yield from reached.read(new, self.query_weight)
+            nodes, edges = reached.nodes, reached.edges
+            # A node whose neighbours may not be visited keeps its mass.
+            over = over[~nodes["full"][over] & (nodes["weight"][over] > 0)]
+            if not len(over):
                 break
-            excess = held[sending] - 1
-            held[sending] = 1
-            for node, rest in zip(sending.tolist(), excess.tolist(), strict=True):
-                nodes, weights = near[node]
-                score[node] += rest / weights.sum()
-                held[nodes] += rest * weights / weights.sum()
-                for other in nodes.tolist():
-                    if other not in touched:
-                        touched[other], parent[other] = None, node
-        nodes = np.sort(np.array(list(touched), np.int64))
-        by = nodes[np.lexsort((nodes, -held[nodes].round(9), -score[nodes].round(9)))]
-        return found_by(self.name, found, by, score[by], parent[by])
-
-    def _read(
-        self,
-        question: Question,
-        nodes: np.ndarray,
-        near: dict[int, tuple[np.ndarray, np.ndarray]],
-        likeness: np.ndarray,
-        known: np.ndarray,
-    ) -> Algorithm[None]:
-        """Read the neighbours of nodes with the weights of the edges for the question."""
-        edges = yield Edges(nodes)
-        ends = np.unique(np.append(nodes, edges.far))
-        ends = ends[~known[ends]]
-        likeness[ends], known[ends] = (1 + (yield Similarity(ends))) / 2, True
-        for place, node in enumerate(nodes.tolist()):
-            own = np.flatnonzero((edges.owner == place) & (edges.far != node))
-            others, at = np.unique(edges.far[own], return_inverse=True)
-            weights = np.bincount(at, edges.weight[own], len(others)).astype(np.float64)
-            weights *= 1 + self.query_weight * (likeness[node] + likeness[others])
-            near[node] = others[weights > 0], weights[weights > 0]
+            # Algorithm 2, lines 6 to 14, for all nodes that hold too much.
+            growth = np.zeros(len(nodes))
+            growth[over] = (nodes["mass"] - nodes["capacity"])[over] / nodes["weight"][over]
+            nodes["score"] += growth
+            sent = growth[edges["one"]] * edges["weight"]
+            nodes["mass"] += np.bincount(edges["other"], sent, len(nodes)) - growth * nodes["weight"]
+        else:
+            question.notes.append(_NOTE.format(self.rounds))
+        nodes = np.sort(reached.nodes[reached.nodes["mass"] > 0], order="row")
+        for name in ("mass", "score"):
+            nodes = nodes[order(nodes[name])]
+        return found_by(self.name, found, nodes["row"], nodes["score"], nodes["parent"])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -137,14 +176,19 @@ class QAFD(System):
     ----------
     seeds : int, default 5
         Seeds taken from the first search.
-    mass, query_weight, rounds : float, float and int, default 50.0, 0.25 and 50
+    mass, query_weight, rounds : float, float and int, default 10.0, 0.25 and 500
         See :class:`~graph_retrievers.systems.qafd.FlowDiffusion`, which also states the departures.
     first : Operator, optional
         Search for seeds; vector search by default. Use entity linking to start at the names in the question.
 
+    Notes
+    -----
+    The paper has 40 seeds, those most similar to keywords that a language model finds, and starts a flow at each alone. Its code
+    for questions of several steps has 5, from which one flow starts, as here.
+
     References
     ----------
-    QAFD-RAG, the comparison of Glybovets and Makarov, "Query-Aware Spreading Activation", section II.
+    Zhou et al., "Query-Aware Flow Diffusion for Graph-Based RAG with Retrieval Guarantees", ICLR 2026.
 
     Examples
     --------
@@ -157,9 +201,9 @@ class QAFD(System):
     name = "qafd-rag"
 
     seeds: int = 5
-    mass: float = 50.0
+    mass: float = 10.0
     query_weight: float = 0.25
-    rounds: int = 50
+    rounds: int = 500
     first: Operator | None = None
 
     def compose(self, index: Corpus) -> Operator:
