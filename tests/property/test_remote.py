@@ -167,7 +167,7 @@ SYSTEMS = {
     "kg2rag of pages": (KG2RAG, {"seeds": 2, "passage_type": "none"}),
     "graphrag-local": (GraphRAGLocal, {"entities": 4, "passage_type": "place", "report_type": "film", "facts": True}),
     "qafd-rag": (QAFD, {"seeds": 3, "mass": 12.0, "query_weight": 2.0}),
-    "ego-grag": (EgoGRAG, {"centres": 8, "graphs": 3}),
+    "ego-grag": (EgoGRAG, {"centres": 8, "graphs": 3, "entities": 4}),
     "subgraph-rag": (Pipeline(VectorSearch(3, returned=False), TripleSearch(triples=6)), {}),
     "gnn-rag": (Pipeline(VectorSearch(3, returned=False), AnswerSearch(candidates=12)), {}),
     "hykge": (HyKGE, {"entities": 5, "facts": True}),

@@ -1,155 +1,245 @@
-"""GRAG (Hu et al., 2025): ego graphs as what is searched by vectors."""
+"""GRAG of Hu et al. (NAACL Findings 2025): ego graphs found by their mean vectors, and their nodes by soft pruning."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
+from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, stacked
+from graph_retrievers.core.candidates import Candidates, best, order, stacked
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Neighbors, Similarity, Vectors
+from graph_retrievers.core.requests import Edges, Neighbors, Request, Similarity, Vectors
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
+from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.system import System
 
 __all__ = ["EgoGRAG", "EgoGraphSearch"]
 
+# Cosines that add up to less than this for each node and edge cancel out.
+_CANCELLED = 1e-6
+_NODES_ALONE = "the vectors of ego graphs are those of their nodes alone, as the index has no vectors of edges in {!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeVectors(Request):
+    """The vectors of edges by their rows, shape [M], at unit length, and their cosines with the question: ``([M, d], [M])``."""
+
+    reads = "signals"
+    shared = ("signal",)
+    rows: np.ndarray
+    signal: str = "edge_dense"
+
+    @property
+    def size(self) -> int:
+        """Number of edges."""
+        return len(self.rows)
+
+    @classmethod
+    def together(cls, backend: Any, asked: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return vectors, float64, from the signal."""
+        queries = backend.queries
+        dense, lines = queries.index.signal(asked[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
+        rows = [torch.from_numpy(request.rows).to(queries.index.device) for _, request in asked]
+        found = [normalize(dense.taken(part).double(), dim=1).cpu() for part in rows]
+        return [(part.numpy(), (part @ lines[b]).numpy()) for part, (b, _) in zip(found, asked, strict=True)]
+
 
 class EgoGraphSearch(Operator):
-    r"""The nodes of the ego graphs that are most similar to the question, around the nodes found before.
+    r"""The nodes of the ego graphs whose mean vectors are most similar to the question, each ego graph pruned to its best nodes.
 
-    The ego graph of a node has all nodes within `hops` edges of it, V. Its vector is the mean of theirs, and it is compared with
-    the question by cosine:
+    The ego graph of a centre c has all nodes within K edges of c, and all edges among these. Its vector is the mean of the
+    vectors of its nodes V and edges E, and the N ego graphs of the largest cosines with the question q are merged:
 
-    .. math:: z = \frac{1}{|V|} \sum_{v \in V} x_v, \quad s = \cos(q, z)
+    .. math::
+        z_c = \frac{1}{|V_c| + |E_c|} \Bigl(\sum_{n \in V_c} x_n + \sum_{e \in E_c} x_e\Bigr), \qquad
+        S_c = \cos(q, z_c), \qquad
+        \alpha_n = \cos(q, x_n)
 
-    The nodes of the `graphs` best ego graphs are the result, ordered by their own cosines with the question (soft pruning).
+    where x are unit vectors. The soft score :math:`\alpha_n` orders the nodes.
 
     Parameters
     ----------
-    graphs : int, default 10
-        Ego graphs to keep.
+    graphs : int, default 20
+        The N: ego graphs that are merged.
     hops : int, default 2
-        Radius of an ego graph, in edges.
-    candidates : int, default 1000
-        Most nodes of an ego graph: those that are reached first, of one distance the lower rows.
+        The K: edges from the centre to the farthest nodes of its ego graph, in either direction.
+    entities : int, default 10
+        Nodes kept of each ego graph, those of the highest soft scores; nodes that may not be returned take no place.
+    signal : str, default "edge_dense"
+        Signal over the edges that has their vectors.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a value outside its range, or a signal over nodes.
 
     Notes
     -----
-    A path leads from the centre of the best ego graph that has the node, along edges. Vectors are of unit length.
+    The centres are the nodes found before. In the paper, every node is a centre, and the vectors of all ego graphs are computed
+    when the graph is indexed; here they are computed for the question, so that changes, filters and databases need no second
+    index. With as many centres as nodes, the search is that of the paper.
 
-    In the paper the vector of an ego graph is also made of those of its edges, all ego graphs of the corpus are compared, and a
-    trained network weighs the nodes and edges of the best ones by their distance from the question. Here ego graphs are compared
-    only around the nodes that a search found, which needs no index over them and so runs on a database, by their nodes alone; and
-    cosines weigh the nodes, without training.
+    In the paper, a network that is trained with a language model computes the soft score from the distance of node and question.
+    It is not part of a retriever and its weights are not published; the cosine takes its place. The paper scales vectors with the
+    soft score, and a graph network and a language model read them: no node is removed there. Of the text that the model reads,
+    the published code keeps the `entities` nodes of the largest cosines in each ego graph, and so does this operator. It also
+    describes as many edges, which are not results here.
+
+    A hit's path leads from the centre of the best ego graph that keeps the node; of several shortest paths it is the one through
+    the lowest rows. Departures from the published code: edges are followed in both directions, there only against their own. If
+    vectors of edges are missing, the vector of an ego graph is the mean of its nodes alone, and a note says so; vector stores
+    beside a database have none of edges. An ego graph whose cosines cancel out has the score 0.
 
     References
     ----------
-    Hu et al., "GRAG: Graph Retrieval-Augmented Generation", NAACL Findings 2025, section 4.
+    Hu, Lei, Zhang, Pan, Ling and Zhao, "GRAG: Graph Retrieval-Augmented Generation", Findings of NAACL 2025, section 4 (textual
+    subgraph retrieval, soft pruning), and its code, ``src/utils/graph_retrieval.py``.
 
     Examples
     --------
-    >>> from graph_retrievers import GraphIndex, Retriever
-    >>> edges = [("0", "1"), ("2", "3")]
-    >>> vectors = [[0.8, 0.6], [-0.6, 0.8], [0.6, 0.8], [1, 0]]
-    >>> index = GraphIndex.from_texts(["a", "b", "c", "d"], edges=edges, vectors=vectors)
-    >>> egos = Pipeline(VectorSearch(3, returned=False), EgoGraphSearch(1))
-    >>> [hit.id for hit in Retriever(index, egos, backfill=False).retrieve("?", vector=[1, 0])]
-    ['3', '2']
+    >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> from graph_retrievers.operators import Pipeline, VectorSearch
+    >>> nodes = [Node("ada", "", "Ada"), Node("engine", "", "Engine"), Node("loom", "", "Loom"), Node("mill", "", "Mill")]
+    >>> edges = [("ada", "engine", "wrote for"), ("engine", "loom", "recalls")]
+    >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], [0.6, 0.8], [0.8, 0.6], [0.9, -0.4]])
+    >>> search = Pipeline(VectorSearch(4, returned=False), EgoGraphSearch(1))
+    >>> for hit in Retriever(index, search, backfill=False).retrieve("Who?", vector=[0.8, 0.6]):
+    ...     print(round(hit.score, 2), hit.path.text)
+    1.0 Ada -[wrote for]-> Engine -[recalls]-> Loom
+    0.96 Ada -[wrote for]-> Engine
+    0.8 Ada
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
-    def __init__(self, graphs: int = 10, *, hops: int = 2, candidates: int = 1000) -> None:
+    def __init__(self, graphs: int = 20, *, hops: int = 2, entities: int = 10, signal: str = "edge_dense") -> None:
         self.graphs, self.hops = positive("graphs", graphs), positive("hops", hops)
-        self.candidates = positive("candidates", candidates)
+        self.entities, self.signal = positive("entities", entities), signal
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return the nodes of the best ego graphs, best first."""
-        egos = [{int(node): -1} for node in found.nodes]
-        fronts = [list(ego) for ego in egos]
+        """Return the nodes of the best ego graphs around the nodes of `found`, by their soft scores."""
+        keys, before = yield from self._walked(question, found.nodes)
+        owner, node = np.divmod(keys, question.size)
+        pool, place = np.unique(node, return_inverse=True)
+        inside = np.zeros((len(found), len(pool)))
+        inside[owner, place] = 1.0
+        soft, vectors = yield Similarity(pool), Vectors(pool)
+        scores = yield from self._scores(question, pool, inside, soft, vectors)
+
+        # Each of the best ego graphs keeps its best nodes; a node belongs to the first that keeps it.
+        may, egos, kept = question.returned(pool), list[np.ndarray](), list[np.ndarray]()
+        for ego in best(scores, self.graphs, found.nodes).tolist():
+            nodes = np.flatnonzero((inside[ego] > 0) & may)
+            kept.append(nodes[best(soft[nodes], self.entities)])
+            egos.append(np.full(len(kept[-1]), ego))
+        places, first = np.unique(np.concatenate([*kept, np.zeros(0, np.int64)]), return_index=True)
+        by = order(soft[places], pool[places])
+        nodes, origin = pool[places[by]], np.concatenate([*egos, np.zeros(0, np.int64)])[first[by]]
+
+        # The way back from each node to its centre, -1 before the centre.
+        ways = [nodes]
         for _ in range(self.hops):
-            asked = np.unique(np.array([node for front in fronts for node in front], np.int64))
-            near = yield Neighbors(asked)
-            ends = np.searchsorted(near.owner, np.arange(len(asked) + 1))
-            fronts = [self._grown(ego, front, asked, ends, near.node) for ego, front in zip(egos, fronts, strict=True)]
-        nodes = np.unique(np.array([node for ego in egos for node in ego], np.int64))
-        cosines, vectors = yield Similarity(nodes), Vectors(nodes)
-        scores = np.zeros(len(egos))
-        for place, ego in enumerate(egos):
-            own = np.searchsorted(nodes, np.fromiter(ego, np.int64))
-            length = np.linalg.norm(vectors[own].mean(0))
-            scores[place] = cosines[own].mean() / length if length > 0 else 0.0
-        # The place of the best ego graph that has each node.
-        homes: dict[int, int] = {}
-        for place in best(scores, self.graphs, found.nodes).tolist():
-            for node in egos[place]:
-                homes.setdefault(node, place)
-        kept = np.sort(np.fromiter(homes, np.int64))
-        own = cosines[np.searchsorted(nodes, kept)]
-        by = best(own, len(kept), kept)
-        steps = [self._steps(egos[homes[node]], node) for node in kept[by].tolist()]
-        origin = np.array([homes[node] for node in kept[by].tolist()], np.int64)
-        return stacked(found, origin, steps, own[by], self.name)
+            last = ways[0]
+            parent = before[np.searchsorted(keys, origin * question.size + np.maximum(last, 0)).clip(max=len(keys) - 1)]
+            ways.insert(0, np.where(last >= 0, parent, -1))
+        steps = [[row for row in way if row >= 0][1:] for way in np.stack(ways, 1).tolist()]
+        return stacked(found, origin, steps, soft[places[by]], self.name)
 
-    def _steps(self, ego: dict[int, int], node: int) -> list[int]:
-        """Return the nodes from the centre of an ego graph, without it, to a node."""
-        steps = list[int]()
-        while ego[node] >= 0:
-            steps.insert(0, node)
-            node = ego[node]
-        return steps
+    def _walked(self, question: Question, centers: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
+        """Return the nodes of all ego graphs as ``place of the centre * N + node``, ascending, and the node before each."""
+        size = question.size
+        keys = front = np.arange(len(centers)) * size + centers
+        before = np.full(len(centers), -1)
+        for _ in range(self.hops):
+            near = yield Neighbors(front % size)
+            # The front ascends, so that of several ways the first is that through the lowest row.
+            reached, first = np.unique(front[near.owner] - front[near.owner] % size + near.node, return_index=True)
+            fresh = ~np.isin(reached, keys)
+            before = np.append(before, front[near.owner[first[fresh]]] % size)
+            front = reached[fresh]
+            keys = np.append(keys, front)
+        by = np.argsort(keys)
+        return keys[by], before[by]
 
-    def _grown(self, ego: dict[int, int], front: list[int], asked: np.ndarray, ends: np.ndarray, near: np.ndarray) -> list[int]:
-        """Add the neighbours of the outermost nodes to an ego graph, with the nodes that led to them; return the new ones."""
-        new: dict[int, int] = {}
-        for node in front:
-            place = int(np.searchsorted(asked, node))
-            for other in near[ends[place] : ends[place + 1]].tolist():
-                if other not in ego:
-                    new.setdefault(other, node)
-        kept = sorted(new)[: self.candidates - len(ego)]
-        ego.update((node, new[node]) for node in kept)
-        return kept
+    def _scores(
+        self, question: Question, pool: np.ndarray, inside: np.ndarray, cosines: np.ndarray, vectors: np.ndarray
+    ) -> Algorithm[np.ndarray]:
+        """Return the cosine of the question with the mean vector of each ego graph: float64, shape [C].
+
+        `inside`, shape [C, P], is 1 where an ego graph has a node of `pool`.
+        """
+        counts, products, sums = inside.sum(1), inside @ cosines, inside @ vectors
+        signal = question.corpus.signals.get(self.signal)
+        if signal is not None and signal.covers != "edges":
+            raise InvalidArgumentError(f"EgoGraphSearch reads vectors of edges; the signal {self.signal!r} covers nodes.")
+        if isinstance(signal, DenseIndex):
+            edges = yield Edges(pool)
+            rows = np.unique(edges.row[np.isin(edges.far, pool)])
+            ends = np.searchsorted(pool, question.ends(rows))
+            among = inside[:, ends[:, 0]] * inside[:, ends[:, 1]]
+            own, likeness = yield EdgeVectors(rows, self.signal)
+            products, sums = products + among @ likeness, sums + among @ own
+        elif (counts > 1).any():
+            question.notes.append(_NODES_ALONE.format(self.signal))
+        # The length of a sum is at least its product with a unit vector.
+        return np.divide(products, np.linalg.norm(sums, axis=1), np.zeros(len(sums)), where=np.abs(products) > _CANCELLED * counts)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EgoGRAG(System):
-    """Vector search for centres, then the nodes of the ego graphs around them that are most similar to the question.
+    r"""GRAG (Hu et al., 2025): whole neighbourhoods are found by vectors, and their nodes ordered by soft pruning.
 
-    This is GRAG of Hu et al.; :class:`~graph_retrievers.systems.grag.retriever.GRAG` is G-RAG of Dong et al.
+    .. math:: O_{vs} \to O_{vgs}
+
+    It is not G-RAG, the reranking by meaning graphs (:class:`~graph_retrievers.systems.grag.retriever.GRAG`). The index needs
+    vectors, and ``edge_signals=True`` for those of edges.
 
     Parameters
     ----------
     centres : int, default 100
-        Nodes that vector search finds, whose ego graphs are compared.
-    graphs, hops : int, default 10 and 2
+        Nodes most similar to the question whose ego graphs are compared with it; in the paper, those of all nodes are.
+    graphs, hops, entities : int, default 20, 2 and 10
+        Ego graphs that are merged, edges from their centres to their farthest nodes, and nodes kept of each.
+    signal : str, default "edge_dense"
         See :class:`~graph_retrievers.systems.ego_grag.EgoGraphSearch`, which also states the departures.
+
+    Notes
+    -----
+    The defaults are those with which the published code prepares WebQSP (``src/dataset/webqsp.py``).
 
     References
     ----------
-    Hu et al., "GRAG: Graph Retrieval-Augmented Generation", NAACL Findings 2025.
+    Hu, Lei, Zhang, Pan, Ling and Zhao, "GRAG: Graph Retrieval-Augmented Generation", Findings of NAACL 2025.
 
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Retriever
-    >>> index = GraphIndex.from_texts(["a loom"], titles=["Loom"], vectors=[[1]])
-    >>> print(Retriever(index, EgoGRAG()).operator.formula())
-    O_vs -> O_vgs
+    >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [0.6, 0.8]], edges=[("0", "1")])
+    >>> hits = Retriever(index, EgoGRAG(graphs=1)).retrieve("Which loom?", vector=[1, 0])
+    >>> [(hit.text, round(hit.score, 1)) for hit in hits]
+    [('a loom', 1.0), ('a card', 0.6)]
     """
 
     name = "ego-grag"
+    reads_edge_signals = True
 
     centres: int = 100
-    graphs: int = 10
+    graphs: int = 20
     hops: int = 2
+    entities: int = 10
+    signal: str = "edge_dense"
 
     def compose(self, index: Corpus) -> Operator:
-        """Return the search for centres and the ego graphs around them."""
-        search = VectorSearch(positive("centres", self.centres), returned=False)
-        return Pipeline(search, EgoGraphSearch(self.graphs, hops=self.hops))
+        """Return the search for centres followed by that for ego graphs."""
+        egos = EgoGraphSearch(self.graphs, hops=self.hops, entities=self.entities, signal=self.signal)
+        return Pipeline(VectorSearch(positive("centres", self.centres), returned=False), egos)
