@@ -239,6 +239,9 @@ def test_ordinary_questions_have_no_notes(name):
         "g-rag": "the network is not trained (pass checkpoint=): "
         "documents are scored by rank, similarity and concepts of the question, without edges",
         "lesegr": "the model is not trained (pass checkpoint=): the score is the product of the sparse and the dense one",
+        "subgraph-rag": "the network is not trained (pass checkpoint=): "
+        "triples are scored by the similarity of the question to their ends and relations",
+        "gnn-rag": "the network is not trained (pass checkpoint=): nodes are ordered by their similarity to the question",
         "mor": "the reranker is not trained (pass checkpoint=): candidates are ordered by similarity",
     }
     fallback |= {each: (note,) for each, note in untrained.items()}

@@ -97,11 +97,17 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", [*EVERY, "lesegr, listening"])
+# All facts of a chunk in KG2RAG have its similarity: the lower edge decides where a walk begins, and so every rank after it.
+COMPARED = [name for name in EVERY if name != "kg2rag"]
+# Of several edges between two nodes, a chain of HyKGE has the relation of the lower one.
+WITHOUT_CIRCLES = ("g-retriever", "hykge")
+
+
+@pytest.mark.parametrize("name", [*COMPARED, "lesegr, listening"])
 def test_the_order_of_documents_and_edges_chooses_among_ties_alone(name, corpora):
     system, options = (name, SETTINGS.get(name, {})) if name != "lesegr, listening" else ("lesegr", {"model": listening()})
     rankings = []
-    for index in corpora[name == "g-retriever"]:
+    for index in corpora[name in WITHOUT_CIRCLES]:
         retriever = on(index, system, k=SIZE, **options)
         inputs = {"plan": [PLAN] * len(QUESTIONS)} if "plan" in retriever.inputs else {}
         results = retriever.retrieve_batch(QUESTIONS, **inputs)
