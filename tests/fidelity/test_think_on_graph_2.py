@@ -292,6 +292,13 @@ def test_after_the_last_round_the_model_is_not_asked():
     assert ["Texts:" in prompt for prompt in model.prompts] == [True, False, True, False]
 
 
+def test_where_no_relation_leads_on_the_model_is_not_asked_again():
+    model = Scripted({"a": 1, "b": 1}, "Text 9")
+    asked(model, ["Node0"], depth=5)
+    # Node3 leads only back; the third judgement is the last call.
+    assert ["Texts:" in prompt for prompt in model.prompts] == [True, False, True, False, True]
+
+
 @pytest.mark.parametrize(
     ("scores", "found"),
     [
