@@ -7,7 +7,8 @@ import zlib
 import pytest
 
 from graph_retrievers import GraphIndex, HyKGE, Node, Retriever
-from graph_retrievers.systems.hykge import fragments
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.systems.hykge import HypothesisChains, fragments
 from tests.references import hykge as reference
 
 RELATIONS = ["treats", "causes", ""]
@@ -37,7 +38,7 @@ def relevance(pairs):
 
 
 def index_of(size, rows, **options):
-    nodes = [Node(f"n{row}", "", f"Thing {row}") for row in range(size)]
+    nodes = [Node(f"n{row}", "", f"Thing {row}", metadata={"shown": row != 1}) for row in range(size)]
     edges = [(f"n{a}", f"n{b}", relation) for a, relation, b in rows]
     return GraphIndex.from_nodes(nodes, edges, embedding=Numbers(), **{"relevance": relevance} | options)
 
@@ -55,10 +56,10 @@ def check(seed, cases):
         passage = " ".join(rng.choices(["loom", "card", "engine"], k=rng.randrange(1, 12)))
         # Names that no node is like, and names that occur twice.
         names = [f"Thing {anchor}" for anchor in anchors] + ["nothing", f"Thing {anchors[0]}"]
-        most, window = rng.randrange(1, 6), rng.choice([10, 35])
-        system = HyKGE(language_model=model(passage, names), chains=most, window=window, overlap=5, facts=True)
+        most, window, hops = rng.randrange(1, 6), rng.choice([10, 35]), rng.randrange(1, 4)
+        system = HyKGE(language_model=model(passage, names), hops=hops, chains=most, window=window, overlap=5, facts=True)
         hits = Retriever(index_of(size, rows), system, k=99, backfill=False).retrieve("Which?")
-        expected = reference.retrieve("Which?", passage, anchors, rows, lambda node: f"Thing {node}", score, most, window, 5)
+        expected = reference.retrieve("Which?", passage, anchors, rows, lambda node: f"Thing {node}", score, most, window, 5, hops)
         assert [tuple(int(node[1:]) for node in hit.path.nodes) for hit in hits.nodes] == [path for _, path in expected]
         assert [hit.score for hit in hits.nodes] == pytest.approx([value for value, _ in expected], abs=1e-6)
 
@@ -88,6 +89,63 @@ def test_worked_example():
         ("Thing 0 -[causes]-> Thing 3", 1.0),
         ("Thing 0 -[causes]-> Thing 3 -[causes]-> Thing 2", 1.0),
     ]
+
+
+def chains_between(rows, hops, **options):
+    size = max(max(a, b) for a, _, b in rows) + 1
+    system = HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]), hops=hops, facts=True, **options)
+    hits = Retriever(index_of(size, rows), system, k=9, backfill=False).retrieve("Which?")
+    return {tuple(int(node[1:]) for node in hit.path.nodes) for hit in hits.chains}, hits.notes
+
+
+def test_of_three_edges_a_chain_turns_at_most_once():
+    kinds = {
+        # A path, in either direction.
+        (0, 2, 3, 1): [(0, "x", 2), (2, "x", 3), (3, "x", 1)],
+        (0, 4, 5, 1): [(4, "x", 0), (5, "x", 4), (1, "x", 5)],
+        # A common source, and a common target.
+        (0, 6, 7, 1): [(6, "x", 0), (6, "x", 7), (7, "x", 1)],
+        (0, 8, 9, 1): [(0, "x", 8), (8, "x", 9), (1, "x", 9)],
+    }
+    # It turns twice, at 10 and at 11.
+    rows = [row for rows in kinds.values() for row in rows] + [(0, "x", 10), (11, "x", 10), (11, "x", 1)]
+    assert chains_between(rows, 3) == (set(kinds), ())
+    # A chain ends where it reaches the other end.
+    assert chains_between([*rows, (0, "x", 1), (1, "x", 12)], 3) == ({*kinds, (0, 1)}, ())
+    assert chains_between([*rows, (0, "x", 1)], 2) == ({(0, 1)}, ())
+    assert chains_between([*rows, (0, "x", 1)], 1) == ({(0, 1)}, ())
+
+
+def test_a_note_says_if_nodes_have_too_many_edges(monkeypatch):
+    monkeypatch.setattr("graph_retrievers.systems.hykge._MOST", 2)
+    rows = [(0, "x", 2), (2, "x", 3), (3, "x", 1), (4, "x", 0), (5, "x", 4), (1, "x", 5), *[(4, "x", node) for node in (6, 7)]]
+    chains, notes = chains_between(rows, 3)
+    # Node 2 has two edges, and node 4 has four.
+    assert (0, 2, 3, 1) in chains and (0, 4, 5, 1) not in chains
+    assert notes == ("HypothesisChains: chains over nodes with many edges were left out",)
+
+
+def test_no_more_entities_than_asked_for():
+    system = HyKGE(language_model=model("It.", [" ", "Thing 0", "Thing 1", "Thing 3"]), entities=2)
+    hits = Retriever(index_of(4, [(0, "treats", 2), (1, "treats", 2)]), system, backfill=False).retrieve("Which?")
+    assert [hit.id for hit in hits] == ["n0", "n2", "n1"]
+
+
+@pytest.mark.parametrize(("hops", "read"), [(1, 1), (2, 1), (3, 2)])
+def test_edges_are_read_only_where_a_chain_can_go_on(hops, read):
+    rows = [(0, "x", 2), (2, "x", 3), (3, "x", 1)]
+    system = HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]), hops=hops)
+    hits = Retriever(index_of(4, rows), system, backfill=False).retrieve("Which?")
+    assert [asked.request.__name__ for asked in hits.trace].count("Edges") == read
+    with pytest.raises(InvalidArgumentError, match="hops"):
+        HypothesisChains(hops=4)
+
+
+def test_a_chain_ends_at_no_node_that_may_not_be_visited():
+    index = index_of(3, [(0, "treats", 2), (1, "treats", 2)])
+    retriever = Retriever(index, HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]), facts=True), backfill=False)
+    assert [hit.path.nodes for hit in retriever.retrieve("Which?").chains] == [("n0", "n2", "n1")]
+    assert not retriever.retrieve("Which?", traversal_filter={"shown": True}).chains
 
 
 def test_fragments_overlap_and_cover_the_text():

@@ -14,20 +14,33 @@ def steps_of(rows, node):
     return steps
 
 
-def chains_of(rows, anchors):
-    """Chains of one or two edges between anchors, or the edges of a single one, as (nodes, steps)."""
-    steps = {anchor: steps_of(rows, anchor) for anchor in anchors}
+def turns(steps):
+    """How often the direction of a chain changes: never on a path, once at a common source or target."""
+    return sum(one[1] != other[1] for one, other in zip(steps, steps[1:], strict=False))
+
+
+def chains_from(rows, node, hops):
+    """All chains from a node of at most `hops` edges, without a node twice, as (nodes, steps)."""
+    found, left = [], [([node], [])]
+    while left:
+        nodes, steps = left.pop(0)
+        if len(steps) < hops:
+            for far, step in steps_of(rows, nodes[-1]).items():
+                if far not in nodes:
+                    left.append(([*nodes, far], [*steps, step]))
+                    found.append(left[-1])
+    return found
+
+
+def chains_of(rows, anchors, hops=2):
+    """Paths, co-ancestor chains and co-occurrence chains between anchors, or the edges of a single one, as (nodes, steps)."""
     if len(anchors) == 1:
-        (only,) = anchors
-        return [([only, far], [steps[only][far]]) for far in sorted(steps[only])]
+        return sorted(chains_from(rows, anchors[0], 1), key=lambda chain: chain[0][-1])
     chains = []
     for place, one in enumerate(anchors):
         for other in anchors[place + 1 :]:
-            if other in steps[one]:
-                chains.append(([one, other], [steps[one][other]]))
-            for middle in sorted(set(steps[one]) & set(steps[other]) - {one, other}):
-                relation, ahead = steps[other][middle]
-                chains.append(([one, middle, other], [steps[one][middle], (relation, not ahead)]))
+            joining = [chain for chain in chains_from(rows, one, hops) if chain[0][-1] == other and turns(chain[1]) <= 1]
+            chains += sorted(joining, key=lambda chain: (len(chain[0]), chain[0]))
     return chains
 
 
@@ -47,10 +60,10 @@ def parts(text, window, overlap):
     return found
 
 
-def retrieve(question, hypothesis, anchors, rows, name, score, most, window, overlap):
+def retrieve(question, hypothesis, anchors, rows, name, score, most, window, overlap, hops=2):
     """Nodes with their scores and paths: of the best chains in order, then the other anchors."""
     texts = [question, *([*parts(hypothesis, window, overlap), hypothesis] if hypothesis else [])]
-    chains = chains_of(rows, anchors)
+    chains = chains_of(rows, anchors, hops)
     scored = [(max(score(text, text_of(*chain, name)) for text in texts), chain) for chain in chains]
     scored.sort(key=lambda item: -item[0])
     found = {}

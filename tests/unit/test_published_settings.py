@@ -58,7 +58,7 @@ PUBLISHED = {
     "KG2RAG": {"seeds": 10, "hops": 1, "backfill": False},
     "GraphRAGLocal": {"entities": 10, "relationships": 10, "facts": True, "backfill": False},
     "QAFD": {"mass": 10.0, "query_weight": 0.25, "backfill": False},
-    "HyKGE": {"threshold": 0.7, "window": 35, "overlap": 15, "facts": True, "backfill": False},
+    "HyKGE": {"threshold": 0.7, "hops": 2, "window": 35, "overlap": 15, "facts": True, "backfill": False},
     "EgoGRAG": {"graphs": 20, "hops": 2, "entities": 10, "backfill": False},
     "HippoRAG1": {"damping": 0.5, "synonyms": 0.8, "backfill": False},
     "SubgraphRAG": {"triples": 100, "hops": 2, "backfill": False},

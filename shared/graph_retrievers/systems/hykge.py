@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,17 @@ from graph_retrievers.core.chains import Chains, padded
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Contents, Edges, Nearest, NearestByCosine, Relevance, Similarity, WithQuery
+from graph_retrievers.core.requests import (
+    Completion,
+    Contents,
+    Degree,
+    Edges,
+    Nearest,
+    NearestByCosine,
+    Relevance,
+    Similarity,
+    WithQuery,
+)
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index import Corpus
 from graph_retrievers.signals.language import as_language_model, failure_note
@@ -34,6 +45,9 @@ _SCHEMA = {
     "required": ["passage", "entities"],
 }
 _WITHOUT = "chains join the nodes nearest to the question"
+# Edges to read of nodes that are not linked to an entity.
+_MOST = 65_536
+_CUT = "HypothesisChains: chains over nodes with many edges were left out"
 
 
 def fragments(text: str, window: int = 35, overlap: int = 15) -> list[str]:
@@ -46,13 +60,30 @@ def fragments(text: str, window: int = 35, overlap: int = 15) -> list[str]:
     return [text[start : start + window] for start in range(0, max(len(text) - overlap, 1), step)]
 
 
+class _Chain(NamedTuple):
+    """Nodes, and for each step between two of them its relation, and whether its edge leads ahead."""
+
+    nodes: list[int]
+    relations: list[int]
+    ahead: list[bool]
+
+    def to(self, node: int, relation: int, ahead: bool) -> _Chain:
+        """Return it with one more step."""
+        return _Chain([*self.nodes, node], [*self.relations, relation], [*self.ahead, ahead])
+
+    @property
+    def turns(self) -> int:
+        """How often its direction changes."""
+        return sum(one != other for one, other in pairwise(self.ahead))
+
+
 class HypothesisChains(Operator):
-    r"""Chains of at most two edges between the entities of the question and of a hypothesis that a language model writes.
+    r"""Chains of at most `hops` edges between the entities of the question and of a hypothesis that a language model writes.
 
     1. The language model writes a hypothesis, a passage that may answer the question, and names the entities of both.
     2. An entity is linked to the node whose vector is most similar to that of its name, if the cosine is at least `threshold`.
-    3. Chains join two such nodes by an edge, or by two edges over a node between them: a path, a common source (co-ancestor) or a
-       common target (co-occurrence). Of a single node, its edges are the chains.
+    3. Chains of at most `hops` edges join two such nodes: paths from one to the other, chains from a common source to both
+       (co-ancestor), and chains from both to a common target (co-occurrence). Of a single node, its edges are the chains.
     4. A chain c scores as the best fragment of the hypothesis h, the whole of it, or the question q:
 
     .. math:: s(c) = \max_{t \in \{q, h\} \cup \mathrm{fragments}(h)} m(t, c)
@@ -65,6 +96,8 @@ class HypothesisChains(Operator):
         Most entities.
     threshold : float, default 0.7
         The paper's delta, in [0, 1].
+    hops : int, default 2
+        Most edges of a chain, the paper's k: 1, 2 or 3.
     chains : int, default 10
         Chains to keep.
     window, overlap : int, default 35 and 15
@@ -82,6 +115,10 @@ class HypothesisChains(Operator):
     Without a language model, or if it fails, the chains join the `entities` nodes nearest to the question, which alone is compared
     with them, and a note says so. Without a model that reads texts, a chain scores as the mean cosine of its nodes with the
     question. The paper names entities with a model of its own for medicine. Of parallel edges the first one is read.
+
+    The public code finds chains of two edges, although its settings name three, and also takes the edges of each linked node as
+    chains; these lead to no other linked node, and are left out here. With three hops, the edges of the nodes around the linked
+    ones are read, those of nodes with few edges first, and at most 65,536; a note says if there are more.
 
     References
     ----------
@@ -110,6 +147,7 @@ class HypothesisChains(Operator):
         *,
         entities: int = 10,
         threshold: float = 0.7,
+        hops: int = 2,
         chains: int = 10,
         window: int = 35,
         overlap: int = 15,
@@ -117,6 +155,7 @@ class HypothesisChains(Operator):
     ) -> None:
         self.language_model = None if language_model is None else as_language_model(language_model)
         self.entities, self.chains = positive("entities", entities), positive("chains", chains)
+        self.hops = positive("hops", hops, most=3)
         self.threshold, self.window = fraction("threshold", threshold), positive("window", window)
         self.overlap, self.facts = positive("overlap", overlap, most=self.window - 1, least=0), facts
 
@@ -128,26 +167,20 @@ class HypothesisChains(Operator):
         texts = [question.text, *([*fragments(hypothesis, self.window, self.overlap), hypothesis] if hypothesis else [])]
         scores = yield from self._scored(question, chains, list(dict.fromkeys(texts)))
         by = best(scores, self.chains).tolist()
-        trails, relations, values = list[list[int]](), list[list[int]](), list[float]()
-        seen = set[int]()
+        # The chain up to each node, and its score; then the linked nodes that are in none.
+        trails = dict[int, tuple[list[int], list[int], float]]()
         for place in by:
-            nodes, steps = chains[place]
-            for length, node in enumerate(nodes, 1):
-                if node not in seen:
-                    seen.add(node)
-                    trails.append(nodes[:length])
-                    relations.append([relation for relation, _ in steps[: length - 1]])
-                    values.append(float(scores[place]))
+            chain, score = chains[place], float(scores[place])
+            for length, node in enumerate(chain.nodes, 1):
+                trails.setdefault(node, (chain.nodes[:length], chain.relations[: length - 1], score))
         for node in anchors:
-            if node not in seen:
-                trails.append([node])
-                relations.append([])
-                values.append(float(scores[by[-1]]) if by else 0.0)
-        rows = np.array([trail[-1] for trail in trails], np.int64)
-        table, told = padded(trails, left=True, least=1), padded(relations, left=True)
-        made = Candidates(rows, falling(np.array(values, np.float64)), table, np.zeros(len(rows), np.int64), (self.name,), told)
+            trails.setdefault(node, ([node], [], float(scores[by[-1]]) if by else 0.0))
+        nodes, values = np.array(list(trails), np.int64), np.array([score for _, _, score in trails.values()])
+        table = padded([trail for trail, _, _ in trails.values()], left=True, least=1)
+        told = padded([relations for _, relations, _ in trails.values()], left=True)
+        made = Candidates(nodes, falling(values), table, np.zeros(len(nodes), np.int64), (self.name,), told)
         if self.facts and by:
-            made.chains = Chains(padded([chains[place][0] for place in by]), scores[by], self.name)
+            made.chains = Chains(padded([chains[place].nodes for place in by]), scores[by], self.name)
         return made
 
     def _hypothesis(self, question: Question) -> Algorithm[tuple[str, list[str] | None]]:
@@ -171,52 +204,70 @@ class HypothesisChains(Operator):
         nearest = [int(nodes[0]) for nodes, cosines in answers if len(nodes) and cosines[0] >= self.threshold]
         return list(dict.fromkeys(nearest))
 
-    def _joined(self, question: Question, anchors: list[int]) -> Algorithm[list[tuple[list[int], list[tuple[int, bool]]]]]:
-        """Return the chains: their nodes, and the relation and direction of each step; each once, from the first of its ends."""
-        rows = np.array(anchors, np.int64)
+    def _joined(self, question: Question, anchors: list[int]) -> Algorithm[list[_Chain]]:
+        """Return the chains, each once."""
+        # A chain is found from the first of its ends.
+        begun, chains = [_Chain([node], [], []) for node in anchors[:-1] or anchors], list[_Chain]()
+        steps = yield from self._steps(question, np.array(anchors, np.int64))
+        if len(anchors) == 1:
+            return [begun[0].to(far, *steps[anchors[0]][far]) for far in sorted(steps[anchors[0]])]
+        # A chain begins at a node that may start a walk, and ends at one to which a walk may lead.
+        walked, place = question.walked(np.array(anchors, np.int64)), {node: place for place, node in enumerate(anchors)}
+        ends = [node for node, may in zip(anchors, walked, strict=True) if may]
+        for hop in range(self.hops):
+            for chain in begun:
+                for end in ends:
+                    # The last step is read from its end.
+                    if place[end] > place[chain.nodes[0]] and chain.nodes[-1] in steps[end] and end not in chain.nodes:
+                        relation, ahead = steps[end][chain.nodes[-1]]
+                        chains.append(chain.to(end, relation, not ahead))
+            if hop + 1 < self.hops:
+                last = np.array(sorted({chain.nodes[-1] for chain in begun} - steps.keys()), np.int64)
+                if len(last):
+                    degrees = yield Degree(last, parallel=True)
+                    few = np.argsort(degrees, kind="stable")
+                    few = few[np.cumsum(degrees[few]) <= _MOST]
+                    question.notes += [_CUT] * (len(few) < len(last))
+                    steps |= yield from self._steps(question, np.sort(last[few]))
+                begun = [
+                    chain.to(far, *step)
+                    for chain in begun
+                    for far, step in steps.get(chain.nodes[-1], {}).items()
+                    if far not in chain.nodes
+                ]
+        # A path goes one way; the other kinds turn once.
+        chains = [chain for chain in chains if chain.turns <= 1]
+        return sorted(chains, key=lambda chain: (place[chain.nodes[0]], place[chain.nodes[-1]], len(chain.nodes), chain.nodes))
+
+    def _steps(self, question: Question, rows: np.ndarray) -> Algorithm[dict[int, dict[int, tuple[int, bool]]]]:
+        """Return the relation and the direction of the first edge from each of some nodes to each of its neighbours."""
         edges = yield Edges(rows)
         ahead = question.ends(edges.row)[:, 0] == rows[edges.owner]
-        steps: list[dict[int, tuple[int, bool]]] = [{} for _ in anchors]
-        columns = (edges.row, edges.owner, edges.far, edges.relation, ahead)
-        for _, owner, far, relation, forward in sorted(zip(*(column.tolist() for column in columns), strict=True)):
-            if far != anchors[owner]:
-                steps[owner].setdefault(far, (relation, forward))
-        if len(anchors) == 1:
-            return [([anchors[0], far], [steps[0][far]]) for far in sorted(steps[0])]
-        # A chain begins at a node that may start a walk, and ends at one to which a walk may lead.
-        walked, chains = question.walked(rows), list[tuple[list[int], list[tuple[int, bool]]]]()
-        for place, one in enumerate(anchors):
-            for other_place in range(place + 1, len(anchors)):
-                other, there = anchors[other_place], steps[other_place]
-                if not walked[other_place]:
-                    continue
-                if other in steps[place]:
-                    chains.append(([one, other], [steps[place][other]]))
-                for middle in sorted(steps[place].keys() & there.keys() - {one, other}):
-                    relation, forward = there[middle]
-                    chains.append(([one, middle, other], [steps[place][middle], (relation, not forward)]))
-        return chains
+        steps = dict[int, dict[int, tuple[int, bool]]]({node: {} for node in rows.tolist()})
+        columns = (edges.row, rows[edges.owner], edges.far, edges.relation, ahead)
+        for _, node, far, relation, forward in sorted(zip(*(column.tolist() for column in columns), strict=True)):
+            if far != node:
+                steps[node].setdefault(far, (relation, forward))
+        return steps
 
-    def _scored(
-        self, question: Question, chains: list[tuple[list[int], list[tuple[int, bool]]]], texts: list[str]
-    ) -> Algorithm[np.ndarray]:
+    def _scored(self, question: Question, chains: list[_Chain], texts: list[str]) -> Algorithm[np.ndarray]:
         """Return the score of each chain: of the text that suits it best."""
         if not chains:
             return np.zeros(0)
-        nodes = np.array(sorted({node for chain, _ in chains for node in chain}), np.int64)
+        nodes = np.array(sorted({node for chain in chains for node in chain.nodes}), np.int64)
         if not question.reads_texts:
             cosines = dict(zip(nodes.tolist(), (yield Similarity(nodes)).tolist(), strict=True))
-            return np.array([np.mean([cosines[node] for node in chain]) for chain, _ in chains])
+            return np.array([np.mean([cosines[node] for node in chain.nodes]) for chain in chains])
         contents = yield Contents(nodes)
         names = {int(node): each.title or each.id for node, each in zip(nodes, contents, strict=True)}
         read = list[str]()
-        for chain, steps in chains:
-            relations = question.relation_names(np.array([relation for relation, _ in steps], np.int64))
-            text = names[chain[0]]
-            for node, relation, (_, forward) in zip(chain[1:], relations, steps, strict=True):
+        for chain in chains:
+            relations = question.relation_names(np.array(chain.relations, np.int64))
+            text = names[chain.nodes[0]]
+            for node, relation, forward in zip(chain.nodes[1:], relations, chain.ahead, strict=True):
                 text += f" -{relation}-> {names[node]}" if forward else f" <-{relation}- {names[node]}"
             read.append(text)
-        ends = np.array([chain[-1] for chain, _ in chains], np.int64)
+        ends = np.array([chain.nodes[-1] for chain in chains], np.int64)
         asked = Relevance(ends, texts=read, notes=question.notes)
         scores = yield tuple(asked if text == question.text else WithQuery(asked, text) for text in texts)
         return np.max(scores, 0)  # type: ignore[no-any-return]
@@ -231,7 +282,7 @@ class HyKGE(System):
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, chains join the nodes nearest to the
         question, with a note.
-    entities, threshold, chains, window, overlap : int and float, default 10, 0.7, 10, 35 and 15
+    entities, threshold, hops, chains, window, overlap : int and float, default 10, 0.7, 2, 10, 35 and 15
         See :class:`~graph_retrievers.systems.hykge.HypothesisChains`, which also states the departures.
     facts : bool, default False
         Whether the chains are results too: additional hits after the k nodes.
@@ -253,6 +304,7 @@ class HyKGE(System):
     language_model: Any = None
     entities: int = 10
     threshold: float = 0.7
+    hops: int = 2
     chains: int = 10
     window: int = 35
     overlap: int = 15
@@ -260,5 +312,5 @@ class HyKGE(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for chains."""
-        numbers = {"entities": self.entities, "chains": self.chains, "window": self.window, "overlap": self.overlap}
-        return HypothesisChains(self.language_model, threshold=self.threshold, facts=self.facts, **numbers)
+        numbers = {"entities": self.entities, "hops": self.hops, "chains": self.chains, "window": self.window}
+        return HypothesisChains(self.language_model, threshold=self.threshold, overlap=self.overlap, facts=self.facts, **numbers)
