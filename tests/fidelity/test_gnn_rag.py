@@ -256,9 +256,9 @@ def test_it_learns_which_relations_lead_to_answers(data, index, tmp_path):
 
 
 def test_one_seed_gives_one_result_also_after_an_interruption(data, index, tmp_path, monkeypatch):
-    weights = []
+    weights, small = [], {"hidden": 8, "instructions": 1, "layers": 2}
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        fit_gnn_rag(data, index, tmp_path / name, seed=seed, training=QUICK)
+        fit_gnn_rag(data, index, tmp_path / name, seed=seed, training=QUICK, **small)
         weights.append((tmp_path / name / "gnn-rag.safetensors").read_bytes())
     assert weights[0] == weights[1] != weights[2]
     real, calls = loop.save_state, []
@@ -271,18 +271,17 @@ def test_one_seed_gives_one_result_also_after_an_interruption(data, index, tmp_p
 
     monkeypatch.setattr(loop, "save_state", stopped)
     with pytest.raises(KeyboardInterrupt):
-        fit_gnn_rag(data, index, tmp_path / "stopped", training=QUICK)
+        fit_gnn_rag(data, index, tmp_path / "stopped", training=QUICK, **small)
     monkeypatch.setattr(loop, "save_state", real)
     for options in ({"hops": 2}, {"rounds": 1}, {"training": {**QUICK, "clip": 2.0}}, {"training": {**QUICK, "batch_size": 2}}):
         with pytest.raises(InvalidArgumentError, match="holds another training"):
-            fit_gnn_rag(data, index, tmp_path / "stopped", **{"training": QUICK, **options})
-    fit_gnn_rag(data, index, tmp_path / "stopped", training=QUICK)
+            fit_gnn_rag(data, index, tmp_path / "stopped", **{"training": QUICK, **small, **options})
+    fit_gnn_rag(data, index, tmp_path / "stopped", training=QUICK, **small)
     assert (tmp_path / "stopped" / "gnn-rag.safetensors").read_bytes() == weights[0]
     assert not (tmp_path / "stopped" / "under-way").exists()
     settings = json.loads((tmp_path / "a" / "gnn-rag.json").read_text())
-    assert settings["network"] == {
-        "dimension": 64, "hidden": 50, "instructions": 3, "layers": 3, "rounds": 2, "dropout": 0.2
-    }  # fmt: skip
+    published = {"dimension": 64, "hidden": 50, "instructions": 3, "layers": 3, "rounds": 2, "dropout": 0.2}
+    assert settings["network"] == {**published, **small} and AnswerNetwork(64).config() == published
     assert len(settings["history"]["losses"]) == 3 and settings["hops"] == 3 and settings["candidates"] == 2000
 
 
