@@ -1,5 +1,6 @@
 """An index written into PostgreSQL: answers as in memory, changes only, one transaction, what is refused."""
 
+import asyncio
 import json
 import re
 import threading
@@ -21,6 +22,7 @@ from graph_retrievers.errors import (
     MissingDatabaseFeatureError,
     MissingSignalError,
     StaleIndexError,
+    TimeLimitError,
 )
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.postgres import (
@@ -541,6 +543,63 @@ def test_a_statement_that_takes_too_long_is_ended(postgres_server, postgres):
         # A write may take longer.
         with database.writing() as writing:
             writing.run("SELECT pg_sleep(0.6)")
+
+
+SLEEP = "SELECT pg_sleep(20)"
+
+
+class Sleeps(PostgresVectors):
+    """Vectors whose search takes 20 seconds in the server."""
+
+    def search(self, vectors, k):
+        self.corpus.read((SLEEP, {}))
+
+
+def sleeper(database, **options):
+    """A retriever that answers after 20 seconds."""
+    write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), database, "works")
+    index = opened(database, vectors=Sleeps(PostgresCorpus(database, "works")))
+    return RemoteRetriever(index, "vector", **options)
+
+
+def test_a_time_limit_ends_the_statement_in_the_server(postgres_server, postgres):
+    started = time.monotonic()
+    with pytest.raises(TimeLimitError, match=r"Vector has no answer after .* and its time_limit is 0.3"):
+        sleeper(postgres, time_limit=0.3).retrieve("Which loom?")
+    assert time.monotonic() - started < 10 and not running(postgres_server)
+    # Of the same connection, the next statement has its own time.
+    assert postgres.read(("SELECT pg_sleep(0.4)", {})) == [[("",)]]
+
+
+def test_a_call_that_is_cancelled_ends_its_statement_in_the_server(postgres_server, postgres):
+    retriever = sleeper(postgres)
+
+    async def leave():
+        task = asyncio.create_task(retriever.aretrieve("Which loom?"))
+        await asyncio.to_thread(wait_until, lambda: running(postgres_server))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    wait_until(lambda: not running(postgres_server))
+    # The connection that was cancelled is closed: a signal that comes late meets no other statement.
+    wait_until(lambda: not postgres._cancelled)
+    assert postgres._idle == [] and PostgresGraph(PostgresCorpus(postgres, "works")).sample(1)[0] == 1
+
+
+def running(server):
+    """Whether the server runs what sleeps."""
+    active = "SELECT 1 FROM pg_stat_activity WHERE query LIKE %(text)s AND state = 'active'"
+    with server.open() as other:
+        return bool(other.read((active, {"text": f"{SLEEP}%"}))[0])
+
+
+def wait_until(happens):
+    deadline = time.monotonic() + 10
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_calls_wait_for_a_connection_and_a_closed_database_is_refused(postgres_server):

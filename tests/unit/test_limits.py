@@ -12,7 +12,16 @@ import pytest
 from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, Pipeline, Retriever, StoreRetriever
 from graph_retrievers.core import limits
 from graph_retrievers.core.driver import run
-from graph_retrievers.core.limits import AllOver, TimeLimit, in_thread, limit_over, limited, present_limits, seconds_left
+from graph_retrievers.core.limits import (
+    AllOver,
+    TimeLimit,
+    ended_by_caller,
+    in_thread,
+    limit_over,
+    limited,
+    present_limits,
+    seconds_left,
+)
 from graph_retrievers.core.requests import Degree, Nearest, Neighbors, Request
 from graph_retrievers.core.trace import Asked
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, TimeLimitError
@@ -452,3 +461,29 @@ async def test_a_retriever_that_shares_batches_stops_too(corpus):
     await until(lambda: not retriever._shared_calls._busy)
     assert model.calls == 1
     assert len(await retriever.aretrieve(QUESTION, vector=ONE)) == 10
+
+
+def test_a_call_is_ended_when_its_caller_goes_and_not_after_it():
+    ended, waits, told = [], threading.Event(), threading.Event()
+
+    def call():
+        with ended_by_caller(lambda: ended.append("before")):
+            pass
+        with ended_by_caller(lambda: (ended.append("while"), told.set())):
+            waits.set()
+            assert told.wait(10)
+        try:
+            with ended_by_caller(lambda: ended.append("after")):
+                ended.append("began")
+        except asyncio.CancelledError:
+            ended.append("refused")
+
+    async def leave():
+        task = asyncio.create_task(in_thread(call))
+        await asyncio.to_thread(waits.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    assert ended == ["while", "refused"]

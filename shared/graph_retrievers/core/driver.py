@@ -15,7 +15,7 @@ from graph_retrievers.core.limits import LIMITS, limit_over
 from graph_retrievers.core.recording import RECORD, record
 from graph_retrievers.core.requests import Request
 from graph_retrievers.core.trace import Asked, Trace
-from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.errors import DatabaseUnreachableError, InvalidArgumentError, shown
 
 __all__ = ["changed", "run"]
 
@@ -117,7 +117,13 @@ def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | N
             now, waiting = waiting, []
             if not now:
                 now, costly = sorted(costly, key=lambda one: one[0].place), []
-            ready = _answered(backend, now, trace, size)
+            try:
+                ready = _answered(backend, now, trace, size)
+            except DatabaseUnreachableError as error:
+                # A database ends what it does when the limit is over.
+                if LIMITS.get() and (limit := limit_over()) is not None:
+                    raise limit.error(Trace(trace or ())) from error
+                raise
         task, answer = ready.pop()
         try:
             asked = task.algorithm.send(answer)

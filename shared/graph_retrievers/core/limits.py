@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -73,10 +73,40 @@ def _reached(trace: Sequence[Any]) -> str:
     return f"step {trace[-1].step} was reached ({told})"
 
 
-class _Gone(threading.Event):
+class _Gone:
     """Whoever waited for the answer has gone."""
 
-    over = threading.Event.is_set
+    def __init__(self) -> None:
+        self._gone, self._ends, self._lock = False, list[Callable[[], None]](), threading.Lock()
+
+    def over(self) -> bool:
+        """Return whether the caller has gone."""
+        return self._gone
+
+    def tell(self) -> None:
+        """Say that the caller has gone, without waiting for the calls that are ended by it."""
+        self._gone = True
+        if self._ends:
+            threading.Thread(target=self._end, name="graph-retrievers ends calls", daemon=True).start()
+
+    def _end(self) -> None:
+        with self._lock:
+            for end in self._ends:
+                end()
+
+    @contextmanager
+    def ends(self, end: Callable[[], None]) -> Iterator[None]:
+        """Call `end`, in another thread, if the caller goes while the block inside runs; not after it."""
+        with self._lock:
+            self._ends.append(end)
+        try:
+            if self._gone:
+                raise self.error(())
+            yield
+        finally:
+            # Waits for an `end` that has begun.
+            with self._lock:
+                self._ends.remove(end)
 
     def error(self, trace: Sequence[Any]) -> asyncio.CancelledError:
         # Not an Exception: code that continues after errors must not continue after this.
@@ -119,6 +149,21 @@ def seconds_left() -> float | None:
 
 
 @contextmanager
+def ended_by_caller(end: Callable[[], None]) -> Iterator[None]:
+    """Call `end` if the caller goes while the call inside waits for another machine; `end` lets it return.
+
+    >>> with ended_by_caller(lambda: print("cancelled")):
+    ...     len("an answer")
+    9
+    """
+    with ExitStack() as stack:
+        for limit in LIMITS.get():
+            if isinstance(limit, _Gone):
+                stack.enter_context(limit.ends(end))
+        yield
+
+
+@contextmanager
 def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
     """Apply limits to the searches inside, in addition to existing limits, or with `alone` instead of these.
 
@@ -153,6 +198,8 @@ async def within_limits(answer: Awaitable[T]) -> T:
 async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Run a call in a thread and return its result; when the waiting task is cancelled, its searches end at their next step.
 
+    What waits for another machine inside :func:`ended_by_caller` ends at once.
+
     >>> asyncio.run(in_thread(sorted, [2, 1]))
     [1, 2]
     """
@@ -165,4 +212,4 @@ async def in_thread(call: Callable[P, T], *arguments: P.args, **named: P.kwargs)
     try:
         return await asyncio.to_thread(run)
     finally:
-        gone.set()
+        gone.tell()

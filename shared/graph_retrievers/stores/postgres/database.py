@@ -7,10 +7,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from math import ceil
 from types import TracebackType
 from typing import Any, TypeVar
 
 from graph_retrievers.arguments import positive, seconds
+from graph_retrievers.core.limits import ended_by_caller, seconds_left
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -46,6 +49,7 @@ _SETTINGS = (
     "SELECT set_config('statement_timeout', %s, false), set_config('plan_cache_mode', 'force_custom_plan', false), "
     "set_config('jit', 'off', false), current_setting('server_encoding')"
 )
+_LIMITED = "SELECT set_config('statement_timeout', %s, true)"
 # What a server says of a user whom it refuses, where it gives no code.
 _REFUSED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "permission denied")
 
@@ -111,6 +115,7 @@ class PostgresDatabase:
         self._free = threading.Semaphore(positive("connections", connections))
         self._idle: list[Any] = []
         self._process, self._closed = os.getpid(), False
+        self._cancelled: set[Any] = set()
         self.read(("SELECT 1", {}))
 
     def __repr__(self) -> str:
@@ -137,15 +142,19 @@ class PostgresDatabase:
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements, all of which see the same state of the database, in one round trip.
 
-        They are tried once more if an idle connection turns out to be lost.
+        They are tried once more if an idle connection turns out to be lost. Within a call with a ``time_limit``, none of them takes
+        longer than what is left of it; if the task that waits for the call is cancelled, they are too.
         """
         texts = [(text.format_map(self.tables), parameters) for text, parameters in statements]
+        left = seconds_left()
 
         def ask(connection: Any) -> list[list[tuple[Any, ...]]]:
-            if len(texts) == 1:
+            if len(texts) == 1 and left is None:
                 return [_rows(connection.execute(*texts[0]))]
             with connection.pipeline():
                 connection.execute(_BEGIN)
+                if left is not None:
+                    connection.execute(_LIMITED, [_milliseconds(self._seconds)])
                 cursors = [connection.execute(text, parameters) for text, parameters in texts]
                 connection.execute(_END)
             return [_rows(cursor) for cursor in cursors]
@@ -176,16 +185,18 @@ class PostgresDatabase:
                 self._put_back(connection)
 
     def _with_connection(self, ask: Callable[[Any], _Result]) -> _Result:
-        if not self._free.acquire(timeout=self.timeout):
+        seconds = self._seconds
+        if not self._free.acquire(timeout=seconds):
             raise DatabaseUnreachableError(
-                f"All connections to {self.where} were in use for {self.timeout:g} seconds; raise connections=, or ask less."
+                f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
             )
         try:
             kept: list[Any] = []
 
             def asked(connection: Any) -> _Result:
                 kept.append(connection)
-                return ask(connection)
+                with ended_by_caller(partial(self._cancel, connection)):
+                    return ask(connection)
 
             try:
                 return self._tried(asked)
@@ -216,13 +227,25 @@ class PostgresDatabase:
         except self._psycopg.Error as error:
             raise self._translated(error, connection) from error
 
+    @property
+    def _seconds(self) -> float:
+        """Seconds that a reading statement may take now."""
+        left = seconds_left()
+        return self.timeout if left is None else min(left, self.timeout)
+
+    def _cancel(self, connection: Any) -> None:
+        """Let the server end what a connection waits for; the connection is used no more, as the signal may come late."""
+        with suppress(self._psycopg.Error):
+            connection.cancel_safe(timeout=self.timeout)
+        self._cancelled.add(connection)
+
     def _connected(self) -> Any:
         connection = None
         try:
             connection = self._psycopg.connect(
                 self.url, autocommit=True, connect_timeout=max(1, int(self.timeout)), client_encoding="UTF8"
             )
-            (found,) = connection.execute(_SETTINGS, [str(max(1, int(1000 * self.timeout)))]).fetchall()
+            (found,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()
         except (self._psycopg.Error, OSError, UnicodeError) as error:
             if connection is not None:
                 connection.close()
@@ -234,7 +257,8 @@ class PostgresDatabase:
 
     def _put_back(self, connection: Any) -> None:
         idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
-        if self._closed or not idle:
+        if self._closed or not idle or connection in self._cancelled:
+            self._cancelled.discard(connection)
             with suppress(self._psycopg.Error):
                 connection.close()
         else:
@@ -253,7 +277,7 @@ class PostgresDatabase:
             )
         if code == "57014":
             return DatabaseUnreachableError(
-                f"{self.where} did not answer within {self.timeout:g} seconds ({message}). Ask for less, or raise timeout=."
+                f"{self.where} did not answer within {self._seconds:.3g} seconds ({message}). Ask for less, or raise timeout=."
             )
         if connection is None or connection.broken:
             return DatabaseUnreachableError(
@@ -293,6 +317,10 @@ class Writing:
         with self.connection.cursor().copy(f"COPY {target.format_map(self.tables)} FROM STDIN (FORMAT {form})") as sink:
             for block in blocks:
                 sink.write(block)
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, ceil(1000 * seconds)))
 
 
 def _rows(cursor: Any) -> list[tuple[Any, ...]]:

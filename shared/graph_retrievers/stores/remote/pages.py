@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import listed
+from graph_retrievers.core.limits import seconds_left
 from graph_retrievers.errors import (
     DatabaseError,
     DatabaseUnreachableError,
@@ -410,6 +412,8 @@ def asked_of(engine: str, ask: Callable[..., T], *arguments: Any, **named: Any) 
 def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str = VECTORS) -> T:
     """Return the result of a call to a store; DatabaseUnreachableError after a number of seconds, DatabaseError if it fails.
 
+    A time limit that is over earlier ends it then.
+
     >>> within(1.0, sorted, [2, 1])
     [1, 2]
     """
@@ -421,10 +425,11 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str =
         except Exception as error:
             answer["error"] = error
 
-    # A thread that can be left behind: clients of stores have their own deadlines, or none.
-    thread = threading.Thread(target=run, name="graph-retrievers-store", daemon=True)
+    # A thread that can be left behind: clients of stores have their own deadlines, or none. It has the limits of the caller.
+    thread = threading.Thread(target=copy_context().run, args=(run,), name="graph-retrievers-store", daemon=True)
     thread.start()
-    thread.join(seconds)
+    left = seconds_left()
+    thread.join(seconds if left is None else min(seconds, left))
     if "error" in answer:
         raise answer["error"]
     if "value" not in answer:
