@@ -172,9 +172,8 @@ class Queries(Batch):
         return scores[:, :k], rows[:, :k]
 
     def _found(self, signal: str, searched: Signal, k: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        # One question alone, or a small corpus: the products of the search serve single scores too.
-        alone = len(self) == 1 or len(searched) < _LARGE
-        if type(searched) is DenseIndex and alone and searched.exact(mask):
+        # In a small corpus, the products of the search serve single scores too.
+        if type(searched) is DenseIndex and len(searched) < _LARGE and searched.exact(mask):
             return searched.best_of(self._products(signal, searched), self.vectors, k, mask)
         scores, rows = searched.search(self.view(signal), k, mask)
         scores = self._cleared(searched, scores, torch.arange(len(self), device=scores.device).unsqueeze(1))

@@ -221,7 +221,7 @@ def test_a_copy_of_a_retriever_answers_the_same(system, twin, index):
 def test_a_copy_of_a_retriever_with_models_answers_the_same(twin):
     """The weights of an encoder are loaded again by its copy."""
     retriever = GraphRetriever.from_documents(
-        THREE, minilm(), system="vector", relevance=LangChainWordOverlap(), dense_backend="faiss"
+        THREE, minilm(), system="vector", relevance=LangChainWordOverlap(), dense_backend="hnsw"
     )
     expected = retriever.invoke("Which engine?", provenance=True)
     assert twin(retriever).invoke("Which engine?", provenance=True) == expected

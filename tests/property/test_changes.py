@@ -194,7 +194,7 @@ def test_edges_of_a_scope_follow_its_changes_as_those_of_the_whole_do():
 
 @pytest.mark.parametrize(
     "options",
-    [{"metric": "cosine"}, {"bm25": False}, {"edge_signals": True}, {"dense_backend": "faiss"}, {"include_titles": False}],
+    [{"metric": "cosine"}, {"bm25": False}, {"edge_signals": True}, {"dense_backend": "hnsw"}, {"include_titles": False}],
 )
 def test_options_of_an_index_are_kept(options):
     generator = random.Random(5)

@@ -97,8 +97,8 @@ def test_an_index_of_any_precision_changes_as_one_built_afresh(precision):
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InvalidArgumentError, match="dense precision .*'float16'"):
         DenseIndex(vectors(), precision="float16")
-    with pytest.raises(InvalidArgumentError, match="faiss searches vectors of float32"):
-        DenseIndex(vectors(), precision="int8", backend="faiss")
+    with pytest.raises(InvalidArgumentError, match="An HNSW graph is of vectors of float32, got the dense precision 'int8'"):
+        DenseIndex(vectors(), precision="int8", backend="hnsw")
     tensors, settings = DenseIndex(vectors(), precision="int8").state()
     wrong = [{"vectors": tensors["vectors"]}, {**tensors, "scales": tensors["scales"][1:]}, {**tensors, "vectors": vectors()}]
     for state in wrong:

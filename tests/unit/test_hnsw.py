@@ -163,7 +163,7 @@ def test_links_that_do_not_fit_are_refused():
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    with pytest.raises(InvalidArgumentError, match="faiss searches vectors of float32"):
+    with pytest.raises(InvalidArgumentError, match="An HNSW graph is of vectors of float32"):
         DenseIndex(around(9), backend="hnsw", precision="int8")
     index = GraphIndex(GraphIndex.from_texts(["a", "b"]).graph, {"dense": DenseIndex(around(2), backend="hnsw")})
     held = index.dense.state()

@@ -29,19 +29,6 @@ def test_vector_search_orders_by_dot_product_and_ties_by_row(device):
     assert ids(Retriever(index(device), Vector()).retrieve("apple", k=6)) == ["1", "2", "5", "0", "3", "4"]
 
 
-def test_faiss_as_backend_gives_the_same_ranking():
-    rng = np.random.default_rng(0)
-    vectors = rng.integers(-2, 3, (300, 8)).astype(np.float32)
-    texts = [str(i) for i in range(300)]
-    exact = GraphIndex.from_texts(texts, vectors=vectors, bm25=False)
-    faiss = GraphIndex.from_texts(texts, vectors=vectors, bm25=False, dense_backend="faiss")
-    queries = rng.integers(-2, 3, (5, 8)).astype(np.float32)
-    words = [f"q{i}" for i in range(5)]
-    assert Retriever(exact, Vector()).retrieve_batch(words, vectors=queries) == Retriever(faiss, Vector()).retrieve_batch(
-        words, vectors=queries
-    )
-
-
 @pytest.mark.parametrize("make", [Vector, BM25Retriever, Hybrid, Re2, FastInsight])
 def test_exactly_k_hits_where_the_corpus_has_them(make):
     retriever = Retriever(index(), make())
@@ -189,13 +176,6 @@ def test_cpu_and_gpu_agree():
         assert ids(Retriever(index("cpu"), make()).retrieve("apple")) == ids(Retriever(index("cuda"), make()).retrieve("apple"))
 
 
-def test_faiss_settles_long_ties_at_the_cut_as_the_exact_search_does():
-    vectors = np.ones((100, 4), np.float32)
-    vectors[90] = 2
-    index = GraphIndex.from_texts([str(i) for i in range(100)], vectors=vectors, bm25=False, dense_backend="faiss")
-    assert ids(Retriever(index, Vector()).retrieve("?", 3, vector=[1.0, 0, 0, 0])) == ["90", "0", "1"]
-
-
 def test_changing_the_metadata_of_a_hit_leaves_the_index_as_it_was():
     built = index(metadatas=[{"year": i} for i in range(6)])
     hit = Retriever(built, Vector()).retrieve("apple", k=1)[0]
@@ -209,7 +189,7 @@ LONG = [[3.0, 3.0], [1.0, 0.0]]
 def test_cosine_and_dot_product_are_one_choice(tmp_path):
     """The long vector wins by dot product, the one of the same direction by cosine; so in every search, saved or not."""
     dot = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="dot")
-    cosine = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="cosine", dense_backend="faiss")
+    cosine = GraphIndex.from_texts(["a long one", "a short one"], vectors=LONG, metric="cosine")
     assert ids(Retriever(dot, Vector()).retrieve("?", vector=[2.0, 0.0])) == ["0", "1"]
     cosine.save(tmp_path / "index")
     for made in (cosine, GraphIndex.load(tmp_path / "index")):

@@ -236,7 +236,6 @@ def vectors_of(texts):
 MAKE = {
     "dense": lambda texts, device="cpu": DenseIndex(vectors_of(texts), device=torch.device(device)),
     "edges": lambda texts, device="cpu": DenseIndex(vectors_of(texts), device=torch.device(device), covers="edges"),
-    "faiss": lambda texts, device="cpu": DenseIndex(vectors_of(texts), device=torch.device(device), backend="faiss"),
     "bm25": lambda texts, device="cpu": BM25(texts, device=torch.device(device), k1=1.2, b=0.5, stopwords=None),
     "bm25 of edges": lambda texts, device="cpu": BM25(texts, device=torch.device(device), covers="edges"),
 }
@@ -316,7 +315,7 @@ def test_any_set_of_signals_is_saved_and_loaded(tmp_path, device):
     signals = {
         "titles": BM25(graph.titles),
         "dense": DenseIndex(HashEmbedding().embed_documents(graph.contents())),
-        "second": DenseIndex(HashEmbedding(8).embed_documents(graph.texts), backend="faiss"),
+        "second": DenseIndex(HashEmbedding(8).embed_documents(graph.texts)),
         "edge_bm25": BM25(graph.edge_contents(), covers="edges"),
     }
     index = GraphIndex(graph, signals, embedding=HashEmbedding())
@@ -561,12 +560,3 @@ def test_words_that_few_rows_have_are_found_as_in_the_table_of_all_rows(monkeypa
             best = sorted((-score, n) for n, score in enumerate(row) if score > 0)[:k]
             assert [n for n in found[b].tolist() if n >= 0] == [n for _, n in best]
             assert [score for score in scores[b].tolist() if score > 0] == [-score for score, _ in best]
-
-
-def test_faiss_has_zeros_where_the_exact_search_has_them():
-    pytest.importorskip("faiss")
-    draw = torch.Generator().manual_seed(1)
-    vectors = torch.nn.functional.normalize(torch.randint(-1, 2, (30, 5), generator=draw).float() + 1e-9, dim=1)
-    asked = torch.randint(-1, 2, (1, 5), generator=draw).float()
-    exact, found = (DenseIndex(vectors, backend=backend).search(asked, 30) for backend in ("exact", "faiss"))
-    assert 0.0 in exact[0] and torch.equal(exact[0] == 0, found[0] == 0) and torch.equal(exact[1], found[1])

@@ -1,7 +1,9 @@
 """Ties: scores that differ by rounding alone are equal and go to the lower row; scores that differ keep their order."""
 
+import itertools
 import random
 
+import faiss
 import numpy as np
 import pytest
 import torch
@@ -329,8 +331,26 @@ def test_nodes_of_a_batch_with_equal_scores_expand_by_id():
 
 
 def test_ties_of_faiss_go_to_the_lower_row():
-    pytest.importorskip("faiss")
     # The lower rows are lower by rounding only, and there are more of the others than faiss is asked for.
-    vectors = [[1.0]] * 20 + [[1.0000001]] * 20
-    query = torch.tensor([[1.0]])
-    assert DenseIndex(vectors, backend="faiss").search(query, 2)[1].tolist() == [[0, 1]]
+    vectors = torch.tensor([[0.0]] * 5000 + [[1.0]] * 20 + [[1.0000001]] * 20)
+    assert DenseIndex(vectors).search(torch.tensor([[1.0]]), 2)[1].tolist() == [[5000, 5001]]
+
+
+@pytest.mark.parametrize("kind", ["few values", "any"])
+def test_few_queries_find_by_faiss_what_many_find_without(kind, monkeypatch):
+    draw, asked = np.random.default_rng(0), []
+    knn = faiss.knn
+    monkeypatch.setattr(faiss, "knn", lambda *given, **named: asked.append(len(given[0])) or knn(*given, **named))
+    for metric, k in itertools.product(("dot", "cosine"), (1, 7, 60)):
+        vectors = draw.integers(-2, 3, (4000, 6)) if kind == "few values" else draw.normal(size=(4000, 6))
+        index = DenseIndex(vectors.astype(np.float32), metric=metric)
+        queries = index.prepared(torch.from_numpy(draw.normal(size=(8, 6)).round(1).astype(np.float32)))
+        together, told = index.search(queries, k), len(asked)
+        for count in (1, 2, 3):
+            scores, rows = index.search(queries[:count], k)
+            assert rows.equal(together[1][:count]) and torch.allclose(scores, together[0][:count], rtol=1e-5, atol=1e-6)
+            assert torch.equal(scores == 0, together[0][:count] == 0)
+        assert asked[told:] == [1, 2, 3]
+    with monkeypatch.context() as missing:
+        missing.setattr(dense, "faiss_or_none", lambda: None)
+        assert index.search(queries[:1], k)[1].equal(together[1][:1]) and len(asked) == told + 3

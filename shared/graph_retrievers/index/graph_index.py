@@ -158,7 +158,7 @@ class GraphIndex(Corpus):
             additions.
         relevance : object, optional
             Relevance model, see the class.
-        dense_backend : {"exact", "faiss", "hnsw"}, default "exact"
+        dense_backend : {"exact", "hnsw"}, default "exact"
         dense_precision : {"float32", "bfloat16", "int8"}, default "float32"
             How vectors are stored, see :class:`~graph_retrievers.signals.dense.DenseIndex`.
         metric : {"dot", "cosine"}, optional

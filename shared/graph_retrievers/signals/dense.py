@@ -14,7 +14,7 @@ from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.signals.embedding import LARGEST, check_vectors
-from graph_retrievers.signals.hnsw import HNSW, import_faiss
+from graph_retrievers.signals.hnsw import HNSW, faiss_or_none
 from graph_retrievers.signals.signal import VectorSignal
 
 __all__ = ["DenseIndex"]
@@ -24,6 +24,8 @@ _GROUP = 64
 # Of fewer scores, and of fewer groups for each of the best, the best are found sooner than groups of them.
 _FEW, _SPARSE = 1 << 16, 12
 _MANY = 2048
+# With more queries, a product of matrices takes less time than faiss for each.
+_FEW_QUERIES = 3
 # Entries of vectors gathered at a time.
 _GATHERED = 1 << 24
 ROUNDING = 1e-6
@@ -39,12 +41,11 @@ class DenseIndex(VectorSignal):
         In row order, of unit length for cosines. A row of zeros means that the row has no vector.
     device : torch.device, optional
         The CPU by default.
-    backend : {"exact", "faiss", "hnsw"}, default "exact"
-        ``"exact"`` multiplies in tiles on the device. The others need the extra ``faiss`` and are used for searches without a
-        filter or scope: ``"faiss"`` uses an ``IndexFlatIP``, with the same scores; ``"hnsw"`` searches a graph of near vectors,
-        which takes long to build, is saved, and sometimes misses one of the k best (:attr:`recall`). It is for cosines: for
-        vectors whose lengths or mean differ much from those of unit vectors around zero, it may miss half of the k largest dot
-        products.
+    backend : {"exact", "hnsw"}, default "exact"
+        ``"exact"`` compares all vectors: in tiles on the device, and for few queries on a processor by faiss, which gives the same
+        rows. ``"hnsw"`` searches a graph of near vectors where there is no filter or scope; it takes long to build, is saved, and
+        sometimes misses one of the k best (:attr:`recall`). It is for cosines: for vectors whose lengths or mean differ much from
+        those of unit vectors around zero, it may miss half of the k largest dot products.
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
         ``"cosine"`` scales these vectors and, in :meth:`prepared`, those of queries to unit length.
@@ -76,13 +77,12 @@ class DenseIndex(VectorSignal):
     ) -> None:
         self.metric = choice("metric", metric, ("dot", "cosine"))
         self.precision = choice("dense precision", precision, ("float32", "bfloat16", "int8"))
-        self.backend = choice("dense backend", backend, ("exact", "faiss", "hnsw"))
+        self.backend = choice("dense backend", backend, ("exact", "hnsw"))
         self.covers = choice("covers", covers, ("nodes", "edges"))
         if backend != "exact" and precision != "float32":
-            raise InvalidArgumentError(f"faiss searches vectors of float32, got the dense precision {precision!r}.")
+            raise InvalidArgumentError(f"An HNSW graph is of vectors of float32, got the dense precision {precision!r}.")
         prepared = self.prepared(check_vectors(vectors)).to(device or torch.device("cpu")).contiguous()
         self._kept, self._scales = self._rounded(prepared)
-        self._faiss: Any = _faiss_index(self._kept) if backend == "faiss" else None
         self._hnsw = HNSW.of(self._kept.cpu()) if backend == "hnsw" and len(self) else None
 
     def __len__(self) -> int:
@@ -205,15 +205,13 @@ class DenseIndex(VectorSignal):
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest dot products; see :meth:`Signal.search`. Scores equal up to rounding are ties."""
         k = min(k, len(self))
-        if self._faiss is not None and allowed is None and k and (found := self._search_faiss(queries, k)) is not None:
-            return found
         if self._hnsw is not None and allowed is None and k:
             return self._search_hnsw(self._hnsw, queries, k)
         return self._search_exact(queries, k, allowed)
 
     def exact(self, allowed: Tensor | None) -> bool:
         """Return whether a search with this mask reads all rows."""
-        return (self._faiss is None and self._hnsw is None) or allowed is not None
+        return self._hnsw is None or allowed is not None
 
     def best_of(self, products: Tensor, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the result of an exact :meth:`search` from the :meth:`products` of the queries."""
@@ -222,6 +220,8 @@ class DenseIndex(VectorSignal):
         return _ranked(*_grouped_top_k(scores, min(k, len(self)), slack), slack)
 
     def _search_exact(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if allowed is None and (found := self._search_faiss(queries, k)) is not None:
+            return found
         slack = self._slack(queries)
         values = torch.empty((queries.shape[0], 0), device=queries.device)
         rows = torch.empty((queries.shape[0], 0), dtype=torch.int64, device=queries.device)
@@ -242,17 +242,23 @@ class DenseIndex(VectorSignal):
         return _ranked(values, rows, slack)
 
     def _search_faiss(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
-        """Return the result of faiss; None if there are more ties at rank k than it returned, so that row order is unknown."""
+        """Return the result of faiss, which reads the vectors once for each query and writes no table of products.
+
+        None if that is no faster, if faiss is missing, or if more rows may tie at rank k than it returned.
+        """
         # Some more than k, to see ties at rank k, which go to the lower row.
-        reach = min(k + 16, len(self))
-        slack = self._rounding.cpu() * torch.linalg.vector_norm(queries.cpu(), dim=1, keepdim=True)
-        scores, rows = self._faiss.search(queries.cpu().numpy().astype(np.float32), reach)
-        if reach < len(self) and bool((scores[:, -1] >= scores[:, k - 1] - slack[:, 0].numpy()).any()):
+        reach = k + 16
+        few = 0 < len(queries) <= _FEW_QUERIES and _MANY + 16 * reach <= len(self)
+        if not few or self._kept.is_cuda or self.precision != "float32" or (faiss := faiss_or_none()) is None:
             return None
-        table_rows, order = torch.sort(torch.from_numpy(rows), dim=1)
-        table = torch.from_numpy(scores).gather(1, order)
-        values, columns = top_k(table, k, slack)
-        return falling(zeroed(values, slack)).to(queries.device), table_rows.gather(1, columns).to(queries.device)
+        slack = self._slack(queries)
+        found, places = faiss.knn(queries.numpy(), self._kept.numpy(), reach, metric=faiss.METRIC_INNER_PRODUCT)
+        if bool((found[:, -1] >= found[:, k - 1] - slack[:, 0].numpy()).any()):
+            return None
+        rows, order = torch.sort(torch.from_numpy(places), dim=1)
+        scores = torch.from_numpy(found).gather(1, order)
+        values, columns = top_k(scores, k, slack)
+        return falling(zeroed(values, slack)), rows.gather(1, columns)
 
     def _search_hnsw(self, graph: HNSW, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Return the best of the graph's results and of the rows that are not in the graph.
@@ -290,6 +296,9 @@ class DenseIndex(VectorSignal):
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
         kept, scales = tensors["vectors"], tensors.get("scales")
+        if settings.get("backend") == "faiss":
+            # Of an earlier version, in which it was a choice.
+            settings = settings | {"backend": "exact"}
         like = cls(torch.zeros(0, kept.shape[-1]), **settings)
         if like.precision == "float32":
             kept = like.prepared(check_vectors(kept))
@@ -308,7 +317,7 @@ class DenseIndex(VectorSignal):
         made = object.__new__(DenseIndex)
         made.metric, made.backend, made.covers, made.precision = self.metric, self.backend, self.covers, self.precision
         made._kept, made._scales = kept.to(device), None if scales is None else scales.to(device)
-        made._faiss, made._hnsw = _faiss_index(kept) if self.backend == "faiss" else None, hnsw
+        made._hnsw = hnsw
         return made
 
     def to(self, device: torch.device) -> DenseIndex:
@@ -383,10 +392,3 @@ def _grouped_top_k(scores: Tensor, k: int, slack: Tensor) -> tuple[Tensor, Tenso
     columns = torch.cat([columns, rest], 1)
     columns = columns.gather(1, top_k(torch.cat([body.gather(1, columns[:, : k * _GROUP]), tail], 1), k, slack)[1])
     return scores.gather(1, columns), columns
-
-
-def _faiss_index(vectors: Tensor) -> Any:
-    faiss = import_faiss()
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors.cpu().numpy())
-    return index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,20 @@ _SAMPLE, _AT_A_TIME, _NEAREST = 200, 20, 10
 _UNFIT = "The links of the HNSW graph do not fit its vectors; build the index again."
 
 
-def import_faiss() -> Any:
-    """Return the module; MissingDependencyError says how to install it."""
+@cache
+def faiss_or_none() -> Any:
+    """Return the module, or None if it is not installed."""
     try:
         import faiss
-    except ImportError as error:
-        raise MissingDependencyError("faiss is not installed; run pip install 'graph-retrievers[faiss]'.") from error
+    except ImportError:
+        return None
+    return faiss
+
+
+def import_faiss() -> Any:
+    """Return the module; MissingDependencyError says how to install it."""
+    if (faiss := faiss_or_none()) is None:
+        raise MissingDependencyError("faiss is not installed; run pip install faiss-cpu.")
     return faiss
 
 
