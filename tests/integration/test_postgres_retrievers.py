@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graph_retrievers import GAR, FastInsight, GraphIndex, Node, Retriever, WalkFusion
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, words, write_index
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from tests.integration.test_scale_out import FILTERS, INPUTS, SYSTEMS, Hashed
 from tests.integration.test_tenants_on_stores import alone, corpus, strange, tenant
@@ -112,26 +112,50 @@ def test_words_are_those_of_bm25(postgres):
     ids = [f"{99 - row}" for row in range(len(texts))]
     index = GraphIndex.from_texts(texts, ids=ids)
     write_index(index, postgres, "works")
-    words = PostgresWords(PostgresCorpus(postgres, "works"))
+    stored = PostgresWords(PostgresCorpus(postgres, "works"))
     asked = ["oak", "which oak loom? a LOOM!", "nothing", "...", "oak"]
     scores, rows = index.bm25.search(asked, 18)
-    found = words.search(asked, 99)
+    found = stored.search(asked, 99)
     for pairs, row, score in zip(found, rows.tolist(), scores.tolist(), strict=True):
         assert dict(pairs) == pytest.approx({ids[r]: s for r, s in zip(row, score, strict=True) if r >= 0}, rel=1e-6)
         # Ties by their places.
         assert [name for name, _ in pairs] == [ids[r] for r in row if r >= 0]
-    assert [len(each) for each in words.search(asked, 2)] == [2, 2, 0, 0, 2] and words.search([], 3) == []
-    terms = words.term_scores([("oak loom loom", ids), ("...", ids[:2]), ("ash", []), ("oak", ["nobody"])])
+    assert [len(each) for each in stored.search(asked, 2)] == [2, 2, 0, 0, 2] and stored.search([], 3) == []
+    terms = stored.term_scores([("oak loom loom", ids), ("...", ids[:2]), ("ash", []), ("oak", ["nobody"])])
     assert [len(each) for each in terms] == [2, 0, 1, 1] and terms[2:] == [[{}], [{}]]
     sums = [sum(scores.get(name, 0.0) for scores in terms[0]) for name in ids]
     whole = index.bm25.scores(["oak loom loom"], torch.zeros(18, dtype=torch.int64), torch.arange(18))
     np.testing.assert_allclose(sums, whole, rtol=1e-6)
-    scoped = words.within(ids[:5])
+    scoped = stored.within(ids[:5])
     own = index.within({"$id": {"$in": ids[:5]}}).bm25
     scores, rows = own.search(asked, 5)
     for pairs, row, score in zip(scoped.search(asked, 9), rows.tolist(), scores.tolist(), strict=True):
         assert dict(pairs) == pytest.approx({ids[r]: s for r, s in zip(row, score, strict=True) if r >= 0}, rel=1e-6)
     assert scoped.within([]).search(asked, 9) == [[]] * 5
+
+
+@pytest.mark.parametrize("rare", [0, 60])
+def test_common_words_change_no_result_where_their_rows_are_not_read(rare, postgres, monkeypatch):
+    """Words with Zipf's frequencies, of which the first are in nearly every text."""
+    monkeypatch.setattr(words, "_RARE", rare)
+    draw = np.random.default_rng(rare)
+    share = 1 / np.arange(1, 61)
+    texts = [" ".join(f"w{word}" for word in draw.choice(60, draw.integers(1, 15), p=share / share.sum())) for _ in range(400)]
+    ids, metadatas = [f"n{draw.integers(1 << 40)}" for _ in texts], [{"third": row % 3 == 0} for row in range(400)]
+    index = GraphIndex.from_texts(texts, ids=ids, metadatas=metadatas)
+    write_index(index, postgres, "works")
+    stored = PostgresWords(PostgresCorpus(postgres, "works"))
+    asked = [" ".join(f"w{word}" for word in draw.choice(60, 5, p=share / share.sum())) for _ in range(60)]
+    part = index.within({"third": True})
+    for store, own in ((stored, index), (stored.within(part.graph.ids), part)):
+        for k in (1, 10, 100):
+            scores, rows = own.bm25.search(asked, k)
+            for pairs, row, score in zip(store.search(asked, k), rows.tolist(), scores.tolist(), strict=True):
+                expected = {own.graph.ids[r]: each for each, r in zip(score, row, strict=True) if r >= 0}
+                # Texts of other words may have the same score up to rounding.
+                assert [found for _, found in pairs] == pytest.approx(list(expected.values()), rel=1e-5)
+                sure = {name: found for name, found in pairs if found > (1 + 1e-5) * pairs[-1][1]}
+                assert sure == pytest.approx({name: expected[name] for name in sure}, rel=1e-5)
 
 
 # -- random graphs ----------------------------------------------------------------------------------------------------

@@ -23,24 +23,58 @@ _HAVE = "t.nodes"
 _HAVE_OF_SCOPE = "(SELECT count(*) FROM {words} o WHERE o.corpus = %(corpus)s AND o.term = t.term AND o.node = ANY(%(members)s))"
 _TERMS = """\
 WITH asked AS MATERIALIZED (
-    SELECT a.query, a.place, a.term, a.times, ln(1 + (%(nodes)s - h.nodes + 0.5) / (h.nodes + 0.5))::real AS idf
+    SELECT a.query, a.place, a.term, a.times, h.nodes, ln(1 + (%(nodes)s - h.nodes + 0.5) / (h.nodes + 0.5))::real AS idf
     FROM unnest(%(queries)s::integer[], %(places)s::integer[], %(terms)s::text[], %(times)s::integer[])
         AS a (query, place, term, times)
     JOIN {terms} t ON t.corpus = %(corpus)s AND t.term = a.term
     CROSS JOIN LATERAL (SELECT @have@::double precision AS nodes) h
-)
-"""
+)"""
 _SCORE = "a.times * (a.idf * (w.count / (%(k1)s * (1 - %(b)s + %(b)s * w.length / %(mean)s) + w.count)))::real"
-_SEARCH = f"""{_TERMS}\
-SELECT s.query, n.id, s.score FROM (
-    SELECT query, node, score, row_number() OVER (PARTITION BY query ORDER BY score DESC, node) AS place FROM (
-        SELECT a.query, w.node, sum({_SCORE})::real AS score
-        FROM asked a JOIN {{words}} w ON w.corpus = %(corpus)s AND w.term = a.term@among@
-        GROUP BY a.query, w.node
-    ) x
-) s JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.node = s.node
-WHERE s.place <= %(k)s ORDER BY s.query, s.score DESC, n.position"""
-_OF_IDS = f"""{_TERMS}\
+# OFFSET 0 lets the server read the rows of each term from the index, whatever it assumes of their number.
+_POSTINGS = """\
+CROSS JOIN LATERAL (
+        SELECT w.node, w.count, w.length FROM {words} w WHERE w.corpus = %(corpus)s AND w.term = a.term@among@ OFFSET 0
+    ) w"""
+# Nodes that have none of the rare terms of a query can score no more than the sum of the others' times * idf. If the k best by
+# rare terms alone score more, the rows of common terms, which nearly every text has, are read of few nodes alone.
+_RARE, _SHARE = 40_000, 0.3
+_SEARCH = f"""{_TERMS}, placed AS MATERIALIZED (
+    SELECT a.*, row_number() OVER rarest = 1 OR sum(a.nodes) OVER rarest <= %(rare)s
+        OR sum(a.times * a.idf) OVER (rarest ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+            > {_SHARE} * max(a.times * a.idf) OVER (PARTITION BY a.query) AS rare
+    FROM asked a WINDOW rarest AS (PARTITION BY a.query ORDER BY a.nodes, a.place)
+), partial AS MATERIALIZED (
+    SELECT a.query, w.node, sum(({_SCORE})::double precision) AS score FROM placed a {_POSTINGS}
+    WHERE a.rare GROUP BY a.query, w.node
+), bounds AS MATERIALIZED (
+    SELECT b.*, coalesce(b.least > 1.000001 * b.rest, false) AS cut FROM (
+        SELECT a.query, coalesce(sum(a.times * a.idf) FILTER (WHERE NOT a.rare), 0) AS rest,
+            (SELECT p.score FROM partial p WHERE p.query = a.query ORDER BY p.score DESC OFFSET %(k)s - 1 LIMIT 1) AS least
+        FROM placed a GROUP BY a.query
+    ) b
+), scored AS (
+    SELECT p.query, p.node, p.score + coalesce(c.score, 0) AS score
+    FROM bounds b JOIN partial p ON p.query = b.query AND p.score + 1.000001 * b.rest >= b.least
+    CROSS JOIN LATERAL (
+        SELECT sum(({_SCORE})::double precision) AS score
+        FROM placed a JOIN {{words}} w ON w.corpus = %(corpus)s AND w.node = p.node AND w.term = a.term
+        WHERE a.query = p.query AND NOT a.rare OFFSET 0
+    ) c WHERE b.cut
+    UNION ALL
+    SELECT a.query, a.node, sum(a.score) FROM (
+        SELECT p.query, p.node, p.score FROM bounds b JOIN partial p ON p.query = b.query WHERE NOT b.cut
+        UNION ALL
+        SELECT a.query, w.node, ({_SCORE})::double precision
+        FROM bounds b JOIN placed a ON a.query = b.query AND NOT a.rare {_POSTINGS} WHERE NOT b.cut
+    ) a GROUP BY a.query, a.node
+)
+SELECT query, id, score FROM (
+    SELECT s.query, n.id, n.position, s.score, row_number() OVER (PARTITION BY s.query ORDER BY s.score DESC, n.position) AS place
+    FROM (
+        SELECT query, node, score::real, rank() OVER (PARTITION BY query ORDER BY score::real DESC) AS place FROM scored
+    ) s JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.node = s.node WHERE s.place <= %(k)s
+) f WHERE place <= %(k)s ORDER BY query, score DESC, position"""
+_OF_IDS = f"""{_TERMS}
 SELECT a.query, a.place, n.id, ({_SCORE})::real
 FROM unnest(%(owners)s::integer[], %(ids)s::text[]) AS i (query, id)
 JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.id = i.id
@@ -53,7 +87,8 @@ class PostgresWords:
 
     A row has for each word of a node its count and the number of words of the text, so that the weight is computed with what is
     true of the corpus at the time: :math:`\mathrm{idf} \cdot f / (f + k_1 (1 - b + b L / \bar L))`, in the form of Lucene. In a
-    scope, idf and mean length are those of its nodes. Texts are split as by :class:`~graph_retrievers.signals.bm25.BM25`.
+    scope, idf and mean length are those of its nodes. A search reads the rows of common words only where they can change its
+    result. Texts are split as by :class:`~graph_retrievers.signals.bm25.BM25`.
 
     Parameters
     ----------
@@ -109,7 +144,7 @@ class PostgresWords:
     def search(self, texts: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the k best matches of each text, best first; the first search of a scope takes two trips."""
         found: list[list[tuple[str, float]]] = [[] for _ in texts]
-        for query, name, score in self._asked(_SEARCH, self._terms(texts), k=k):
+        for query, name, score in self._asked(_SEARCH, self._terms(texts), k=k, rare=_RARE):
             found[query].append((decoded(name), score))
         return found
 
