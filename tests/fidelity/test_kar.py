@@ -207,6 +207,18 @@ def test_the_search_inside_may_be_any_and_filters_hold():
     assert [text for text, _ in shown(model.prompts[-1])] == ["mill mill mill"]
 
 
+def test_the_model_reads_the_first_2000_characters_of_a_document():
+    texts = ["".join(f"{name}{number:03}" for number in range(900)) for name in ("loom", "card")]
+    model = Model([])
+    Retriever(index_of(texts, [(0, 1, "reads")]), KAR(language_model=model)).retrieve("Which loom?")
+    assert shown(model.prompts[1]) == [(texts[0][:2000], [("-[reads]->", texts[1][:2000])])]
+
+
+def test_notes_of_the_search_inside_come_first():
+    notes = Retriever(index_of(TEXTS, EDGES), KAR(search="hyde")).retrieve("Which loom?").notes
+    assert [note.partition(":")[0] for note in notes] == ["HypotheticalDocuments", "KnowledgeAwareExpansion"]
+
+
 def test_without_an_embedding_model_or_a_start_the_question_itself_is_searched():
     graph = CorpusGraph(list("ab"), ["loom", "mill"], edges=[("a", "b")])
     bare = GraphIndex(graph, {"dense": DenseIndex([[1.0, 0.0], [0.0, 1.0]])})
