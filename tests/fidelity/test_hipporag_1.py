@@ -4,8 +4,11 @@ import random
 
 import pytest
 
-from graph_retrievers import Edge, GraphIndex, HippoRAG1, Node, Retriever
+from graph_retrievers import Edge, GraphIndex, HippoRAG1, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.queries import Queries
+from graph_retrievers.systems.hipporag.first import PhraseWalk
+from graph_retrievers.systems.spreading.linking import EntityLinking
 from tests.references.hipporag import synonym_edges
 from tests.references.hipporag_1 import retrieve
 
@@ -98,6 +101,46 @@ def test_where_every_node_is_phrase_and_passage_it_contains_its_own_phrase_and_t
     index = GraphIndex.from_nodes(nodes, [("loom", "card")], vectors=[[1, 0], [0, 1], [0, 1]])
     hits = Retriever(index, HippoRAG1(damping=0.0), backfill=False).retrieve("?", entities=["card"], vector=[1, 0])
     assert [(hit.id, round(hit.score, 3)) for hit in hits] == [("loom", 1.0), ("card", 1.0)]
+
+
+def test_a_node_that_is_phrase_and_passage_contains_its_own_phrase_once():
+    nodes = [Node(name, f"text of {name}", name) for name in ("loom", "card")]
+    index = GraphIndex.from_nodes(nodes, [("loom", "card"), ("card", "card", "itself")], vectors=[[1, 0], [0, 1]])
+    hits = Retriever(index, HippoRAG1(damping=0.0), backfill=False).retrieve("?", entities=["card"], vector=[1, 0])
+    assert [(hit.id, round(hit.score, 3)) for hit in hits] == [("loom", 1.0), ("card", 1.0)]
+
+
+def test_the_operator_alone_ranks_passages_and_no_phrases():
+    index = index_of(["anna", "bob", "cec"], [(0, 1, 1.0), (1, 2, 1.0)], [(3, 0), (4, 1)], 2)
+    walk = Retriever(index, Pipeline(EntityLinking(budget=0), PhraseWalk()), backfill=False)
+    assert [hit.id for hit in walk.retrieve("?", entities=["anna"])] == ["n3", "n4"]
+    # Without a phrase it is vector search over passages.
+    assert sorted(hit.id for hit in walk.retrieve("?", entities=["nobody"])) == ["n3", "n4"]
+
+
+def test_passages_that_may_not_be_walked_to_are_not_found():
+    index = index_of(["anna", "bob"], [(0, 1, 1.0)], [(2, 0), (3, 0), (4, 1)], 3)
+    retriever = Retriever(index, HippoRAG1(), backfill=False)
+    hits = retriever.retrieve("?", entities=["anna"], traversal_filter={"$id": {"$in": ["n3", "n4"]}})
+    assert [hit.id for hit in hits] == ["n3"], "bob may not be walked to either"
+    # Where every node is a phrase and a passage, a seed is found by its own phrase, and not by the phrase of another.
+    nodes = [Node(name, f"text of {name}", name) for name in ("loom", "card", "mill")]
+    index = GraphIndex.from_nodes(nodes, [("loom", "card"), ("mill", "card")], vectors=[[1, 0], [0, 1], [0, 1]])
+    asked = {"entities": ["loom", "card"], "vector": [1, 0], "traversal_filter": {"$id": "card"}}
+    hits = Retriever(index, HippoRAG1(), backfill=False).retrieve("?", **asked)
+    assert sorted((hit.id, hit.path.nodes) for hit in hits) == [("card", ("card",)), ("loom", ("loom",))]
+
+
+def test_passages_that_may_not_be_returned_take_no_place():
+    # 120 passages of one phrase, and the last one with another phrase, which has a smaller share.
+    links = [*((2 + row, 0) for row in range(120)), (122, 1)]
+    index = index_of(["anna", "bob"], [(0, 1, 1.0)], links, 121)
+    retriever = Retriever(index, HippoRAG1(), k=1, backfill=False)
+    hits = retriever.retrieve("?", entities=["anna"], filter={"$id": "n122"}, seed_filter={})
+    assert [hit.id for hit in hits] == ["n122"]
+    # What it finds is more than k, for a fusion to read.
+    questions = retriever.questions(Queries.of(index, ["What of anna?"], k=1))
+    assert [len(found) for found in retriever.rank(questions)] == [100]
 
 
 @pytest.mark.parametrize("synonyms", [0, 1.5, -1])

@@ -123,6 +123,56 @@ def test_a_note_says_if_nodes_have_too_many_edges(monkeypatch):
     # Node 2 has two edges, and node 4 has four.
     assert (0, 2, 3, 1) in chains and (0, 4, 5, 1) not in chains
     assert notes == ("HypothesisChains: chains over nodes with many edges were left out",)
+    # Nodes 2 and 4 have two edges each: together too many, so the first of them is read.
+    rows = [(0, "x", 2), (2, "x", 3), (3, "x", 1), (4, "x", 0), (5, "x", 4), (1, "x", 5)]
+    assert chains_between(rows, 3) == ({(0, 2, 3, 1)}, notes)
+    # Parallel edges are read too.
+    assert chains_between([*rows[:3], (2, "y", 3)], 3) == (set(), notes)
+
+
+def test_an_entity_may_be_as_like_its_node_as_the_threshold():
+    system = HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]), threshold=1.0)
+    hits = Retriever(index_of(3, [(0, "treats", 2), (1, "treats", 2)]), system, backfill=False).retrieve("Which?")
+    assert [hit.id for hit in hits] == ["n0", "n2", "n1"]
+
+
+def test_a_model_scores_the_chains_whose_nodes_are_most_similar_to_the_question():
+    # Nodes 2 to 7 join 0 and 1; the question is like node 5 alone. Of equal chains the first ones are read.
+    rows = [edge for node in range(2, 8) for edge in ((0, "treats", node), (node, "treats", 1))]
+    read = []
+
+    def counted(pairs):
+        read.extend(chain for _, chain in pairs)
+        return [0.5] * len(pairs)
+
+    index = index_of(8, rows, relevance=counted)
+
+    def chains(candidates):
+        system = HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]), candidates=candidates, facts=True)
+        hits = Retriever(index, system, k=2, backfill=False).retrieve("What of 5")
+        return [hit.path.nodes[1] for hit in hits.chains], hits.notes
+
+    assert chains(3) == (
+        ["n2", "n3", "n5"],
+        ("HypothesisChains: of 6 chains, the 3 whose nodes are most similar to the question were scored",),
+    )
+    # The question and the hypothesis, which is its only fragment.
+    assert len(read) == 3 * 2
+    assert chains(6) == ([f"n{node}" for node in range(2, 8)], ())
+
+
+def test_a_hypothesis_is_read_up_to_2000_characters():
+    read = set()
+
+    def kept(pairs):
+        read.update(text for text, _ in pairs)
+        return [0.5] * len(pairs)
+
+    passage = " ".join(f"{number:05}" for number in range(1000))
+    index = index_of(3, [(0, "treats", 2), (1, "treats", 2)], relevance=kept)
+    system = HyKGE(language_model=model(passage, ["Thing 0", "Thing 1"]))
+    Retriever(index, system, backfill=False).retrieve("Which?")
+    assert read == {"Which?", passage[:2000], *fragments(passage[:2000])}
 
 
 def test_no_more_entities_than_asked_for():
@@ -163,6 +213,10 @@ def test_without_a_hypothesis_chains_join_the_nearest_nodes_and_a_note_says_so(a
     hits = Retriever(index, HyKGE(language_model=asked, entities=2), backfill=False).retrieve("?", vector=[1, 0])
     # Vectors without their model: the chain scores as the mean cosine of its nodes.
     assert [(hit.id, round(hit.score, 2)) for hit in hits] == [("a", 0.6), ("c", 0.6), ("b", 0.6)]
+    # No model reads them, so that their number is not limited.
+    system = HyKGE(language_model=asked, entities=3, candidates=1, facts=True)
+    hits = Retriever(index, system, backfill=False).retrieve("?", vector=[1, 0])
+    assert len(hits.chains) == 3 and len(hits.notes) == 1
     assert note in hits.notes[0] and "chains join the nodes nearest" in hits.notes[0]
 
 

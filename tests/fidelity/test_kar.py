@@ -89,6 +89,14 @@ def test_of_two_ways_to_a_neighbour_that_through_the_lower_node_is_told():
     assert ("-[a]-> -[c]->", "valve") in dict(shown(model.prompts[1]))["loom"]
 
 
+def test_of_neighbours_that_are_equally_similar_the_lower_one_is_kept():
+    # Node 1, two edges away, and node 2, beside the loom, have the same text.
+    model = Model([])
+    index = index_of(["loom", "card", "card", "loom mill"], [(0, 2, "a"), (2, 1, "b")])
+    Retriever(index, KAR(language_model=model, neighbors=1)).retrieve("Which loom?")
+    assert shown(model.prompts[1]) == [("loom", [("-[a]-> -[b]->", "card")])]
+
+
 def case(seed):
     """A random graph with parallel edges, loops, isolated nodes, equal texts; entities that no text contains."""
     draw = random.Random(seed)
@@ -207,12 +215,27 @@ def test_the_search_inside_may_be_any_and_filters_hold():
     assert [text for text, _ in shown(model.prompts[-1])] == ["mill mill mill"]
 
 
+def test_the_model_reads_the_first_2000_characters_of_a_document():
+    texts = ["".join(f"{name}{number:03}" for number in range(900)) for name in ("loom", "card")]
+    model = Model([])
+    Retriever(index_of(texts, [(0, 1, "reads")]), KAR(language_model=model)).retrieve("Which loom?")
+    assert shown(model.prompts[1]) == [(texts[0][:2000], [("-[reads]->", texts[1][:2000])])]
+
+
+def test_notes_of_the_search_inside_come_first():
+    notes = Retriever(index_of(TEXTS, EDGES), KAR(search="hyde")).retrieve("Which loom?").notes
+    assert [note.partition(":")[0] for note in notes] == ["HypotheticalDocuments", "KnowledgeAwareExpansion"]
+
+
 def test_without_an_embedding_model_or_a_start_the_question_itself_is_searched():
     graph = CorpusGraph(list("ab"), ["loom", "mill"], edges=[("a", "b")])
     bare = GraphIndex(graph, {"dense": DenseIndex([[1.0, 0.0], [0.0, 1.0]])})
     hits = Retriever(bare, KAR(language_model=Model([]))).retrieve("?", vector=[0.1, 1.0])
     assert [hit.id for hit in hits] == ["b", "a"]
     assert hits.notes[0].startswith("KnowledgeAwareExpansion: there is no embedding model") and len(hits.notes) == 1
+    words = GraphIndex.from_texts(["loom", "mill"], edges=[("0", "1")]).with_models(embedding=embed)
+    hits = Retriever(words, KAR(search="bm25", language_model=Model([])), backfill=False).retrieve("mill")
+    assert [hit.id for hit in hits] == ["1"] and len(hits.notes) == 1
     index = index_of(TEXTS, EDGES)
     hits = Retriever(index, KAR()).retrieve("Which loom?", seed_filter={"$id": "nobody"})
     assert told(hits) == told(Retriever(index, "vector").retrieve("Which loom?", seed_filter={"$id": "nobody"})) and len(hits) == 6

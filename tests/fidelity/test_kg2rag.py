@@ -98,6 +98,10 @@ def test_candidates_are_the_chunks_found_before_and_then_the_most_similar_ones()
     vectors = [(1.0, 0.0), (0.0, 1.0), (0.6, 0.8), (0.8, 0.6), (0.0, 1.0)]
     for candidates, expected in ((1, ["n0"]), (2, ["n0", "n3"]), (3, ["n0", "n3", "n2"]), (4, ["n0", "n3", "n2", "n1"])):
         assert [hit.id for hit in found(index_of(types, rows, vectors), seeds=1, candidates=candidates)] == expected
+    # A chunk that may be no seed is more similar, and has no place before those found.
+    retriever = Retriever(index_of(types, rows, vectors), KG2RAG(seeds=1, candidates=1), backfill=False)
+    hits = retriever.retrieve("?", vector=[1.0, 0.0], filter={}, seed_filter={"$id": "n2"})
+    assert [hit.id for hit in hits] == ["n2"]
     # Fewer than vector search finds leave these.
     assert [hit.id for hit in found(index_of(types, rows, vectors), seeds=2, candidates=1)] == ["n0", "n3"]
 

@@ -274,6 +274,30 @@ def test_calls_are_as_many_as_the_page_says():
         assert len(prompts) == calls
 
 
+def test_all_topics_start_if_the_model_names_none_of_them():
+    def model(prompt):
+        return json.dumps({"numbers": [0, 4]}) if "Entities:" in prompt else Scripted({"a": 1, "c": 1}, "Text 9")(prompt)
+
+    hits = asked(model, ["Node0", "Node2", "Node4"], depth=1)
+    assert {hit.id for hit in hits} == {"n0", "n1", "n2", "n4"} and not hits.notes
+
+
+def test_the_model_reads_the_first_500_characters_of_a_text():
+    nodes = [Node("a", "".join(f"{number:04}" for number in range(300)), "A"), Node("b", "", "B")]
+    index = GraphIndex.from_nodes(nodes, [("a", "b", "x")], embedding=HashEmbedding(), relevance=lambda pairs: [1.0] * len(pairs))
+    model = Scripted({"x": 1}, "0299")
+    Retriever(index, ThinkOnGraph2(language_model=model), backfill=False).retrieve("Which?", entities=["A"])
+    assert f"- {f'A. {nodes[0].text}'[:500]}\n\nClue so far: none" in model.prompts[0]
+
+
+def test_texts_are_no_topics():
+    nodes, edges = silk()
+    nodes.append(Node("s", "On the loom of Paris.", "Loom", type="passage"))
+    index = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding(), relevance=relevance)
+    hits = Retriever(index, ThinkOnGraph2(), backfill=False).retrieve("Who?", entities=["Loom"])
+    assert hits and {hit.path.nodes[0] for hit in hits} == {"loom"}
+
+
 def test_of_two_topics_none_is_left_out():
     model = Scripted({"a": 1}, "Text 9")
     assert {hit.id for hit in asked(model, ["Node0", "Node2"], depth=1)} == {"n0", "n1", "n2"}

@@ -99,7 +99,7 @@ BROUGHT |= {"extractor", "traversal", "scorer", "signal", "sparse"}
 BOUNDS = {("LeSeGR", "candidates"), ("GRetriever", "candidates"), ("KG2RAG", "candidates"), ("EgoGRAG", "centres")}
 # Numbers that a paper does not give, or gives for its own collections.
 BOUNDS |= {("GraphRAGLocal", "report_type"), ("QAFD", "rounds"), ("QAFD", "seeds")}
-BOUNDS |= {("HyKGE", "chains"), ("HyKGE", "entities"), ("HybGRAG", "judged")}
+BOUNDS |= {("HyKGE", "chains"), ("HyKGE", "entities"), ("HyKGE", "candidates"), ("HybGRAG", "judged")}
 BOUNDS |= {("GNNRAG", "hops")}
 BOUNDS |= {("KAR", "entities")}
 

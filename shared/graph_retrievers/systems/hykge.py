@@ -45,9 +45,10 @@ _SCHEMA = {
     "required": ["passage", "entities"],
 }
 _WITHOUT = "chains join the nodes nearest to the question"
-# Edges to read of nodes that are not linked to an entity.
-_MOST = 65_536
+# Edges to read of nodes that are not linked to an entity, and characters of a hypothesis.
+_MOST, _LONGEST = 65_536, 2_000
 _CUT = "HypothesisChains: chains over nodes with many edges were left out"
+_FEWER = "HypothesisChains: of {} chains, the {} whose nodes are most similar to the question were scored"
 
 
 def fragments(text: str, window: int = 35, overlap: int = 15) -> list[str]:
@@ -100,6 +101,9 @@ class HypothesisChains(Operator):
         Most edges of a chain, the paper's k: 1, 2 or 3.
     chains : int, default 10
         Chains to keep.
+    candidates : int, default 500
+        Most chains that a model scores: those of the largest mean cosine of their nodes with the question. A note says if there
+        were more. The paper has no such limit.
     window, overlap : int, default 35 and 15
         Characters of a fragment, and how many of them it shares with the one before.
     facts : bool, default False
@@ -116,8 +120,10 @@ class HypothesisChains(Operator):
     with them, and a note says so. Without a model that reads texts, a chain scores as the mean cosine of its nodes with the
     question. The paper names entities with a model of its own for medicine. Of parallel edges the first one is read.
 
-    The public code finds chains of two edges, although its settings name three, and also takes the edges of each linked node as
-    chains; these lead to no other linked node, and are left out here. With three hops, the edges of the nodes around the linked
+    The public code finds chains of two edges, although its settings name three, and none over a third linked node; here such chains
+    count too. It also takes the edges of each linked node as chains; these lead to no other linked node, and are left out here. It
+    links entities from a cosine of 0.6, where the paper has 0.7, keeps 11 chains, and lets the model write 500 tokens; here the
+    first 2,000 characters of the hypothesis are compared with chains. With three hops, the edges of the nodes around the linked
     ones are read, those of nodes with few edges first, and at most 65,536; a note says if there are more.
 
     References
@@ -149,12 +155,14 @@ class HypothesisChains(Operator):
         threshold: float = 0.7,
         hops: int = 2,
         chains: int = 10,
+        candidates: int = 500,
         window: int = 35,
         overlap: int = 15,
         facts: bool = False,
     ) -> None:
         self.language_model = None if language_model is None else as_language_model(language_model)
         self.entities, self.chains = positive("entities", entities), positive("chains", chains)
+        self.candidates = positive("candidates", candidates)
         self.hops = positive("hops", hops, most=3)
         self.threshold, self.window = fraction("threshold", threshold), positive("window", window)
         self.overlap, self.facts = positive("overlap", overlap, most=self.window - 1, least=0), facts
@@ -164,6 +172,11 @@ class HypothesisChains(Operator):
         hypothesis, names = yield from self._hypothesis(question)
         anchors = yield from self._linked(question, names)
         chains = yield from self._joined(question, anchors)
+        # A model reads each chain once for each text.
+        if question.reads_texts and len(chains) > self.candidates:
+            question.notes.append(_FEWER.format(len(chains), self.candidates))
+            kept = best((yield from self._cosines(chains)), self.candidates)
+            chains = [chains[place] for place in np.sort(kept)]
         texts = [question.text, *([*fragments(hypothesis, self.window, self.overlap), hypothesis] if hypothesis else [])]
         scores = yield from self._scored(question, chains, list(dict.fromkeys(texts)))
         by = best(scores, self.chains).tolist()
@@ -193,7 +206,7 @@ class HypothesisChains(Operator):
             question.notes.append(f"{self.name}: {failure_note(answer, _WITHOUT)}")
             return "", None
         names = dict.fromkeys(name.strip() for name in answer["entities"] if name.strip())
-        return answer["passage"].strip(), list(names)[: self.entities]
+        return answer["passage"].strip()[:_LONGEST], list(names)[: self.entities]
 
     def _linked(self, question: Question, names: list[str] | None) -> Algorithm[list[int]]:
         """Return the nodes of the entities, each once."""
@@ -254,10 +267,9 @@ class HypothesisChains(Operator):
         """Return the score of each chain: of the text that suits it best."""
         if not chains:
             return np.zeros(0)
-        nodes = np.array(sorted({node for chain in chains for node in chain.nodes}), np.int64)
         if not question.reads_texts:
-            cosines = dict(zip(nodes.tolist(), (yield Similarity(nodes)).tolist(), strict=True))
-            return np.array([np.mean([cosines[node] for node in chain.nodes]) for chain in chains])
+            return (yield from self._cosines(chains))
+        nodes = _nodes_of(chains)
         contents = yield Contents(nodes)
         names = {int(node): each.title or each.id for node, each in zip(nodes, contents, strict=True)}
         read = list[str]()
@@ -272,6 +284,17 @@ class HypothesisChains(Operator):
         scores = yield tuple(asked if text == question.text else WithQuery(asked, text) for text in texts)
         return np.max(scores, 0)  # type: ignore[no-any-return]
 
+    def _cosines(self, chains: list[_Chain]) -> Algorithm[np.ndarray]:
+        """Return the mean cosine of the nodes of each chain with the question."""
+        nodes = _nodes_of(chains)
+        cosines = dict(zip(nodes.tolist(), (yield Similarity(nodes)).tolist(), strict=True))
+        return np.array([np.mean([cosines[node] for node in chain.nodes]) for chain in chains])
+
+
+def _nodes_of(chains: list[_Chain]) -> np.ndarray:
+    """Return the nodes of chains, each once, ascending."""
+    return np.unique(np.array([node for chain in chains for node in chain.nodes], np.int64))
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HyKGE(System):
@@ -282,7 +305,7 @@ class HyKGE(System):
     language_model : object, optional
         See :func:`~graph_retrievers.signals.language.as_language_model`. Without one, chains join the nodes nearest to the
         question, with a note.
-    entities, threshold, hops, chains, window, overlap : int and float, default 10, 0.7, 2, 10, 35 and 15
+    entities, threshold, hops, chains, candidates, window, overlap : int and float, default 10, 0.7, 2, 10, 500, 35 and 15
         See :class:`~graph_retrievers.systems.hykge.HypothesisChains`, which also states the departures.
     facts : bool, default False
         Whether the chains are results too: additional hits after the k nodes.
@@ -306,6 +329,7 @@ class HyKGE(System):
     threshold: float = 0.7
     hops: int = 2
     chains: int = 10
+    candidates: int = 500
     window: int = 35
     overlap: int = 15
     facts: bool = False
@@ -313,4 +337,5 @@ class HyKGE(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search for chains."""
         numbers = {"entities": self.entities, "hops": self.hops, "chains": self.chains, "window": self.window}
+        numbers["candidates"] = self.candidates
         return HypothesisChains(self.language_model, threshold=self.threshold, overlap=self.overlap, facts=self.facts, **numbers)

@@ -94,7 +94,9 @@ class PhraseWalk(Operator):
         share = np.zeros(question.size)
         share[nodes] = shares
         passages, phrases, times = _contained(graph, parts)
-        parts_of = times * share[phrases]
+        # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.
+        led = question.walked(passages) | (passages == phrases)
+        parts_of = np.where(led, times * share[phrases], 0.0)
         scores = np.bincount(passages, parts_of, question.size)
         rows = np.flatnonzero((scores > 0) & question.returned(np.arange(question.size)))
         rows = rows[best(scores[rows], max(question.k, 100), rows)]
@@ -148,9 +150,10 @@ class HippoRAG1(System):
     Notes
     -----
     In the paper each entity is linked to the phrase with the most similar vector; here to the phrases of that name, if there are
-    any. If no entity is given or named in the question, its own vector finds 5 phrases; the published code then ranks all passages
-    alike. The code counts a phrase of a passage once for each of its facts there; here it counts once for each link. The ensemble
-    with vector search over passages (``doc_ensemble`` of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
+    any. Of entities without a phrase of their name, the first 100 are searched. If no entity is given or named in the question,
+    its own vector finds 5 phrases; the published code then ranks all passages alike. The code counts a phrase of a passage once
+    for each of its facts there; here it counts once for each link. The ensemble with vector search over passages (``doc_ensemble``
+    of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
 
     References
     ----------
