@@ -337,9 +337,9 @@ class TestMarkdown:
         (
             "[[Page#The Mill]] [[d/Page.md#A#B c|shown]] [[#Here]]",
             "Page > The Mill shown Here",
-            ("[[Page#the-mill]]", "[[d/Page.md#b-c]]", "[[#here]]"),
+            ("[[Page#the-mill]]", "[[d/Page.md#a#b-c]]", "[[#here]]"),
         ),
-        ("[[Page#^a1]] ![[Page]] ![[loom.png|300]]!", "Page Page !", ("[[Page]]", "[[loom.png]]")),
+        ("[[Page#^a1]] ![[Page]] ![[loom.png|300]]!", "Page Page !", ("[[Page#^a1]]", "[[Page]]", "[[loom.png]]")),
         ("见[[李娜]]。 **[[A|b|c]]**", "见李娜。 b|c", ("[[李娜]]", "[[A]]")),
         ("| a | b |\n| - | - |\n| [[P\\|q]] | [[R]] |", "a | b\nq | R", ("[[P]]", "[[R]]")),
         # What is none: code, an index, a test of a shell, an empty name, a link of Markdown with brackets in its words.

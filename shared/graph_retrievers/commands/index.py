@@ -144,8 +144,6 @@ def edge_specs(names: str, files: Sequence[Node] = (), site: str = "") -> list[A
             raise InvalidArgumentError(f"--edges {name!r}: choose from {', '.join(_EDGES)}, or none.")
     # The texts of HTML files have no tags any more; their links were read before.
     links: list[Any] = [Links(field="links", site=site)] if files else [Links(site=site)]
-    fields = dict.fromkeys(name for node in files for name in node.metadata.get("linked", ()))
-    links += [Links(field=name, relation=name) for name in fields]
     structure: list[Any] = [DocumentStructure(parts=not files)]
     if any("contents" in node.metadata for node in files):
         structure.append(Links(field="contents", relation="contains"))

@@ -216,10 +216,11 @@ class Called(EdgeSpec):
 
 
 def _found(spec: EdgeSpec, corpus: CorpusNodes) -> list[tuple[str, str, str]]:
-    found, absent, told = spec.find(corpus)
+    found, absent, told, advice = spec.find(corpus)
     edges = [edge for edge in dict.fromkeys(found) if edge[0] != edge[1]]
-    level = logging.WARNING if absent and not edges else logging.INFO
-    logger.log(level, "%r: %d edges; skipped references to nodes outside the corpus: %d%s.", spec, len(edges), absent, told)
+    level = logging.WARNING if advice or (absent and not edges) else logging.INFO
+    message = "%r: %d edges; skipped references to nodes outside the corpus: %d%s.%s"
+    logger.log(level, message, spec, len(edges), absent, told, f" {advice}" if advice else "")
     return edges
 
 

@@ -6,7 +6,8 @@ import logging
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,10 @@ from urllib.parse import quote
 
 from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
-from graph_retrievers.construction.front_matter import kept_fields, linked_fields
+from graph_retrievers.construction.front_matter import other_links
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
+from graph_retrievers.construction.notes import Notes, folder_kind, further_names, named_by_files, note_title, shared_fields
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
@@ -74,6 +76,10 @@ def read_folder(
     text, such as a table of contents or a redirect, is not kept; links to it lead to the first page that it lists. Omissions are
     logged.
 
+    Notes of Obsidian, Logseq and Dendron are recognised by the settings in the folder, else by their files (see
+    :func:`~graph_retrievers.construction.notes.folder_kind`). A note without text, or one that nobody wrote, is a node with a title
+    if two notes link to it: it joins them, and is never returned.
+
     Parameters
     ----------
     folder : str or Path
@@ -105,10 +111,14 @@ def read_folder(
         - ``anchors``: the anchors by which a link, after ``#``, can point to this text;
         - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
         - ``contents``: pages in the page's table of contents, only in its first node;
-        - the fields of the front matter, such as ``tags``. Of fields that hold wiki links alone, such as ``up``, the first node has
-          the targets, as in ``links``, and the names of these fields in ``linked``: ``Links(field="up", relation="up")`` makes
-          edges of them. ``title`` is the title, and ``aliases`` are in the text; fields with the names of those above, and
-          ``url``, ``source``, ``file_path`` and ``document``, are left out.
+        - the fields of the front matter and of the text (``year:: 1804``), such as ``tags``, to which those in the text belong; if
+          they are longer than 20,000 characters, only in the first node;
+        - ``linked``: the names of fields that hold wiki links alone, such as ``up``. The first node, for front matter, or the node
+          with the field has the targets under this name, as in ``links``, and ``Links(field="links")`` makes edges of them with
+          the name as relation.
+
+        ``title`` is the title, and ``aliases`` are in the text; fields with the names of those above, and ``url``, ``source``,
+        ``file_path`` and ``document``, are left out.
 
     Raises
     ------
@@ -146,25 +156,34 @@ def read_folder(
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
-    left, found = Omissions(str(root), strict), {name: _read(path) for name, path in bar}
+    kind = folder_kind(root, dict(names))
+    left, found = Omissions(str(root), strict), {name: _read(path, name, kind) for name, path in bar}
     for name, page in found.items():
         if isinstance(page, str):
             left.add(name, page)
     left.tell(logger, _ADVICE, DatasetError)
     pages = {name: page for name, page in found.items() if not isinstance(page, str)}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
-    book = AddressBook(pages, [site, known.site], known.pages)
+    book = AddressBook(pages, [site, known.site], known.pages, further_names(kind, pages))
     kept, moved = _distinct(pages, book)
-    pages = _without_site({name: pages[name] for name in kept})
+    notes = Notes(kind, pages, book, _ends(moved))
+    pages = named_by_files(_without_site({name: pages[name] for name in kept}), root, kind)
     chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
     unique, places = without_copies(chunks)
     anchors = {name: {anchor for chunk in held for anchor in chunk.anchors} for name, held in chunks.items()}
-    links = _Resolver(book, _ends(moved), places, anchors)
+    links = _Resolver(notes, _ends(moved), places, anchors)
     taken: Counter[str] = Counter(kept)
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
+    silent = [
+        replace(node, metadata=node.metadata | links.of_page(None, node.id)) if node.id in notes.pages else node
+        for node in notes.nodes(node.id for node in nodes)
+    ]
     if not nodes:
         bad = f"; {len(left)} of them cannot be read: {left.items[0]}" if left else ""
         raise DatasetError(f"{root} has no text in its {len(names)} files{bad}.")
+    if silent:
+        told = "Notes without text that notes link to, or that nobody wrote: %d, such as %r; they join notes and are not returned."
+        logger.info(told, len(silent), silent[0].title)
     if named := [name for name in kept if _is_named_by_file(root / name, pages[name])]:
         told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
         logger.info(told, len(named), len(kept), pages[named[0]].title)
@@ -179,7 +198,7 @@ def read_folder(
     if moved:
         told = "%d pages, %d of them without text of their own or with the text of another: %s."
         logger.info(told, len(names), len(moved), _first(sorted(moved)))
-    return nodes
+    return nodes + silent
 
 
 def _inside(path: Path, root: Path) -> bool:
@@ -202,8 +221,8 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _read(path: Path) -> Page | str:
-    """Return a file as a page, or why it cannot be read."""
+def _read(path: Path, name: str, kind: str) -> Page | str:
+    """Return a file as a page, or why it cannot be read; `kind` is that of the notes of its folder."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -219,8 +238,9 @@ def _read(path: Path) -> Page | str:
         return f"it is not {'UTF-16' if marked else 'UTF-8'}: {error.reason} at byte {error.start:,}"
     if not marked and len(raw) < _NULLS * raw.count(0):
         return "it has many null bytes: it is UTF-16 without a byte order mark, or it is not text"
-    page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute())))
+    page = read_html(text) if suffix in _HTML else read_markdown(text, kind=kind) if suffix in _MARKDOWN else read_text(text)
+    title = " ".join(note_title(kind, name, page).split())
+    return with_short_titles(page._replace(title=title or file_title(path.absolute())))
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:
@@ -281,7 +301,9 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
 def _is_navigation(block: Block, before_headings: bool) -> bool:
     """Return whether a block that many pages share is navigation: a copyright line, or links or a label, but not a sentence."""
     label = (before_headings or bool(block.links)) and not block.text.endswith((".", "!", "?", ":"))
-    return not block.level and (label or _COPYRIGHT.search(block.text) is not None)
+    # Notes link by name to what many of them belong to.
+    named = bool(block.linked) or any(link.startswith(("[[", "((")) for link in block.links)
+    return not block.level and not named and (label or _COPYRIGHT.search(block.text) is not None)
 
 
 def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, tuple[str, str]]]:
@@ -320,8 +342,7 @@ def _ends(moved: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
 def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, taken: Counter[str]) -> list[Node]:
     """Return the nodes of a page; `taken` counts how often an id was requested."""
     nodes: list[Node] = []
-    linked = {field: links.resolved(held, name) for field, held in linked_fields(page.fields).items()}
-    own = {field: value for field, value in kept_fields(page.fields).items() if field not in linked}
+    own = shared_fields(page, False)
     for place, chunk in enumerate(chunks):
         identity = name
         if place:
@@ -340,12 +361,14 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
             "chunk_index": place,
             "headings": list(chunk.headings),
             "anchors": list(chunk.anchors),
-            "links": links.resolved(chunk.links, name),
+            "links": [],
         }
-        if not place and page.contents:
-            metadata["contents"] = links.resolved(page.contents, name)
-        if not place and linked:
-            metadata |= linked | {"linked": list(linked)}
+        if place:
+            metadata |= {"links": links.resolved(chunk.links, name)} | links.of_chunk(chunk, name)
+        else:
+            metadata = shared_fields(page, True) | metadata | links.of_page(chunk, name)
+            if page.contents:
+                metadata["contents"] = links.resolved(page.contents, name)
         origin = {"markdown": chunk.source} if chunk.source else {}
         nodes.append(Node(identity, chunk.text, ": ".join(filter(None, [page.title, *titles])), metadata=metadata, origin=origin))
     return nodes
@@ -356,13 +379,14 @@ def _whole(page: Page) -> Chunk:
     anchors = tuple(dict.fromkeys(anchor for block in page.blocks for anchor in block.anchors))
     links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
     text, source = text_and_source(blocks)
-    return Chunk(text, (), anchors, links, "", 1, source=source)
+    linked = tuple(dict.fromkeys(pair for block in page.blocks for pair in block.linked))
+    return Chunk(text, (), anchors, links, "", 1, source=source, linked=linked)
 
 
 class _Resolver(NamedTuple):
     """The targets of links: pages, those kept instead of others, the places of omitted sections, the anchors of each page."""
 
-    book: AddressBook
+    notes: Notes
     ends: dict[str, tuple[str, str]]
     places: dict[tuple[str, str], tuple[str, str]]
     anchors: dict[str, set[str]]
@@ -371,11 +395,15 @@ class _Resolver(NamedTuple):
         """Return links on the page `name`, those inside the folder as paths."""
         resolved = []
         for link in links:
-            found = self.book.find(link, name)
+            found = self.notes.find(link, name)
             if found is None:
-                resolved.append(link)
+                instead = self.notes.instead(link)
+                resolved.append(link if instead is None else f"/{quote(instead)}")
                 continue
             page, fragment = found
+            if page in self.notes.created:
+                resolved.append(f"/{quote(page)}")
+                continue
             if page in self.ends:
                 page, own = self.ends[page]
                 fragment = own or fragment
@@ -383,6 +411,24 @@ class _Resolver(NamedTuple):
                     continue
                 if fragment not in self.anchors[page]:
                     fragment = ""
+            elif fragment and fragment not in self.anchors[page]:
+                fragment = self.notes.anchor(page, fragment)
             page, fragment = self.places.get((page, fragment), (page, fragment))
             resolved.append(f"/{quote(page)}#{quote(fragment)}" if fragment else f"/{quote(page)}")
         return list(dict.fromkeys(resolved))
+
+    def of_chunk(self, chunk: Chunk, name: str) -> dict[str, Any]:
+        """Return the links in the fields of a chunk by field, and the names of these fields."""
+        return self._told({}, chunk.linked, name)
+
+    def of_page(self, chunk: Chunk | None, name: str) -> dict[str, Any]:
+        """Return the links of the first node of a page, with those in its front matter, and those in fields."""
+        front = other_links(self.notes.pages[name].fields)
+        links = self.resolved([*front, *(chunk.links if chunk else ())], name)
+        return {"links": links} | self._told(self.notes.linked(name), chunk.linked if chunk else (), name)
+
+    def _told(self, known: Mapping[str, Sequence[str]], pairs: Sequence[tuple[str, str]], name: str) -> dict[str, Any]:
+        held = {field: [*links] for field, links in known.items()}
+        for field, link in pairs:
+            held.setdefault(field, []).append(link)
+        return {field: self.resolved(links, name) for field, links in held.items()} | ({"linked": list(held)} if held else {})

@@ -17,6 +17,12 @@ _LONGEST = 20_000
 _ALIASES = ("aliases", "alias")
 # Other fields of a node have these names: its page, its document, and what its reader found.
 _TAKEN = frozenset([*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked".split()])
+_TAGS = frozenset(["tags", "tag"])
+# Of a list as Python writes it: its wiki links, and what YAML makes of a wiki link without quotation marks.
+_QUOTED = re.compile(r"""(?:"(\[\[[^"\n]*\]\])"|'(\[\[[^'\n]*\]\])')""")
+_NESTED = re.compile(r"\[\['([^'\[\]]*)'\]\]")
+# Before the bar of a wiki link in a table.
+_ESCAPE = "\\"
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|\n]+)(?:\|[^\[\]\n]*)?\]\]")
 
 
@@ -45,6 +51,15 @@ def names_of(fields: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(" ".join(name.split()) for name in named if isinstance(name, str) and name.strip()))
 
 
+def is_own_field(name: str) -> bool:
+    """Return whether the nodes of a page have a field under its own name: not if they need the name for themselves.
+
+    >>> is_own_field("up"), is_own_field("source")
+    (True, False)
+    """
+    return name not in _TAKEN
+
+
 def kept_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that nodes of the page keep for filters: all but those whose names nodes need for themselves.
 
@@ -59,15 +74,44 @@ def kept_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 def linked_fields(fields: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the wiki links of those fields that hold nothing else, without the words that they show.
 
+    A list may also be given as the text of one, as loaders of LangChain write it.
+
     >>> linked_fields({"up": "[[Home|start]]", "related": ["[[Cards]]", "[[Looms]]"], "note": "see [[Home]]"})
     {'up': ['[[Home]]'], 'related': ['[[Cards]]', '[[Looms]]']}
+    >>> linked_fields({"related": "['[[Cards]]', '[[Looms]]']"})
+    {'related': ['[[Cards]]', '[[Looms]]']}
     """
     links = {}
     for name, value in kept_fields(fields).items():
-        found = [_WIKI_LINK.fullmatch(item.strip()) if isinstance(item, str) else None for item in _listed(value)]
-        if found and all(found):
-            links[name] = [f"[[{match[1].strip()}]]" for match in found if match]
+        items = [_link(item) for item in _items(value)]
+        if name not in _TAGS and items and all(items):
+            links[name] = [item for item in items if item]
     return links
+
+
+def other_links(fields: Mapping[str, Any]) -> list[str]:
+    """Return the wiki links that are values, or items of lists, of fields that :func:`linked_fields` leaves out.
+
+    >>> other_links({"source": "[[Book]]", "seen": ["[[Lyon]]", "Lund"], "up": "[[Home]]"})
+    ['[[Book]]', '[[Lyon]]']
+    """
+    typed = linked_fields(fields)
+    return [link for name, value in fields.items() if name not in typed for item in _items(value) if (link := _link(item))]
+
+
+def _link(item: Any) -> str:
+    """Return the wiki link that an item is, "" if it is none."""
+    found = _WIKI_LINK.fullmatch(item.strip()) if isinstance(item, str) and "[[" in item else None
+    return f"[[{found[1].removesuffix(_ESCAPE).strip()}]]" if found else ""
+
+
+def _items(value: Any) -> Sequence[Any]:
+    """Return the items of a list, also of one that is written as a text; anything else as one item."""
+    if isinstance(value, str) and value.startswith("[") and value.endswith("]") and _QUOTED.search(value):
+        return [double or single for double, single in _QUOTED.findall(value)]
+    if isinstance(value, str) and (nested := _NESTED.fullmatch(value.strip())):
+        return [f"[[{nested[1]}]]"]
+    return _listed(value)
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -6,15 +6,18 @@ import logging
 import re
 from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
-from itertools import takewhile
-from operator import eq
+from dataclasses import dataclass, field
 from typing import Any
 
 from graph_retrievers.arguments import typed
-from graph_retrievers.construction.headings import heading_path
+from graph_retrievers.construction.anchors import Anchors, Heading, headings_of
+from graph_retrievers.construction.dead_links import advice_on
+from graph_retrievers.construction.front_matter import linked_fields, other_links
 from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.markdown import own_anchor, read_markdown, reference_definitions, slug
+from graph_retrievers.construction.markdown import read_markdown, reference_definitions
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
+from graph_retrievers.construction.vaults import DENDRON, MARKDOWN, is_block_id, names_of_notes, parents, vault_kind
+from graph_retrievers.construction.wiki_links import WIKI_LINK, wiki_link
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
 from graph_retrievers.graph.corpus_graph import Node
@@ -24,14 +27,20 @@ __all__ = ["Links"]
 logger = logging.getLogger(__name__)
 
 _TAG = re.compile(r"<[a-zA-Z!/]")
-_MARKDOWN = re.compile(r"\[|^ {0,3}#|^ {0,3}(?:=+|-+)[ \t]*$|<https?://", re.MULTILINE)
+_MARKDOWN = re.compile(r"\[|#|@|^ {0,3}(?:=+|-+)[ \t]*$|<https?://|::|\(\(|\^[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
 # Texts of links, of a list that all chunks of a page hold, that are searched for in the chunks.
 _SEARCHED = 1_000
 # A link that more than half of the pages have is navigation; below this number of pages, that says nothing.
 _FEW_PAGES = 10
+_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})([^`\n]*)$", re.MULTILINE)
+_BAR = re.compile(r"\[\[([^\[\]|\n]*)(?<!\\)\|")
+# Front matter without its end.
+_CUT = re.compile(r"---\n(?:(?:[\w-]+:|[ \t]|- )[^\n]*+(?:\n|\Z))++")
 _NOWHERE = "\0"
-# The field in which read_folder keeps links.
-_KEPT = "links"
+# The fields in which read_folder keeps links, and the names of further fields with links.
+_KEPT, _LINKED = "links", "linked"
+# Where ObsidianReader keeps the names in wiki links, of which its text may lack some.
+_WIKI_LINKS = "wikilinks"
 # Dead links that the log names, and fragments that every page has.
 _NAMED = 8
 _OWN_ANCHORS = re.compile(r"top$|.*:~:", re.IGNORECASE)
@@ -42,11 +51,17 @@ _OVERLAP = 4_000
 class Links(EdgeSpec):
     """Hyperlinks between pages and their chunks: ``<a href>``, Markdown and wiki links, or a metadata field with addresses.
 
-    A link with a ``#fragment`` leads to the chunk that contains the anchor: an HTML id, the slug of a Markdown heading, or a
-    heading that a splitter wrote into the metadata. Any other link leads to the first chunk of the page, as does one whose anchor
-    is not found. Links to pages outside the corpus are skipped and counted in the log, which names those that should lead to a
-    page or an anchor: links that are relative or below `site`. Links that occur on more than half of at least ten pages are
-    skipped too, because these are navigation. LlamaIndex nodes with children, whose texts repeat theirs, are not read.
+    A link with a ``#fragment`` leads to the chunk that contains the anchor: an HTML id, the slug of a Markdown heading, a heading
+    that a splitter wrote into the metadata, or for wiki links a heading in Obsidian's spelling and the id of a block. Any other
+    link leads to the first chunk of the page, as does one whose anchor is not found. A field of front matter or of the text that
+    holds wiki links alone, such as ``up:: [[Home]]``, gives edges with its name as relation. Notes of Logseq and Dendron are
+    recognised by their files (see :func:`~graph_retrievers.construction.vaults.vault_kind`) and read by their rules: tags are
+    links, and a note of Dendron has an edge ``parent`` to the one above it.
+
+    Links to pages outside the corpus are skipped and counted in the log, which names those that should lead to a page or an
+    anchor: links that are relative or below `site`. If nearly all of these lead nowhere, a warning says what may be the reason.
+    Links that occur on more than half of at least ten pages are skipped too, because these are navigation, except wiki links and
+    those that ``read_folder`` kept of Markdown. LlamaIndex nodes with children, whose texts repeat theirs, are not read.
 
     Parameters
     ----------
@@ -58,6 +73,7 @@ class Links(EdgeSpec):
         Metadata field with the links, to read instead of the text, for loaders that drop tags: an address, a list of addresses, or
         a list of mappings with ``url`` (or ``href``) and ``text``. If all chunks of a page have the same list, because a splitter
         copied it, a link starts at the first chunk with its ``text`` (of the first 1,000 texts), else at the page's first chunk.
+        With "links", where ``read_folder`` keeps links, the fields that it names in ``linked`` are read too.
     relation : str, default "links"
     site : str, default ""
         Where pages with paths as addresses are published, such as ``https://docs.example.org/guide``, or the address of their
@@ -103,39 +119,53 @@ class Links(EdgeSpec):
                 f"No node has the metadata field {self.field!r} of {self!r}; the metadata fields are: {there}."
             )
         pages = corpus.pages(addresses).rows
-        links, anchors = self._read(corpus.nodes, addresses, pages)
-        book = AddressBook((address for address in pages if not address.startswith(_NOWHERE)), [self.site])
+        read = self._read(corpus.nodes, addresses, pages)
+        known = [address for address in pages if not address.startswith(_NOWHERE)]
+        book = AddressBook(known, [self.site], names=read.names)
         bases = ["" if address.startswith(_NOWHERE) else address for address in addresses]
-        found = [[book.find(link, base) for link in listed] for base, listed in zip(bases, links, strict=True)]
-        common = _navigation(found, pages, addresses)
+        found = [
+            [read.blocks.get(link[2:-2]) if link.startswith("((") else book.find(link, base) for link, _ in listed]
+            for base, listed in zip(bases, read.links, strict=True)
+        ]
+        counted = [
+            [_may_be_navigation(node, *held, address) for held in listed]
+            for node, listed, address in zip(corpus.nodes, read.links, addresses, strict=True)
+        ]
+        common = _navigation(found, counted, addresses, len(pages))
         if common:
             what = f"{len(common)} places" if len(common) > 1 else "a place"
             logger.info("%r: skipped links to %s that more than half of the pages link to.", self, what)
         edges: list[tuple[str, str, str]] = []
-        absent, resolved = 0, Counter[bool]()
+        absent, alive, resolved = 0, 0, Counter[bool]()
         lost: dict[str, None] = {}
+        dead: list[str] = []
         unknown: dict[str, None] = {}
-        places: dict[str, _Anchors] = {}
+        places: dict[str, Anchors] = {}
         for row, targets in enumerate(found):
-            for link, target in zip(links[row], targets, strict=True):
+            for (link, relation), target, counts in zip(read.links[row], targets, counted[row], strict=True):
+                alive += target is not None
                 if target is None:
                     absent += 1
                     if book.misses(link, bases[row]):
+                        dead.append(link)
                         lost[f"{shown(link, 60)} on {shown(bases[row], 60)}"] = None
-                if target is None or target in common:
+                if target is None or (counts and target in common):
                     continue
                 page, fragment = target
                 first = pages[page][0]
                 if fragment and page not in places:
-                    places[page] = _Anchors((place, anchors[place], corpus.nodes[place]) for place in pages[page])
+                    places[page] = Anchors((at, read.anchors[at], read.headings[at], corpus.nodes[at]) for at in pages[page])
                 goal = places[page].get(fragment) if fragment else first
                 if fragment and len(pages[page]) > 1:
                     resolved[goal is not None] += 1
                 if goal is None and not _OWN_ANCHORS.match(fragment):
                     unknown[f"{shown(link, 60)} on {shown(bases[row] or corpus.nodes[row].id, 60)}"] = None
-                edges.append((corpus.nodes[row].id, corpus.nodes[first if goal is None else goal].id, self.relation))
+                end = corpus.nodes[first if goal is None else goal].id
+                edges.append((corpus.nodes[row].id, end, relation or self.relation))
+        for page, above in read.parents.items():
+            edges.append((corpus.nodes[pages[page][0]].id, corpus.nodes[pages[above][0]].id, "parent"))
         kept = self.field is None and _KEPT in corpus.fields
-        if not any(links) or (kept and not edges):
+        if not any(read.links) or (kept and not edges):
             where = "the texts" if self.field is None else f"the field {self.field!r}"
             advice = f"read_folder keeps links in the metadata field {_KEPT!r}: Links(field={_KEPT!r})."
             if not kept:
@@ -150,107 +180,178 @@ class Links(EdgeSpec):
                 resolved[False],
             )
         told = f"{_named('; links to pages that are not there', lost)}{_named('; links to anchors that are not there', unknown)}"
-        return FoundEdges(edges, absent, told)
+        return FoundEdges(edges, absent, told, advice_on(dead, alive, known, corpus.nodes))
 
-    def _read(
-        self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]
-    ) -> tuple[list[list[str]], list[Sequence[str]]]:
-        """Return the links and the anchors of each node."""
-        links: list[list[str]] = [[] for _ in nodes]
-        anchors: list[Sequence[str]] = [() for _ in nodes]
+    def _read(self, nodes: Sequence[Node], addresses: Sequence[str], pages: Mapping[str, list[int]]) -> _Read:
+        """Return what each node links to, and by what links may name it."""
+        kind = _kind(nodes, pages) if self.field is None else ""
+        read = _Read([[] for _ in nodes], [() for _ in nodes], [[] for _ in nodes])
+        fields: dict[str, Mapping[str, Any]] = {}
         for address, rows in pages.items():
             # Texts are read for links, and for anchors that the metadata do not name.
-            read = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
+            told = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
             markdown = not address.lower().endswith((".html", ".htm"))
-            defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in read)]
+            defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in told)]
             references: dict[str, Any] = {}
             for definitions in reversed(defined):
                 references |= definitions
             seen: Counter[str] = Counter()
-            before = ""
-            for row, own in zip(read, defined, strict=True):
+            before, fence = "", ""
+            for row, own in zip(told, defined, strict=True):
                 text = nodes[row].text
                 # The definitions of a chunk come before those of others.
                 if seen:
                     _uncount(seen, before, text)
-                links[row], anchors[row] = _links_and_anchors(text, address, ChainMap(own, references), seen)
-                before = text
+                if _WIKI_LINKS in nodes[row].metadata:
+                    # Without the empty lines that ObsidianReader drops, what follows a table is a row of it.
+                    text = _BAR.sub(r"[[\1\\|", text)
+                fence, inside = _fences(before, text, fence)
+                held = _read_text(text[inside:], address, ChainMap(own, references), seen, kind)
+                read.links[row], read.anchors[row], read.headings[row] = held.links, held.anchors, held.headings
+                if row == rows[0]:
+                    fields[address] = dict(nodes[row].metadata) | held.fields
+                before = nodes[row].text
             for row in rows:
                 if "anchors" in nodes[row].metadata:
-                    anchors[row] = _strings(nodes[row].metadata["anchors"])
+                    read.anchors[row] = _strings(nodes[row].metadata["anchors"])
             if self.field is not None:
                 for row in rows:
-                    links[row] = []
+                    read.links[row] = []
                 for row, link in _field_links(nodes, rows, self.field):
-                    links[row].append(link)
-        return links, anchors
+                    read.links[row].append((link, ""))
+                for row in rows if self.field == _KEPT else ():
+                    read.links[row] += _linked(nodes[row])
+            else:
+                for row in rows:
+                    read.links[row] += _lost_links(nodes[row], kind)
+                read.links[rows[0]] += _metadata_links([nodes[row] for row in rows])
+            for row in rows:
+                for name in read.anchors[row]:
+                    if is_block_id(name):
+                        read.blocks.setdefault(name, (address, name))
+        read.names = names_of_notes(kind, fields)
+        read.parents = parents(address for address in pages if address.lower().endswith(MARKDOWN)) if kind == DENDRON else {}
+        return read
 
 
-class _Anchors:
-    """The chunk of a page that contains each anchor."""
+@dataclass
+class _Read:
+    """Of each node the links, with the name of the field that holds them or "", the anchors and the headings.
 
-    def __init__(self, chunks: Iterable[tuple[int, Sequence[str], Node]]) -> None:
-        self._exact: dict[str, int] = {}
-        self._loose: dict[str, int] = {}
-        last: dict[str, int] = {}
-        seen: Counter[str] = Counter()
-        around: tuple[str, ...] = ()
-        for place, (row, anchors, node) in enumerate(chunks):
-            for name in anchors:
-                before, loose = self._exact.get(name), _loosened(name)
-                # Overlapping chunks repeat an anchor; the text after it is in the later one.
-                if before is None or (last.get(name) == place - 1 and "anchors" not in node.metadata):
-                    self._exact[name] = row
-                    if self._loose.get(loose, before) == before:
-                        self._loose[loose] = row
-                last[name] = place
-            path = heading_path(node)
-            same = sum(1 for _ in takewhile(bool, map(eq, around, path)))
-            for depth, heading in enumerate(path[same:], same + 1):
-                heading, given = own_anchor(heading)
-                count, name = seen[slug(heading)], _loosened(heading)
-                seen[slug(heading)] += not given
-                if depth == len(path) and given:
-                    self._exact.setdefault(given, row)
-                elif depth == len(path):
-                    self._loose.setdefault(f"{name}-{count}" if count else name, row)
-            around = path
+    `blocks` are pages and anchors by the ids of blocks, `names` further names of pages, and `parents` the notes above notes.
+    """
 
-    def get(self, fragment: str) -> int | None:
-        """Return the row of the chunk with an anchor, None if there is none."""
-        return self._exact.get(fragment, self._loose.get(_loosened(fragment)))
+    links: list[list[tuple[str, str]]]
+    anchors: list[Sequence[str]]
+    headings: list[Sequence[Heading]]
+    blocks: dict[str, tuple[str, str]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
 
 
-def _loosened(anchor: str) -> str:
-    return "-".join(filter(None, slug(anchor.casefold().replace("_", "-")).split("-")))
+@dataclass
+class _ReadText:
+    """What a text links to, with the name of a field or "", its anchors, its headings and its fields."""
+
+    links: list[tuple[str, str]]
+    anchors: list[str]
+    headings: list[Heading]
+    fields: dict[str, Any]
+
+
+def _kind(nodes: Sequence[Node], pages: Mapping[str, list[int]]) -> str:
+    """Return the kind of notes that the pages are."""
+    firsts = {address: nodes[rows[0]] for address, rows in pages.items()}
+    return vault_kind({address: node.text if node.text.startswith("---") else node.metadata for address, node in firsts.items()})
+
+
+def _linked(node: Node) -> Iterable[tuple[str, str]]:
+    """Yield the links in the fields of a node that read_folder names, with the names."""
+    for name in _strings(node.metadata.get(_LINKED, ())):
+        yield from ((link, name) for link in _items(node, name) if isinstance(link, str))
+
+
+def _lost_links(node: Node, kind: str) -> Iterable[tuple[str, str]]:
+    """Yield the wiki links that ObsidianReader found in a text and that the text has no more."""
+    held = node.metadata.get(_WIKI_LINKS)
+    for name in held if isinstance(held, (list, tuple)) else ():
+        found = WIKI_LINK.fullmatch(f"[[{name}]]") if isinstance(name, str) and f"[[{name}" not in node.text else None
+        if found and (link := wiki_link(found, kind)):
+            yield link.address, ""
+
+
+def _metadata_links(chunks: Sequence[Node]) -> Iterable[tuple[str, str]]:
+    """Yield the links in metadata that a loader read from the front matter of a note, with the names of their fields."""
+    metadata = chunks[0].metadata
+    if "anchors" in metadata or not any(isinstance(value, (str, list)) and "[[" in str(value) for value in metadata.values()):
+        return
+    # Some loaders read fields in the text too, where they are found in their chunk.
+    held = {name: value for name, value in metadata.items() if not any(f"{name}::" in node.text for node in chunks)}
+    for name, links in linked_fields(held).items():
+        yield from ((link, name) for link in links)
+    yield from ((link, "") for link in other_links(held))
 
 
 def _uncount(seen: Counter[str], before: str, text: str) -> None:
     """Take the headings that a chunk repeats from the end of the one before out of the headings counted so far."""
+    if shared := _shared(before, text):
+        repeated: Counter[str] = Counter()
+        read_markdown(shared, seen=repeated)
+        seen.subtract(repeated)
+
+
+def _shared(before: str, text: str) -> str:
+    """Return the beginning of a chunk that repeats the end of the one before."""
     before, first = before[-_OVERLAP:], text.partition("\n")[0]
     place = before.find(first) if first else -1
     while place >= 0:
         if text.startswith(before[place:]):
-            repeated: Counter[str] = Counter()
-            read_markdown(before[place:], seen=repeated)
-            seen.subtract(repeated)
-            return
+            return before[place:]
         place = before.find(first, place + 1)
+    return ""
 
 
-def _links_and_anchors(
-    text: str, address: str, references: MutableMapping[str, Any], seen: Counter[str]
-) -> tuple[list[str], list[str]]:
+def _fences(before: str, text: str, opened: str) -> tuple[str, int]:
+    """Return the fence of code that is open where a chunk begins, and the place where what follows this code begins.
+
+    `before` is the chunk before, and `opened` the fence that was open where that one began.
+    """
+    if "```" not in before and "~~~" not in before and not opened:
+        return "", 0
+    fence = _open(before.removesuffix(_shared(before, text)), opened)
+    ends = (found.end() for found in _FENCE.finditer(text) if found[1].startswith(fence) and not found[2].strip())
+    return fence, next(ends, len(text)) if fence else 0
+
+
+def _open(text: str, fence: str) -> str:
+    """Return the fence of code that is open at the end of a text, "" for none, if `fence` is at its beginning."""
+    for found in _FENCE.finditer(text):
+        if not fence:
+            fence = found[1]
+        elif found[1].startswith(fence) and not found[2].strip():
+            fence = ""
+    return fence
+
+
+def _read_text(text: str, address: str, references: MutableMapping[str, Any], seen: Counter[str], kind: str) -> _ReadText:
     """Return what a text links to and its anchors; a text that is neither named HTML nor Markdown is read as both."""
     name = address.lower().partition("#")[0]
     pages = []
+    if text.startswith("---\n") and _CUT.fullmatch(text):
+        # A splitter cut behind the front matter.
+        text += "\n---\n"
     if not name.endswith((".html", ".htm")) and _MARKDOWN.search(text):
-        pages.append(read_markdown(text, references, seen))
-    if not name.endswith((".md", ".mdx", ".markdown")) and _TAG.search(text):
+        pages.append(read_markdown(text, references, seen, kind))
+    if not name.endswith(MARKDOWN) and _TAG.search(text):
         pages.append(read_html(text, piece=True))
     blocks = [block for page in pages for block in page.blocks]
-    links = dict.fromkeys(link for block in blocks for link in block.links if link)
-    return list(links), list(dict.fromkeys(name for block in blocks for name in block.anchors))
+    fields = {name: value for page in pages for name, value in page.fields.items()}
+    links = [(link, "") for link in other_links(fields)]
+    links += [(link, name) for name, held in linked_fields(fields).items() for link in held]
+    links += [(link, "") for block in blocks for link in block.links if link]
+    links += [(link, name) for block in blocks for name, link in block.linked]
+    anchors = list(dict.fromkeys(name for block in blocks for name in block.anchors))
+    return _ReadText(list(dict.fromkeys(links)), anchors, headings_of(blocks), fields)
 
 
 def _field_links(nodes: Sequence[Node], rows: Sequence[int], field: str) -> Iterable[tuple[int, str]]:
@@ -289,13 +390,26 @@ def _named(what: str, links: Collection[str]) -> str:
     return f"{what}: {len(links)}, such as {', '.join(list(links)[:_NAMED])}{more}" if links else ""
 
 
-def _navigation(found: Sequence[Sequence[Any]], pages: Mapping[str, Any], addresses: Sequence[str]) -> set[Any]:
-    """Return the targets that more than half of the pages link to."""
-    if len(pages) < _FEW_PAGES:
+def _navigation(
+    found: Sequence[Sequence[Any]], counted: Sequence[Sequence[bool]], addresses: Sequence[str], pages: int
+) -> set[Any]:
+    """Return the targets that more than half of the pages link to, by links that are counted."""
+    if pages < _FEW_PAGES:
         return set()
-    linking = {(addresses[row], target) for row, targets in enumerate(found) for target in targets if target is not None}
+    linking = {
+        (addresses[row], target)
+        for row, targets in enumerate(found)
+        for target, counts in zip(targets, counted[row], strict=True)
+        if target is not None and counts
+    }
     counts = Counter(target for _, target in linking)
-    return {target for target, count in counts.items() if 2 * count > len(pages)}
+    return {target for target, count in counts.items() if 2 * count > pages}
+
+
+def _may_be_navigation(node: Node, link: str, relation: str, address: str) -> bool:
+    """Return whether a link may belong to the navigation of a site: not one by name, nor one that read_folder kept of Markdown."""
+    kept = "anchors" in node.metadata and address.lower().endswith(MARKDOWN)
+    return not relation and not kept and not link.startswith(("[[", "(("))
 
 
 def _strings(value: Any) -> list[str]:

@@ -9,13 +9,23 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
 from typing import Any
-from unicodedata import category
 
 from graph_retrievers.construction.front_matter import front_matter, names_of
 from graph_retrievers.construction.html import read_html
+from graph_retrievers.construction.inline_fields import inline_fields, is_relation, only_links, with_inline
 from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.slugs import slug
+from graph_retrievers.construction.vaults import LOGSEQ
+from graph_retrievers.construction.wiki_links import (
+    WIKI_LINK,
+    link_of_address,
+    links_in_words,
+    listed_pages,
+    tags_of,
+    wiki_link,
+    without_block_links,
+)
 from graph_retrievers.graph.addresses import is_other_file
-from graph_retrievers.graph.words import composed
 
 # "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
 _ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
@@ -28,11 +38,20 @@ _RULE = re.compile(r"[\s:=+-]*+\|[\s:=+|-]*+|\+[-=+]++")
 _WHOLES = ("bullet_list_open", "ordered_list_open", "table_open")
 _DEPTHS = {"list_item_open": 1, "tr_open": 2}
 _BAR = " | "
-# "[[Page#Heading|shown]]" of Obsidian and of wikis, with a mark before it to embed the page or a picture.
-_WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
+# The id of a block: of Obsidian at the end of its last line or on a line below it, of Logseq on a line of its own.
+_BLOCK_ID = re.compile(r"(?:^|(?<=\s))\^([A-Za-z0-9-]+)$")
+_UUID = re.compile(r"id::[ \t]*([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})")
+_FOOTNOTE = re.compile(r"\[\^[^\[\]\n]{1,60}\]:[ \t]*\[\[")
+# Properties of blocks of Logseq that say nothing of the page.
+_OF_BLOCKS = frozenset(["id", "collapsed"])
+# Characters of what may be an id of a block or a power, such as "10 ^6".
+_SHORT = 3
+_NOTES = (".md", ".markdown")
 
 
-def read_markdown(text: str, references: MutableMapping[str, Any] | None = None, seen: Counter[str] | None = None) -> Page:
+def read_markdown(
+    text: str, references: MutableMapping[str, Any] | None = None, seen: Counter[str] | None = None, kind: str = ""
+) -> Page:
     r"""Return a Markdown page, or a piece of one, as blocks.
 
     The text of a block is what a person reads: the words of links without their addresses, the descriptions of pictures, code,
@@ -42,7 +61,10 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     Other names of the page, its ``aliases``, are a block below the first heading.
 
     A wiki link ``[[Page#Heading|shown]]`` reads "shown", or "Page > Heading"; its address is ``[[Page#heading]]``, which
-    :class:`~graph_retrievers.graph.addresses.AddressBook` resolves by the name of the page.
+    :class:`~graph_retrievers.graph.addresses.AddressBook` resolves by the name of the page. Fields in the text, such as
+    ``year:: 1804``, and its tags are fields of the page, besides those of the front matter; a field that holds wiki links alone
+    gives the `linked` of its block. The id of a block, ``^id`` of Obsidian or ``id:: ...`` of Logseq, is an anchor. `kind` is the
+    kind of the notes of which this is one, see :func:`~graph_retrievers.construction.vaults.vault_kind`.
 
     `references` are definitions such as ``[name]: address`` from other pieces of the page, as :func:`reference_definitions` gives
     them. `seen` counts the slugs of earlier pieces of the page; those of this piece are added.
@@ -55,25 +77,32 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
     'See [cards](cards.md#holes).'
     """
     fields, text = front_matter(plain_lines(text))
-    title = str(fields.get("title") or "").strip()
+    stated = str(fields.get("title") or "").strip()
     lines = text.split("\n")
     seen = Counter() if seen is None else seen
     held: list[_Piece] = []
-    # Those of comments, empty elements and the like.
-    anchors: list[str] = []
-    links: list[str] = []
-    for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {})})):
+    # What stands in comments, empty elements and the like.
+    waiting = _Piece(0)
+    written: list[tuple[str, str]] = []
+    tags: list[str] = []
+    for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {}), "kind": kind}), kind):
         if piece.level and piece.written:
             _name(piece, seen)
-        anchors += piece.anchors
-        links += piece.links
+        piece.drop_typed()
+        written += piece.fields
+        tags += piece.tags
+        if not piece.text and held and piece.anchors and all(name.startswith("^") for name in piece.anchors):
+            # The last anchor of a heading stays its own.
+            own = [held[-1].anchors.pop()] if held[-1].level and held[-1].anchors else []
+            held[-1].anchors += piece.anchors + own
+            piece.anchors = []
+        waiting.take(piece)
         if piece.text:
-            held.append(replace(piece, anchors=anchors, links=links))
-            anchors, links = [], []
-    if anchors or links:
+            held.append(replace(piece, anchors=waiting.anchors, links=waiting.links, linked=waiting.linked))
+            waiting = _Piece(0)
+    if waiting.anchors or waiting.links or waiting.linked:
         held = held or [_Piece(len(lines))]
-        held[-1].anchors += anchors
-        held[-1].links += links
+        held[-1].take(waiting)
     blocks = [
         Block(
             piece.text,
@@ -83,14 +112,20 @@ def read_markdown(text: str, references: MutableMapping[str, Any] | None = None,
             piece.leads,
             "\n".join(lines[piece.line : following.line if following else None]) if piece.written else None,
             piece.header,
+            tuple(dict.fromkeys(piece.linked)),
         )
         for piece, following in zip_longest(held, held[1:])
     ]
+    if kind == LOGSEQ:
+        stated = stated or next((value for name, value in written if name.casefold() == "title"), "")
+        written = [(name, value) for name, value in written if name not in _OF_BLOCKS]
+    if written or tags:
+        fields = with_inline(fields, written, list(dict.fromkeys(tags)))
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(title or heading, _with_names(blocks, names_of(fields)), stated=bool(title), fields=fields)
+    return Page(stated or heading, with_names(blocks, names_of(fields)), stated=bool(stated), fields=fields)
 
 
-def _with_names(blocks: list[Block], names: Sequence[str]) -> list[Block]:
+def with_names(blocks: list[Block], names: Sequence[str]) -> list[Block]:
     """Return blocks with the other names of a page below its first heading, those that its text does not have anyway."""
     held = "\n".join(block.text for block in blocks).casefold() if names else ""
     missing = [name for name in names if name.casefold() not in held]
@@ -115,20 +150,13 @@ def reference_definitions(text: str) -> dict[str, Any]:
     return dict(env.get("references", {}))
 
 
-def slug(heading: str) -> str:
-    """Return GitHub's anchor of a heading: lower case, hyphens for spaces, no punctuation."""
-    # Some scripts write vowels as marks.
-    lowered = composed(heading.strip()).lower()
-    kept = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))
-    return kept.replace(" ", "-")
-
-
 @cache
 def _parser() -> Any:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")
     parser.block.ruler.before("table", "deep", _deep)
+    parser.block.ruler.before("reference", "wiki_footnote", _wiki_footnote)
     # Behind those of Markdown, so that "[[1]](address)" stays one of them.
     parser.inline.ruler.after("image", "wiki_link", _wiki_link)
     return parser
@@ -153,29 +181,45 @@ def _deep(state: Any, begin: int, end: int, silent: bool) -> bool:
 
 def _wiki_link(state: Any, silent: bool) -> bool:
     """Read a link by the name of a page, as a rule of the parser: True if there is one at ``state.pos``."""
-    found = _WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
+    found = WIKI_LINK.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "![" else None
     before = state.src[state.pos - 1 : state.pos]
     # Not the index of "x[[1]]", nor the words of "[name]: address".
     if found is None or (before.isascii() and before.isalnum()) or found[2].upper() in state.env.get("references", {}):
         return False
-    page, _, place = found[2].strip().partition("#")
-    # "#^name" leads to a paragraph, which has no anchor.
-    names = [page.strip(), "" if "^" in place else place.rpartition("#")[2].strip()]
-    if not any(names):
+    link = wiki_link(found, state.env.get("kind", ""))
+    if link is None:
         return False
     if not silent:
-        shown = (found[3] or "").strip() or " > ".join(filter(None, names))
-        address = names[0] + (f"#{slug(names[1])}" if names[1] else "")
-        state.push("link_open", "a", 1).attrs = {"href": f"[[{address}]]"}
-        state.push("text", "", 0).content = "" if found[1] and is_other_file(page) else shown
+        state.push("link_open", "a", 1).attrs = {"href": link.address}
+        state.push("text", "", 0).content = (
+            "" if link.embeds and is_other_file(link.address[2:-2].partition("#")[0]) else link.shown
+        )
         state.push("link_close", "a", -1)
     state.pos = found.end()
     return True
 
 
+def _wiki_footnote(state: Any, begin: int, end: int, silent: bool) -> bool:
+    """Read a footnote that is a wiki link, which would be the definition of an address, as a paragraph."""
+    start = state.bMarks[begin] + state.tShift[begin]
+    found = None if silent else _FOOTNOTE.match(state.src, start, state.eMarks[begin])
+    if found is None:
+        return False
+    for kind, nesting in (("paragraph_open", 1), ("inline", 0), ("paragraph_close", -1)):
+        token = state.push(kind, "p" if nesting else "", nesting)
+        token.map = [begin, begin + 1]
+        if not nesting:
+            token.content, token.children = state.src[start : state.eMarks[begin]].strip(), []
+    state.line = begin + 1
+    return True
+
+
 @dataclass
 class _Piece:
-    """A block that is being read: where it begins, what a person reads, and of a heading what its slug is made of."""
+    """A block that is being read: where it begins, what a person reads, and of a heading what its slug is made of.
+
+    `fields` and `tags` are those in its text, and `linked` the links in fields; `kind` is the kind of the notes.
+    """
 
     line: int
     level: int = 0
@@ -186,32 +230,80 @@ class _Piece:
     leads: bool = False
     written: bool = True
     header: str = ""
+    kind: str = ""
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    linked: list[tuple[str, str]] = field(default_factory=list)
 
-    def read(self, tokens: Sequence[Any]) -> str:
-        """Return what a person reads of the parts of a line or paragraph, and note its anchors and links."""
+    def read(self, inline: Any) -> str:
+        """Return what a person reads of the parts of a line or paragraph, and note its anchors, links and fields."""
+        self.note(inline.content)
+        return self.read_parts(inline.children or ())
+
+    def note(self, source: str) -> None:
+        """Note the fields in the source of a paragraph, and the links that they hold."""
+        for name, value in inline_fields(source):
+            self.fields.append((name, value))
+            if is_relation(name):
+                self.linked += [(name, link) for link in only_links(value, self.kind)]
+            elif self.kind == LOGSEQ and name.casefold() in ("tags", "tag"):
+                self.links += listed_pages(value)
+
+    def read_parts(self, tokens: Sequence[Any]) -> str:
+        """Return what a person reads of some tokens, and note their anchors and links."""
         parts = []
         for token in tokens:
             if token.type == "link_open":
-                self.links.append(str(token.attrs.get("href", "")))
+                self.links.append(link_of_address(str(token.attrs.get("href", ""))))
             elif token.type == "html_inline":
                 blocks = read_html(token.content, piece=True).blocks
                 self.anchors += [anchor for block in blocks for anchor in block.anchors]
                 self.links += [link for block in blocks for link in block.links]
                 parts.append("\n" if _BREAK.match(token.content) else " ".join(block.text for block in blocks))
             elif token.type == "image":
-                parts.append(_Piece(0).read(token.children or ()))
+                address = str(token.attrs.get("src", ""))
+                # A note that is embedded.
+                self.links += [address] if address.partition("#")[0].lower().endswith(_NOTES) else []
+                parts.append(_Piece(0).read_parts(token.children or ()))
             elif token.type in _BREAKS:
                 parts.append("\n")
             elif token.type == "text":
                 self.anchors += _ATTRIBUTES.findall(token.content)
+                self.tags += tags_of(token.content)
+                self.links += links_in_words(token.content, self.kind)
                 # Those of a heading are looked at when it is whole.
-                parts.append(token.content if self.level else _ATTRIBUTES.sub("", token.content))
+                parts.append(token.content if self.level else without_block_links(_ATTRIBUTES.sub("", token.content)))
             elif token.type == "code_inline":
                 parts.append(token.content)
             if self.level and token.type in ("text", "code_inline"):
                 self.name.append(token.content)
         lines = (line.strip() for line in "".join(parts).split("\n"))
+        if not self.level:
+            lines = (self.without_id(line) for line in lines)
         return "\n".join(line for line in lines if line and not _RULE.fullmatch(line))
+
+    def without_id(self, line: str) -> str:
+        """Return a line without the id of its block, and note this as an anchor."""
+        if "^" in line and (found := _BLOCK_ID.search(line)):
+            self.anchors.append(f"^{found[1]}")
+            alone = not line[: found.start()].strip()
+            return line if found[1].isdecimal() or (len(found[1]) < _SHORT and not alone) else line[: found.start()].rstrip()
+        if line.startswith("id::") and (found := _UUID.fullmatch(line)):
+            self.anchors.append(found[1].lower())
+            return ""
+        return line
+
+    def drop_typed(self) -> None:
+        """Leave out of the links those that a field holds."""
+        if self.linked:
+            typed = {link for _, link in self.linked}
+            self.links = [link for link in self.links if link not in typed]
+
+    def take(self, other: _Piece) -> None:
+        """Add the anchors and the links of another piece."""
+        self.anchors += other.anchors
+        self.links += other.links
+        self.linked += other.linked
 
 
 def _name(piece: _Piece, seen: Counter[str]) -> None:
@@ -225,7 +317,7 @@ def _name(piece: _Piece, seen: Counter[str]) -> None:
         seen[name] += 1
 
 
-def _pieces(tokens: Sequence[Any]) -> Iterator[_Piece]:
+def _pieces(tokens: Sequence[Any], kind: str) -> Iterator[_Piece]:
     """Yield the blocks of a page: list items, rows of tables and what HTML has as blocks one by one."""
     # What lies deeper than top-level blocks, the items of top-level lists and the rows of top-level tables belongs to them.
     begins = [
@@ -242,9 +334,9 @@ def _pieces(tokens: Sequence[Any]) -> Iterator[_Piece]:
                 held = list(block.anchors), list(block.links)
                 yield _Piece(line, block.level, block.text, [], *held, block.leads, False, block.header)
         elif first.type == "paragraph_open":
-            yield from _paragraph(line, part[1].children, first.map[1] - line)
+            yield from _paragraph(line, part[1], first.map[1] - line, kind)
         else:
-            piece = _Piece(line, int(first.tag[1]) if first.type == "heading_open" else 0)
+            piece = _Piece(line, int(first.tag[1]) if first.type == "heading_open" else 0, kind=kind)
             piece.text = _text(piece, part)
             names = any(token.type == "th_open" for token in part) and first.type == "tr_open"
             header = piece.text if names else header
@@ -270,9 +362,9 @@ def _text(piece: _Piece, tokens: Sequence[Any]) -> str:
             rule = all(_RULE.fullmatch(f"|{cell}") for cell in row)
             text, row = "" if rule else _BAR.join(row).strip(), None
         elif token.type == "inline" and row is not None:
-            row.append(piece.read(token.children or ()).replace("\n", " "))
+            row.append(piece.read(token).replace("\n", " "))
         elif token.type == "inline":
-            text = piece.read(token.children or ())
+            text = piece.read(token)
         elif token.type in ("fence", "code_block"):
             text = token.content.strip("\n").rstrip()
         elif token.type == "html_block":
@@ -286,8 +378,9 @@ def _text(piece: _Piece, tokens: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
-def _paragraph(line: int, tokens: Sequence[Any], count: int) -> Iterator[_Piece]:
+def _paragraph(line: int, inline: Any, count: int, kind: str) -> Iterator[_Piece]:
     """Yield a paragraph of so many lines, or the rows of a table that lacks what GitHub asks of one, such as a header."""
+    tokens = inline.children
     breaks = [place for place, token in enumerate(tokens) if token.type in _BREAKS]
     parts = [tokens[begin + 1 : end] for begin, end in zip([-1, *breaks], [*breaks, len(tokens)], strict=True)]
     written = ["".join(token.content for token in part).strip() for part in parts]
@@ -298,13 +391,15 @@ def _paragraph(line: int, tokens: Sequence[Any], count: int) -> Iterator[_Piece]
         header = ""
         for row in rows:
             names = row == rows[0] and rules[row + 1 : row + 2] == [True]
-            piece = _Piece(line + row, leads=names, header=header)
-            piece.text = _BAR.join(cell.strip() for cell in piece.read(parts[row]).strip("|").split("|")).strip(" |")
+            piece = _Piece(line + row, leads=names, header=header, kind=kind)
+            if row == rows[0]:
+                piece.note(inline.content)
+            piece.text = _BAR.join(cell.strip() for cell in piece.read_parts(parts[row]).strip("|").split("|")).strip(" |")
             header = piece.text if names else header
             yield piece
         return
-    piece = _Piece(line)
-    piece.text = piece.read(tokens)
+    piece = _Piece(line, kind=kind)
+    piece.text = piece.read(inline)
     piece.leads = bool(piece.text) and _bold(tokens)
     yield piece
 

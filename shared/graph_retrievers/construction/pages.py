@@ -27,7 +27,8 @@ class Block:
     """A heading, paragraph, list item, table row or piece of code.
 
     `level` is 1 to 6 for a heading, 0 for other blocks. `anchors` are the names by which a link may point to this place: the ids
-    of HTML elements, the slugs of Markdown headings; `links` are the addresses to which it links, as written. A block that
+    of HTML elements, the slugs of Markdown headings, ``^`` and the id of a block of Obsidian; `links` are the addresses to which it
+    links, as written, and `linked` those in fields such as ``up:: [[Home]]``, with the name of the field. A block that
     `leads` introduces the next, such as a heading, a bold line or the term of a definition, and must not be separated from it.
     `source` are the source lines of the text, including those up to the next block; None if they equal the text. `header` has the
     names of the columns for a later row of a table.
@@ -40,6 +41,7 @@ class Block:
     leads: bool = False
     source: str | None = None
     header: str = ""
+    linked: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def tokens(self) -> int:
@@ -58,7 +60,7 @@ class Page(NamedTuple):
     contents : tuple of str
         The addresses in its table of contents.
     fields : mapping
-        The fields of the front matter.
+        The fields of the front matter, with those in the text of a note and its tags.
     stated : bool
         Whether the title is stated separately from the headings, as in front matter: it is then the heading around all of them.
     address, base : str

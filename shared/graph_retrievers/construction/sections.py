@@ -29,7 +29,7 @@ class Chunk:
     places that it covers and `anchor` that of its section, "" if there is none; `links` are addresses as written. `part` is 1 for
     the first chunk of a section, 2 for the next. `titles` has the headings of the sections around it that begin in it, followed
     by that of its section; it is empty if the chunk has text above all headings of the page. `source` is the source of the text,
-    such as Markdown; "" if it equals the text.
+    such as Markdown; "" if it equals the text. `linked` has the names of fields and the addresses that they hold.
     """
 
     text: str
@@ -40,6 +40,7 @@ class Chunk:
     part: int
     titles: tuple[str, ...] = ()
     source: str = ""
+    linked: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,10 +180,11 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
         first = next((len(other.path) for other in begun if _within(path, other.path)), len(path))
         shown = blocks[1:] if blocks[0].level and blocks[0].text in names else blocks
         links = tuple(dict.fromkeys(link for block in blocks for link in block.links))
+        linked = tuple(dict.fromkeys(pair for block in blocks for pair in block.linked))
         counts[path] += 1
         titles = () if _Heading() in tokens else names[max(first, 1) - 1 :]
         text, source = text_and_source(shown, _repeated(blocks[0], max_tokens))
-        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, own.get(path, ""), counts[path], titles, source)
+        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, own.get(path, ""), counts[path], titles, source, linked)
 
 
 def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -53,11 +53,15 @@ class CorpusNodes:
 
 
 class FoundEdges(NamedTuple):
-    """Edges, the number of skipped references to targets outside the corpus, and a message about them for the log."""
+    """Edges, the number of skipped references to targets outside the corpus, and a message about them for the log.
+
+    With `advice`, what is wrong and what to do about it, the message is a warning.
+    """
 
     edges: list[tuple[str, str, str]]
     absent: int = 0
     told: str = ""
+    advice: str = ""
 
 
 class EdgeSpec(ABC):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.graph.page_names import PAGES, PageNames
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
@@ -18,11 +18,10 @@ _LONGEST = 4_096
 # At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
-# Endings of the path of a page; what is called otherwise, such as a picture, is none.
 _MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
-_PAGES = frozenset(["", ".html", ".htm", ".md", ".mdx", ".markdown", ".txt", ".rst"])
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
+_VAULT = re.compile(r"dendron://([^/]+)/")
 _INDEX = re.compile(r"/(?:index|readme)$")
 # Of other schemes, such as s3, the standard library does not know that links may be relative.
 _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://", re.IGNORECASE)
@@ -31,8 +30,9 @@ _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://
 def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FIELDS) -> str:
     """Return the address of the page from which a node was cut: the first of some metadata fields that it has, "" for none.
 
-    A bare file name, as loaders of vaults write it into ``source``, gives way to a field that has the path of the file; without
-    any of the fields, the address is ``file_name`` in ``folder_path``.
+    A bare file name, as loaders of vaults write it into ``source``, gives way to a field that has the path of the file. So does
+    what the front matter of a note states as its ``source`` or ``url`` where LangChain's ``ObsidianLoader`` read it, which also
+    writes ``last_accessed``. Without any of the fields, the address is ``file_name`` in ``folder_path``.
 
     >>> page_address({"source": "Loom.md", "path": "vault/tools/Loom.md"})
     'vault/tools/Loom.md'
@@ -44,6 +44,9 @@ def page_address(metadata: Mapping[str, Any], fields: Sequence[str] = ADDRESS_FI
         folder, file = metadata.get("folder_path"), metadata.get("file_name")
         told = isinstance(folder, str) and isinstance(file, str) and fields is ADDRESS_FIELDS
         return f"{folder}/{file}" if told and folder and file else ""
+    path = metadata.get("path")
+    if fields is ADDRESS_FIELDS and "last_accessed" in metadata and isinstance(path, str) and path.lower().endswith(".md"):
+        return path
     bare = values[0]
     if "/" in bare or "\\" in bare:
         return bare
@@ -72,7 +75,7 @@ def page_of(node: str) -> str:
     """Return the page of an id that is a place on a page, such as ``page.html#place``; the id itself if it is none."""
     page, _, place = node.partition("#")
     ending = posixpath.splitext(page)[1].lower()
-    return page if place and ending and ending in _PAGES else node
+    return page if place and ending and ending in PAGES else node
 
 
 def is_other_file(name: str) -> bool:
@@ -82,14 +85,7 @@ def is_other_file(name: str) -> bool:
     (True, False, False)
     """
     ending = posixpath.splitext(name.strip())[1].lower()
-    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in _PAGES
-
-
-def _named_path(path: str) -> list[str]:
-    """Return the parts of a path by which wiki links name a page: case folded, without the ending."""
-    stem, ending = posixpath.splitext(path.strip())
-    parts = unicodedata.normalize("NFC", stem if ending.lower() in _PAGES else path).casefold().split("/")
-    return [part.strip() for part in parts if part.strip(" .")] or [""]
+    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in PAGES
 
 
 def _text(value: Any) -> str:
@@ -106,11 +102,13 @@ class AddressBook:
     If no page has the exact address of a link, these differences are ignored: ``http`` or ``https``, a slash at the end, the
     extension ``.html`` or ``.md``, ``index`` or ``README`` at the end, upper and lower case, and for paths the query after a
     question mark. A link that begins with a slash is also looked up below the folder that all paths share. If a link on a page of
-    Markdown leads nowhere, it is read as Obsidian writes it: as a path from that folder, or as the end of a path that one page has.
+    Markdown leads nowhere, it is read as Obsidian writes it: as a path from that folder, or as the end of a path.
 
     A wiki link such as ``[[Looms]]`` or ``[[guide/Looms#cards]]`` names a page by its file without the extension, and by folders
     around it, ignoring case. Of several pages, the one with exactly this path comes first, then the one whose folder shares the
-    most with the folder of the link, then the shorter path.
+    most with the folder of the link, then the shorter path. ``[[./Looms]]`` and ``[[../Looms]]`` are paths from the folder of the
+    link, and ``[[dendron://vault/looms]]`` prefers the folder ``vault``. `names` are further names of pages for such links, with
+    the page that each names; they come first.
 
     `sites` are the places where paths are published: addresses of their root folder, such as ``https://x.org/docs``, or of a
     repository on GitHub or GitLab. A link to an address below is read as a path. `others` are other addresses, with the page to
@@ -127,16 +125,19 @@ class AddressBook:
     ('docs/guide/start.md', '')
     """
 
-    def __init__(self, addresses: Iterable[str], sites: Sequence[str] = (), others: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        addresses: Iterable[str],
+        sites: Sequence[str] = (),
+        others: Mapping[str, str] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self._sites = [site for address in sites if (site := _site(address))]
         # What a page states of itself comes behind all forms of what pages have.
         self._forms = [_Forms((address, address) for address in filter(None, addresses)), _Forms((others or {}).items())]
         folders = {posixpath.dirname(_key(url)) for url in self._forms[0].exact if not _SCHEME.match(url)}
         self._root = posixpath.commonpath(folders).rstrip("/") if folders else ""
-        self._named: dict[str, list[tuple[list[str], str]]] = {}
-        for url, address in self._forms[0].exact.items():
-            path = _named_path(unquote(urlsplit(url).path))
-            self._named.setdefault(path[-1], []).append((path, address))
+        self._named = PageNames(self._forms[0].exact.items(), self._root, names)
 
     def find(self, link: str, base: str = "") -> tuple[str, str] | None:
         """Return the address of the page to which a link on the page `base` leads, and the fragment; None if it is unknown."""
@@ -170,26 +171,26 @@ class AddressBook:
         path = posixpath.normpath(unquote(parts.path))
         if page := self._forms[0].page(f"{self._root}{_as_url(path)}"):
             return page
-        named = _named_path(path)
-        ends = [address for held, address in self._named.get(named[-1], ()) if held[-len(named) :] == named]
-        return ends[0] if len(ends) == 1 else None
+        return self._named.find(path, _as_url(base))
 
     def _by_name(self, link: str, base: str) -> tuple[str, str] | None:
         """Return the page that a wiki link on the page `base` leads to, and its fragment."""
         name, _, fragment = link[2:].removesuffix("]]").partition("#")
         if not name:
             return (base, fragment) if base else None
-        named, here = _named_path(name), _named_path(unquote(urlsplit(_as_url(base)).path))[:-1]
-        found = [held for held in self._named.get(named[-1], ()) if held[0][-len(named) :] == named]
-
-        def order(held: tuple[list[str], str]) -> tuple[bool, int, int, list[str]]:
-            path = held[0]
-            return path != named, -len(posixpath.commonprefix([path[:-1], here])), len(path), path
-
-        return (min(found, key=order)[1], fragment) if found else None
+        here = _as_url(base) if base else ""
+        if inside := _VAULT.match(name):
+            # The name of a vault is that of its folder, if nothing else is configured.
+            name = name[inside.end() :]
+            page = self._named.find(f"{inside[1]}/{name}", here) or self._named.find(name, here)
+        else:
+            page = self._named.find(name, here)
+        return None if page is None else (page, fragment)
 
     def misses(self, link: str, base: str = "") -> bool:
         """Return whether a link without a page should have one: it is relative or below a site, and names no other file."""
+        if link.startswith("(("):
+            return True
         if link.startswith("[["):
             return not is_other_file(link[2:].partition("#")[0].removesuffix("]]"))
         try:
@@ -201,7 +202,7 @@ class AddressBook:
             inside = found is not None and any(self._below_sites(found[0]))
         else:
             inside = bool(base) and bool(parts.path)
-        return inside and posixpath.splitext(parts.path)[1].lower() in _PAGES
+        return inside and posixpath.splitext(parts.path)[1].lower() in PAGES
 
     def _below_sites(self, url: str, rooted: bool = False) -> Iterator[str]:
         """Yield the paths that a URL has below the sites; with `rooted`, a path is one from the root of their hosts."""

@@ -1,0 +1,146 @@
+"""The places on a page to which the fragments of links lead: anchors, and headings by their words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
+from operator import eq
+from typing import Generic, NamedTuple, TypeVar
+
+from graph_retrievers.construction.headings import heading_path
+from graph_retrievers.construction.markdown import own_anchor
+from graph_retrievers.construction.pages import Block
+from graph_retrievers.construction.slugs import bare, slug
+from graph_retrievers.graph.corpus_graph import Node
+
+# Headings with the same words that are looked at; characters and words of a first line that may be a heading.
+_SAME, _LINE, _WORDS = 1_000, 400, 20
+
+Place = TypeVar("Place")
+
+
+class Heading(NamedTuple):
+    """A heading: its level, its words as a person reads them and as they are written."""
+
+    level: int
+    text: str
+    source: str = ""
+
+
+def headings_of(blocks: Iterable[Block]) -> list[Heading]:
+    """Return the headings among some blocks, in order."""
+    found = (block for block in blocks if block.level)
+    return [Heading(block.level, block.text, (block.source or "").strip().partition("\n")[0].strip("# \t")) for block in found]
+
+
+class Outline(Generic[Place]):
+    """Headings of a page with their places, found by their letters and digits alone, and by headings around them.
+
+    A heading whose place is None is only around others.
+
+    >>> outline = Outline([(Heading(1, "Looms"), "a"), (Heading(2, "In/out: parts"), "b"), (Heading(1, "Parts"), "c")])
+    >>> outline.find("in-out-parts"), outline.find("parts"), outline.find("looms#parts"), outline.find("looms#in out parts")
+    ('b', 'c', None, 'b')
+    """
+
+    def __init__(self, headings: Iterable[tuple[Heading, Place | None]]) -> None:
+        self._places: list[Place | None] = []
+        self._keys: list[set[str]] = []
+        self._around: list[int] = []
+        self._rows: dict[str, list[int]] = {}
+        open_ones: list[tuple[int, int]] = []
+        for row, (heading, place) in enumerate(headings):
+            while open_ones and open_ones[-1][0] >= heading.level:
+                open_ones.pop()
+            self._around.append(open_ones[-1][1] if open_ones else -1)
+            open_ones.append((heading.level, row))
+            self._places.append(place)
+            self._keys.append({bare(heading.text), bare(heading.source)} - {""})
+            for key in self._keys[-1]:
+                self._rows.setdefault(key, []).append(row)
+
+    def __bool__(self) -> bool:
+        """Return whether there are headings."""
+        return bool(self._places)
+
+    def find(self, fragment: str) -> Place | None:
+        """Return the place of the first heading that a fragment names, below those that it names before; None if there is none."""
+        *outer, last = map(bare, fragment.split("#"))
+        for row in islice(self._rows.get(last, ()), _SAME):
+            left, above = [*outer], self._around[row]
+            while left and above >= 0:
+                if left[-1] in self._keys[above]:
+                    left.pop()
+                above = self._around[above]
+            if not left and self._places[row] is not None:
+                return self._places[row]
+        return None
+
+
+class Anchors:
+    """The chunk of a page that contains each anchor, by row; `chunks` have a row, its anchors, its headings and its node."""
+
+    def __init__(self, chunks: Iterable[tuple[int, Sequence[str], Sequence[Heading], Node]]) -> None:
+        self._exact: dict[str, int] = {}
+        self._loose: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
+        headings: list[tuple[Heading, int | None]] = []
+        last: dict[str, int] = {}
+        seen: Counter[str] = Counter()
+        around: tuple[str, ...] = ()
+        for place, (row, anchors, written, node) in enumerate(chunks):
+            for name in anchors:
+                before, loose = self._exact.get(name), _loosened(name)
+                # Overlapping chunks repeat an anchor; the text after it is in the later one.
+                if before is None or (last.get(name) == place - 1 and "anchors" not in node.metadata):
+                    self._exact[name] = row
+                    if self._loose.get(loose, before) == before:
+                        self._loose[loose] = row
+                last[name] = place
+            headings += [(heading, row) for heading in written]
+            path = heading_path(node)
+            same = sum(1 for _ in takewhile(bool, map(eq, around, path)))
+            for depth, heading in enumerate(path[same:], same + 1):
+                heading, given = own_anchor(heading)
+                count, name = seen[slug(heading)], _loosened(heading)
+                seen[slug(heading)] += not given
+                if depth == len(path) and given:
+                    self._exact.setdefault(given, row)
+                elif depth == len(path):
+                    self._loose.setdefault(f"{name}-{count}" if count else name, row)
+                headings.append((Heading(depth, heading), row if depth == len(path) else None))
+            around = path
+            if not written and not path:
+                for name in _runs(node.text):
+                    self._lines.setdefault(name, row)
+        self._outline = Outline(headings)
+
+    def get(self, fragment: str) -> int | None:
+        """Return the row of the chunk with an anchor or a heading, None if there is none."""
+        if (exact := self._exact.get(fragment)) is not None or fragment.startswith("^"):
+            return exact
+        if not self._outline and bare(fragment) in self._lines:
+            return self._loose.get(_loosened(fragment), self._lines[bare(fragment)])
+        if "#" in fragment:
+            nested = self._outline.find(fragment)
+            return self.get(fragment.rpartition("#")[2]) if nested is None else nested
+        loose = self._loose.get(_loosened(fragment))
+        return self._outline.find(fragment) if loose is None else loose
+
+
+def _runs(text: str) -> Iterator[str]:
+    """Yield the letters and digits of what may be a heading in the first line of a text whose reader dropped the marks of headings.
+
+    LlamaIndex' reader of Markdown writes two empty lines, and the heading behind those around it.
+    """
+    line = text.lstrip()[:_LINE].partition("\n")[0]
+    words = [word for part in line.split() if (word := bare(part))]
+    if len(words) > _WORDS:
+        return
+    ends = range(1, len(words) + 1) if text.startswith("\n\n") else [len(words)]
+    yield from ("".join(words[start:end]) for start in range(len(words)) for end in ends if start < end)
+
+
+def _loosened(anchor: str) -> str:
+    return "-".join(filter(None, slug(anchor.casefold().replace("_", "-")).split("-")))

@@ -1,0 +1,207 @@
+"""Notes of a folder: their kind, their names, their links, and those that nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from graph_retrievers.construction.anchors import Outline, headings_of
+from graph_retrievers.construction.front_matter import kept_fields, linked_fields, other_links
+from graph_retrievers.construction.markdown import with_names
+from graph_retrievers.construction.pages import Page
+from graph_retrievers.construction.titles import file_title
+from graph_retrievers.construction.vaults import (
+    DENDRON,
+    LOGSEQ,
+    MARKDOWN,
+    is_block_id,
+    logseq_name,
+    names_of_notes,
+    note_name,
+    parents,
+    vault_kind,
+)
+from graph_retrievers.graph.addresses import AddressBook, is_other_file
+from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.page_names import folded
+
+# Bytes of a file that tell its kind; characters of fields that all nodes of a page repeat; those of a name.
+_HEAD, _FIELDS, _NAME = 2_000, 20_000, 200
+_SETTINGS = ".obsidian"
+
+
+def folder_kind(root: Path, paths: Mapping[str, Path]) -> str:
+    """Return the kind of the notes in a folder, by the settings of Dendron, Logseq or Obsidian in it or above, else by the notes.
+
+    `paths` has the files by their names. See :func:`~graph_retrievers.construction.vaults.vault_kind`.
+    """
+    above = [root, *list(root.absolute().parents)[:2]]
+    if any((folder / "dendron.yml").is_file() for folder in above):
+        return DENDRON
+    if (root / "logseq" / "config.edn").is_file() or (root / "logseq").is_dir() and (root / "pages").is_dir():
+        return LOGSEQ
+    if (root / _SETTINGS).is_dir():
+        return ""
+    return vault_kind({name: _head(path) for name, path in paths.items() if name.lower().endswith(MARKDOWN)})
+
+
+def note_title(kind: str, name: str, page: Page) -> str:
+    """Return the title of a page, "" if it has none; a page of Logseq that states none is called by its file."""
+    return logseq_name(name) if kind == LOGSEQ and not page.stated and name.lower().endswith(MARKDOWN) else page.title
+
+
+def named_by_files(pages: Mapping[str, Page], root: Path, kind: str) -> dict[str, Page]:
+    """Return pages, those of notes with the names of their files, by which links name them, in their texts if missing there.
+
+    Pages are notes if the folder has the settings of Obsidian, is of another kind, or has wiki links.
+    """
+    are_notes = kind or (root / _SETTINGS).is_dir() or any(_has_wiki_links(page) for page in pages.values())
+    return {name: _named(name, page, kind) if are_notes else page for name, page in pages.items()}
+
+
+def _named(name: str, page: Page, kind: str) -> Page:
+    own = logseq_name(name) if kind == LOGSEQ else file_title(note_name(name))
+    first = note_name(name).lower() in ("index", "_index", "readme")
+    if not name.lower().endswith(MARKDOWN) or first or own.casefold() in page.title.casefold():
+        return page
+    return page._replace(blocks=with_names(page.blocks, [own]))
+
+
+def _has_wiki_links(page: Page) -> bool:
+    return any(link.startswith("[[") for block in page.blocks for link in chain(block.links, (link for _, link in block.linked)))
+
+
+def shared_fields(page: Page, first: bool) -> dict[str, Any]:
+    """Return the fields of a page that its node has; other nodes than the first have none of a page with very long fields."""
+    linked = linked_fields(page.fields)
+    own = {name: value for name, value in kept_fields(page.fields).items() if name not in linked}
+    return own if first or sum(len(name) + len(str(value)) for name, value in own.items()) <= _FIELDS else {}
+
+
+class Notes:
+    """The pages of a folder as links of notes see them.
+
+    `pages` are all pages, and `ends` the pages that are not kept with the page and the fragment that replace each, "" for none.
+    After :meth:`read`, `created` has the paths of the notes without text that become nodes: those that notes link to.
+    """
+
+    def __init__(self, kind: str, pages: Mapping[str, Page], book: AddressBook, ends: Mapping[str, tuple[str, str]]) -> None:
+        self.pages, self._book, self._ends = pages, book, ends
+        self.created: dict[str, str] = {}
+        self._found: dict[tuple[str, str], tuple[str, str] | None] = {}
+        self._outlines: dict[str, Outline[str]] = {}
+        self._blocks: dict[str, tuple[str, str]] = {}
+        for name, page in pages.items():
+            for anchor in (anchor for block in page.blocks for anchor in block.anchors if is_block_id(anchor)):
+                self._blocks.setdefault(anchor, (name, anchor))
+        self._above = parents(name for name in pages if name.lower().endswith(MARKDOWN)) if kind == DENDRON else {}
+        self._find_created()
+
+    def find(self, link: str, name: str) -> tuple[str, str] | None:
+        """Return the page and the fragment that a link on the page `name` leads to; None if it is unknown."""
+        if link.startswith("(("):
+            return self._blocks.get(link[2:-2])
+        key = link, name
+        if key not in self._found:
+            self._found[key] = self._book.find(link, name)
+        return self._found[key]
+
+    def anchor(self, page: str, fragment: str) -> str:
+        """Return the anchor of the heading that a fragment names in another spelling, else the fragment."""
+        if page not in self._outlines:
+            blocks = [block for block in self.pages[page].blocks if block.level]
+            anchors = [block.anchors[-1] if block.anchors else None for block in blocks]
+            self._outlines[page] = Outline(zip(headings_of(blocks), anchors, strict=True))
+        return self._outlines[page].find(fragment) or fragment
+
+    def instead(self, link: str) -> str | None:
+        """Return the path of the note without text, or which nobody wrote, that a wiki link leads to, if it is a node."""
+        return self.created.get(_wanted(link))
+
+    def linked(self, name: str) -> dict[str, list[str]]:
+        """Return the links in the fields of a page, by field, and in ``parent`` the note above a note of Dendron."""
+        held = linked_fields(self.pages[name].fields)
+        above = self._above.get(name)
+        while above and self._is_empty(above) and above not in self.created:
+            above = self._above.get(above)
+        return held | ({"parent": [f"/{quote(above)}"]} if above else {})
+
+    def _is_empty(self, name: str) -> bool:
+        return self._ends.get(name) == ("", "") and name.lower().endswith(MARKDOWN)
+
+    def _find_created(self) -> None:
+        """Find the notes without text that two notes or more link to, or that link themselves."""
+        linking: dict[str, dict[str, None]] = {}
+        paths: dict[str, str] = {}
+        for name, page in self.pages.items():
+            if name in self._ends and not self._is_empty(name):
+                continue
+            above = self._above.get(name)
+            own = [link for held in linked_fields(page.fields).values() for link in held] + other_links(page.fields)
+            if self._is_empty(name) and own:
+                self.created[name] = name
+            for link in chain(own, *((*block.links, *(link for _, link in block.linked)) for block in page.blocks)):
+                found = self.find(link, name)
+                key = found[0] if found else _wanted(link)
+                if key and (found is None or self._is_empty(key)):
+                    linking.setdefault(key, {})[name] = None
+                    paths.setdefault(key, key if found else _path(link))
+            if above and self._is_empty(above):
+                linking.setdefault(above, {})[name] = None
+                paths.setdefault(above, above)
+        self.created |= {key: paths[key] for key, names in linking.items() if len(names) > 1 and key not in self.created}
+
+    def nodes(self, taken: Iterable[str]) -> list[Node]:
+        """Return the nodes of `created`, without the ids of others, which are `taken`, and without the links of their fields.
+
+        They have a title and no text. That their ``file_name`` is the title says that they are blank: see
+        :func:`~graph_retrievers.graph.blank.blank_nodes`.
+        """
+        known = set(taken)
+        nodes = []
+        for key, path in self.created.items():
+            page = self.pages.get(key)
+            title = page.title if page else note_name(path)
+            metadata = (shared_fields(page, True) if page else {}) | {
+                "path": path,
+                "chunk_index": 0,
+                "headings": [],
+                "anchors": [],
+                "links": [],
+                "file_name": title,
+            }
+            if path not in known:
+                known.add(path)
+                nodes.append(Node(path, "", title, metadata=metadata))
+        return nodes
+
+
+def further_names(kind: str, pages: Mapping[str, Page]) -> dict[str, str]:
+    """Return the further names of pages by which wiki links find them: see :func:`names_of_notes`."""
+    return names_of_notes(kind, {name: page.fields for name, page in pages.items() if name.lower().endswith(MARKDOWN)})
+
+
+def _wanted(link: str) -> str:
+    """Return the name of the page of a wiki link as a key, "" for what cannot be a note."""
+    name = link[2:].removesuffix("]]").partition("#")[0].strip() if link.startswith("[[") else ""
+    named = len(name) <= _NAME and (any(map(str.isalpha, name)) or len(name) > 7) and not {*"{}<>"} & {*name}
+    # "dendron:" and paths from a folder are not names.
+    if not named or is_other_file(name) or "://" in name or name.startswith("."):
+        return ""
+    return f"[[{folded(name.removesuffix('.md'))}"
+
+
+def _path(link: str) -> str:
+    name = link[2:].removesuffix("]]").partition("#")[0].strip().removesuffix(".md").strip("/")
+    return f"{name}.md"
+
+
+def _head(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD).decode("utf-8", "ignore").removeprefix("\ufeff")
+    except OSError:
+        return ""

@@ -1,0 +1,30 @@
+"""Anchors of headings."""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+from graph_retrievers.graph.words import composed
+
+
+def slug(heading: str) -> str:
+    """Return GitHub's anchor of a heading: lower case, hyphens for spaces, no punctuation.
+
+    >>> slug("What? A *loom*: part_1")
+    'what-a-loom-part_1'
+    """
+    # Some scripts write vowels as marks.
+    lowered = composed(heading.strip()).lower()
+    kept = "".join(char for char in lowered if char.isalnum() or char in " -_" or category(char).startswith("M"))
+    return kept.replace(" ", "-")
+
+
+def bare(heading: str) -> str:
+    """Return the letters and digits of a heading or an anchor alone, in lower case.
+
+    Obsidian writes a space for most marks in the heading of a link, and GitHub nothing.
+
+    >>> bare("Input/output: [[Cards|cards]]"), bare("Input output Cards cards"), bare("input-output-cards-cards")
+    ('inputoutputcardscards', 'inputoutputcardscards', 'inputoutputcardscards')
+    """
+    return slug(heading).replace("-", "").replace("_", "")

@@ -1,0 +1,118 @@
+"""Links by the name of a page, as Obsidian, Logseq, Dendron and wikis write them, in the text of a note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from graph_retrievers.construction.slugs import slug
+from graph_retrievers.construction.vaults import DENDRON, LOGSEQ
+
+WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
+"""``[[Page#Heading|shown]]``, with a mark before it to embed the page or a picture."""
+
+TAG = re.compile(r"(?<![^\s(])#([\w/-]+(?:\.[\w/-]+)*)")
+"""A tag, if it is not a number."""
+
+# A block of Logseq by its id, and who is named in Dendron.
+_BLOCK = re.compile(r"\(\(([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})\)\)")
+_USER = re.compile(r"(?<![^\s(])@(\w+(?:[.-]\w+)*)")
+# Where the part of a note begins, in Dendron with the lines to skip and where it ends.
+_RANGE = re.compile(r"(?:,\d+)?(?::#.*)?$")
+
+
+class WikiLink(NamedTuple):
+    """A link: the address ``[[Page#heading]]``, what a person reads, and whether it embeds the target."""
+
+    address: str
+    shown: str
+    embeds: bool
+
+
+def wiki_link(found: re.Match[str], kind: str = "") -> WikiLink | None:
+    """Return the link of a match of :data:`WIKI_LINK`, None for one that names nothing; `kind` is the kind of the notes.
+
+    Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, stays.
+
+    >>> wiki_link(WIKI_LINK.match("[[Loom#Parts#The cards|cards]]"))
+    WikiLink(address='[[Loom#parts#the-cards]]', shown='cards', embeds=False)
+    >>> wiki_link(WIKI_LINK.match("[[The cards|tool.loom.cards]]"), "dendron").address
+    '[[tool.loom.cards]]'
+    """
+    # In tables, the bar is escaped.
+    target, shown = found[2].removesuffix("\\"), (found[3] or "").strip()
+    if kind == DENDRON and shown:
+        target, shown = shown, target.strip()
+    page, _, place = target.strip().partition("#")
+    page, place = page.strip(), _RANGE.sub("", place) if kind == DENDRON else place
+    parts = [part.strip() for part in place.split("#") if part.strip()]
+    if not page and not parts:
+        return None
+    block = parts[-1] if parts and parts[-1].startswith("^") else ""
+    fragment = block or "#".join(filter(None, map(slug, parts)))
+    named = [page, "" if block else parts[-1] if parts else ""]
+    return WikiLink(
+        f"[[{page}#{fragment}]]" if fragment else f"[[{page}]]", shown or " > ".join(filter(None, named)), bool(found[1])
+    )
+
+
+def link_of_address(address: str) -> str:
+    """Return the address of an ordinary link of Logseq, such as ``[shown]([[Page]])``, as that of a wiki link; others unchanged."""
+    if address.startswith("(("):
+        return address.lower()
+    if address.startswith("%5B%5B") and address.endswith("%5D%5D"):
+        from urllib.parse import unquote
+
+        found = WIKI_LINK.fullmatch(unquote(address))
+        link = wiki_link(found) if found else None
+        return link.address if link else address
+    return address
+
+
+def tags_of(text: str) -> list[str]:
+    """Return the tags in a text, without the mark.
+
+    >>> tags_of("A #tool/loom, #1 of 3, (#weaving).")
+    ['tool/loom', 'weaving']
+    """
+    return [tag for tag in TAG.findall(text) if not tag.isdecimal()] if "#" in text else []
+
+
+def links_in_words(text: str, kind: str) -> list[str]:
+    """Return the addresses of links without brackets in a text: blocks by their id, and what is a link in this kind of notes.
+
+    >>> links_in_words("A #loom and @ada.", "dendron"), links_in_words("A #loom and @ada.", "logseq")
+    (['[[tags.loom]]', '[[user.ada]]'], ['[[loom]]'])
+    """
+    links = [f"(({name.lower()}))" for name in _BLOCK.findall(text)] if "((" in text else []
+    if kind == LOGSEQ:
+        links += [f"[[{tag}]]" for tag in tags_of(text)]
+    elif kind == DENDRON:
+        links += [f"[[tags.{tag}]]" for tag in tags_of(text)]
+        links += [f"[[user.{name}]]" for name in _USER.findall(text)] if "@" in text else []
+    return links
+
+
+def without_block_links(text: str) -> str:
+    """Return a text without links to blocks by their id, which say nothing to a person."""
+    return _BLOCK.sub("", text) if "((" in text else text
+
+
+def listed_pages(value: str) -> list[str]:
+    """Return the addresses of pages in a property of Logseq such as ``tags``, which separates names by commas.
+
+    >>> listed_pages("loom, [[The cards]], #mill")
+    ['[[loom]]', '[[The cards]]', '[[mill]]']
+    """
+    return [f"[[{name}]]" for name in names_in(value)]
+
+
+def names_in(value: str) -> list[str]:
+    """Return the names of a list separated by commas, without brackets and marks of tags; a comma in brackets separates nothing.
+
+    >>> names_in("loom, [[Jan 31st, 2024]]")
+    ['loom', 'Jan 31st, 2024']
+    """
+    parts: Iterable[str] = re.findall(r"(?:\[\[[^\[\]\n]*\]\]|[^,])+", value)
+    return [name for part in parts if (name := part.strip().removeprefix("#").removeprefix("[[").removesuffix("]]").strip(" \"'"))]
