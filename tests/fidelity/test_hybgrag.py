@@ -6,7 +6,7 @@ import random
 import pytest
 
 from graph_retrievers import GraphIndex, HybGRAG, Node, Retriever
-from graph_retrievers.systems.hybgrag import _FEEDBACK
+from graph_retrievers.systems.hybgrag import _FEEDBACK, RoutedSearch
 from tests.references.hybgrag import retrieve
 
 COSINES = [(1.0, 0.0), (0.8, 0.6), (0.6, 0.8), (0.0, 1.0)]
@@ -165,6 +165,32 @@ def test_unknown_names_unknown_relations_and_too_many_of_them():
     # Both ways from one entity count: nothing is reached by both.
     hits = found(Model([route([("N0", ["wrote"]), ("N0", ["wrote", "cites"])])], [True]), iterations=1)
     assert hits.notes == ("RoutedSearch: nothing is reached by N0: wrote; N0: wrote, cites; texts were searched",)
+
+
+def test_prompts_and_notes_tell_what_is_read_of_a_long_route():
+    model = Model([route([(f"N{9 + row}", ["r1", "r2", "r3"]) for row in range(2000)])] * 2, [], [{"error": "no intersection"}])
+    hits = found(model, iterations=2)
+    for prompt in (*model.asked("commenter"), model.asked("router")[1]):
+        assert "N9: r1, r2; N10" in prompt and "N18: r1, r2" in prompt and "N19" not in prompt and "r3" not in prompt
+    assert len(hits.notes) == 1 and "nothing is reached by N9: r1, r2; N10" in hits.notes[0] and len(hits.notes[0]) < 300
+
+
+def test_of_equally_similar_nodes_the_lower_comes_first_and_relations_without_a_name_are_not_shown():
+    # The walk from node 0 meets node 4, over 1, before node 3, over 2.
+    index = index_of([(0, "a", 1), (0, "a", 2), (1, "b", 4), (2, "b", 3), (3, "", 4)], [(0.0, 1.0)] * 3 + [(1.0, 0.0)] * 2)
+    model = Model([route([("N0", ["a", "b"])])], [True])
+    hits = Retriever(index, HybGRAG(language_model=model), backfill=False).retrieve("?", vector=[1.0, 0.0])
+    assert [hit.id for hit in hits] == ["n3", "n4"] and "Relations: a, b\n" in model.prompts[0]
+
+
+def test_prompts_have_a_hundred_relations_and_500_characters_of_a_text():
+    text = "".join(f"{number:04}" for number in range(300))
+    index = GraphIndex.from_nodes([Node("a", text, "A")], [], vectors=[[1.0, 0.0]])
+    model = Model([route([])], [True])
+    search = RoutedSearch(model, relations=[f"r{number:03}" for number in range(120)])
+    Retriever(index, search).retrieve("?", vector=[1.0, 0.0])
+    assert "r099\n" in model.asked("router")[0] and "r100" not in model.asked("router")[0]
+    assert f"- {f'A. {text}'[:500]}\n" in model.asked("validator")[0]
 
 
 @pytest.mark.parametrize(

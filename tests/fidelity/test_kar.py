@@ -89,6 +89,14 @@ def test_of_two_ways_to_a_neighbour_that_through_the_lower_node_is_told():
     assert ("-[a]-> -[c]->", "valve") in dict(shown(model.prompts[1]))["loom"]
 
 
+def test_of_neighbours_that_are_equally_similar_the_lower_one_is_kept():
+    # Node 1, two edges away, and node 2, beside the loom, have the same text.
+    model = Model([])
+    index = index_of(["loom", "card", "card", "loom mill"], [(0, 2, "a"), (2, 1, "b")])
+    Retriever(index, KAR(language_model=model, neighbors=1)).retrieve("Which loom?")
+    assert shown(model.prompts[1]) == [("loom", [("-[a]-> -[b]->", "card")])]
+
+
 def case(seed):
     """A random graph with parallel edges, loops, isolated nodes, equal texts; entities that no text contains."""
     draw = random.Random(seed)
@@ -225,6 +233,9 @@ def test_without_an_embedding_model_or_a_start_the_question_itself_is_searched()
     hits = Retriever(bare, KAR(language_model=Model([]))).retrieve("?", vector=[0.1, 1.0])
     assert [hit.id for hit in hits] == ["b", "a"]
     assert hits.notes[0].startswith("KnowledgeAwareExpansion: there is no embedding model") and len(hits.notes) == 1
+    words = GraphIndex.from_texts(["loom", "mill"], edges=[("0", "1")]).with_models(embedding=embed)
+    hits = Retriever(words, KAR(search="bm25", language_model=Model([])), backfill=False).retrieve("mill")
+    assert [hit.id for hit in hits] == ["1"] and len(hits.notes) == 1
     index = index_of(TEXTS, EDGES)
     hits = Retriever(index, KAR()).retrieve("Which loom?", seed_filter={"$id": "nobody"})
     assert told(hits) == told(Retriever(index, "vector").retrieve("Which loom?", seed_filter={"$id": "nobody"})) and len(hits) == 6

@@ -169,6 +169,18 @@ def test_a_searched_entity_scores_by_the_question_or_as_a_database_index_would()
     ]
 
 
+def test_a_note_tells_ten_of_many_names_and_the_beginning_of_a_long_one():
+    index = GraphIndex(CorpusGraph(["a"], [""], titles=["Paris"]))
+    for entities, told in (
+        ([f"n{number}" for number in range(10)], "'n9'"),
+        ([f"n{number}" for number in range(5000)], "'n9', 4990 more"),
+        (["x" * 5000], "x..."),
+    ):
+        _, seeds = link(index, "?", entities=[entities])
+        ((note,),) = seeds.notes
+        assert note.endswith(f"{told}; there are no vectors to search by") and len(note) < 200
+
+
 def test_a_question_without_names_is_searched_for_once(monkeypatch):
     draw = torch.Generator().manual_seed(1)
     vectors = torch.nn.functional.normalize(torch.randn(40, 4, generator=draw), dim=1)

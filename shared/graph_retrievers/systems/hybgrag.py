@@ -158,12 +158,12 @@ class RoutedSearch(Operator):
             if isinstance(route, LanguageModelError):
                 self._noted(question, failure_note(route, "the last result stays" if len(result) else "texts were searched"))
                 break
-            entities = route.get("entities") or [] if route["search"] == "graph" else []
-            asked = "; ".join(f"{each['name']}: {', '.join(each['relations']) or 'any relation'}" for each in entities) or "text"
-            egos = yield from self._egos(question, entities[:_MOST_ENTITIES])
+            entities = _read(route.get("entities") or []) if route["search"] == "graph" else []
+            asked = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
+            egos = yield from self._egos(question, entities)
             result = (yield from self._ranked(question, egos)) if entities else (yield from self._texts(question))
             if round_ == self.iterations and entities and not len(result):
-                self._noted(question, f"nothing is reached by {asked}; texts were searched")
+                self._noted(question, f"nothing is reached by {asked:.200}; texts were searched")
             if round_ == self.iterations or (yield from self._valid(question, egos, result)):
                 break
             feedback = yield from self._feedback(question, asked, egos, result)
@@ -180,19 +180,20 @@ class RoutedSearch(Operator):
         nodes, scores = yield Nearest(question.k, returned=True)
         return Candidates.seeds(nodes, scores, self.name)
 
-    def _egos(self, question: Question, entities: Sequence[dict[str, Any]]) -> Algorithm[Egos]:
+    def _egos(self, question: Question, entities: Sequence[tuple[str, list[str]]]) -> Algorithm[Egos]:
         """Return the nodes to which the relations of each entity lead, with the name of the entity."""
-        named = yield Titled(tuple(each["name"] for each in entities))
+        named = yield Titled(tuple(name for name, _ in entities))
         egos: Egos = []
-        for each, rows in zip(entities, named, strict=True):
+        for (name, relations), rows in zip(entities, named, strict=True):
             nodes = np.array(rows, np.int64)
             nodes = nodes[question.started(nodes)]
             if not len(nodes) and question.corpus.embedding is not None:
-                nodes, _ = yield Nearest(1, text=each["name"])
+                nodes, _ = yield Nearest(1, text=name)
             ego = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
-            for relation in each["relations"][:_RADIUS] or [None]:
+            steps: list[str | None] = [*relations] or [None]
+            for relation in steps:
                 ego = yield from self._followed(question, ego, relation)
-            egos.append((each["name"], ego))
+            egos.append((name, ego))
         return egos
 
     def _ranked(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
@@ -240,6 +241,11 @@ class RoutedSearch(Operator):
             self._noted(question, failure_note(comment, "the last result stays"))
             return None
         return _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
+
+
+def _read(entities: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Return the names and relations of a route that are read; prompts and notes tell no others."""
+    return [(each["name"], each["relations"][:_RADIUS]) for each in entities[:_MOST_ENTITIES]]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,7 +12,7 @@ from graph_retrievers.errors import InvalidVectorError, MissingSignalError, show
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.signals.embedding import check_vectors, embed_queries
-from graph_retrievers.systems.spreading.linking import missing_note, named_entities
+from graph_retrievers.systems.spreading.linking import missing_note, named_entities, told_names
 
 # The number of runs of words in a question, each of which the query looks up, grows with these.
 _LONGEST_NAME, _MOST_WORDS = 20, 200
@@ -99,5 +99,5 @@ def question_notes(question: CypherQuestion, missing: Sequence[int], room: int) 
         return question.notes + told
     names = [question.entities[number] for number in missing]
     if not room:
-        return (*question.notes, f"no node is named {', '.join(map(repr, names))}; there is no embedding model to search by")
+        return (*question.notes, f"no node is named {told_names(names)}; there is no embedding model to search by")
     return (*question.notes, missing_note(names, room))

@@ -29,6 +29,8 @@ _PROMPT = (
     "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
     "does not mention.\n\nQuestion: "
 )
+# A model may name thousands.
+_MOST_TOLD = 10
 _SCHEMA = {
     "type": "object",
     "properties": {"entities": {"type": "array", "items": {"type": "string", "minLength": 1}}},
@@ -72,10 +74,20 @@ def named_entities(
     ]
 
 
+def told_names(names: Sequence[str]) -> str:
+    """Return names as notes tell them: the first ten, each cut to 80 characters, and how many more there are.
+
+    >>> told_names(["Ada", "Lyon"]), told_names(["Ada"] * 12)[-20:]
+    ("'Ada', 'Lyon'", "'Ada', 'Ada', 2 more")
+    """
+    more = len(names) - _MOST_TOLD
+    return ", ".join([*map(shown, names[:_MOST_TOLD]), *([f"{more} more"] if more > 0 else [])])
+
+
 def missing_note(missing: Sequence[str], room: int) -> str:
     """Return the note on entities that no node is called, of which the first `room` are searched by vector."""
-    note = f"no node is named {', '.join(map(repr, missing[:room]))}: seeds from vector search"
-    rest = ", ".join(map(repr, missing[room:]))
+    note = f"no node is named {told_names(missing[:room])}: seeds from vector search"
+    rest = told_names(missing[room:])
     return f"{note}; not searched, as the budget is used up: {rest}" if rest else note
 
 
@@ -221,7 +233,7 @@ class EntityLinking(Operator):
         if not self.budget or (not missing and (named or given)):
             return ()
         if "dense" not in question.signals:
-            told = f"no node is named {', '.join(map(repr, missing))}" if missing else "no entity of the graph is named"
+            told = f"no node is named {told_names(missing)}" if missing else "no entity of the graph is named"
             question.notes.append(f"{told}; there are no vectors to search by")
             return ()
         if not given:
