@@ -1,15 +1,17 @@
 """Retrievers on PostgreSQL: the answers in memory, for every system, filter, tenant and scope."""
 
+import json
 import random
 
 import numpy as np
 import pytest
 import torch
 
-from graph_retrievers import GAR, FastInsight, GraphIndex, Node, Retriever, WalkFusion
+from graph_retrievers import GAR, KAR, FastInsight, GraphIndex, HybGRAG, Node, Retriever, WalkFusion
 from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, write_index
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from tests.integration.test_scale_out import FILTERS, INPUTS, SYSTEMS, Hashed
+from tests.integration.test_scale_out import FILTERS, INPUTS, Hashed
+from tests.integration.test_scale_out import SYSTEMS as ON_EVERY_STORE
 from tests.integration.test_tenants_on_stores import alone, corpus, strange, tenant
 from tests.postgres import drop
 from tests.remote import (
@@ -30,6 +32,28 @@ pytestmark = pytest.mark.slow
 __all__ = ["corpus"]
 
 
+def model(prompt):
+    """A language model that names nodes, writes passages of their words, and at first finds fault with what was found."""
+    number = len(prompt) % 9
+    if '"passages"' in prompt:
+        return json.dumps({"passages": [f"word{number}", "word3 word8"]})
+    if '"search"' not in prompt:
+        return json.dumps({"entities": [f"Title {number}"], "correct": False, "error": "missing entity"})
+    return json.dumps({"search": "graph", "entities": [{"name": f"Title {number}", "relations": [f"r{number % 4}"]}]})
+
+
+# Those with a language model, which embed what it writes.
+WRITING = {
+    "kar": (KAR, {"search": "hybrid", "language_model": model, "neighbors": 3}),
+    "hybgrag": (HybGRAG, {"language_model": model, "iterations": 3}),
+}
+SYSTEMS = ON_EVERY_STORE | WRITING
+
+
+def models_of(name):
+    return {"embedding": Hashed()} if "entities" in name or name in WRITING else {}
+
+
 @pytest.fixture(scope="module")
 def engine(postgres_server):
     """A random corpus, its index in memory, and the same in PostgreSQL."""
@@ -47,7 +71,7 @@ def test_the_answers_are_those_in_memory(engine, name, filters):
     system, options, *_ = SYSTEMS[name]
     made, index, database = engine
     vectors, inputs = question_vectors(made), INPUTS.get(name, {})
-    models = {"embedding": Hashed()} if "entities" in name else {}
+    models = models_of(name)
     remote = open_index(database, "works", relevance=CountingRelevance(), **models)
     retriever, local = on(remote, system, RemoteRetriever, **options), on(index.with_models(**models), system, **options)
     batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs)
@@ -78,7 +102,7 @@ def test_a_tenant_gets_the_answers_of_an_index_of_its_own(corpus, shared, place)
     """Words too are those of the scope: how rare they are, and how long its texts."""
     name = list(SYSTEMS)[place]
     system, options, *_ = SYSTEMS[name]
-    models = {"embedding": Hashed()} if "entities" in name else {}
+    models = models_of(name)
     vectors, inputs, found = question_vectors(corpus), INPUTS.get(name, {}), 0
     retriever = on(open_index(shared, "shared", relevance=CountingRelevance(), **models), system, RemoteRetriever, **options)
     for number in range(place, 100, len(SYSTEMS)):
