@@ -17,6 +17,7 @@ from graph_retrievers.operators import AnswerNetwork, AnswerSearch, EntityLinkin
 from graph_retrievers.systems.gnn_rag import training
 from graph_retrievers.systems.gnn_rag.retriever import fit_gnn_rag
 from graph_retrievers.systems.gnn_rag.training import fit_answer_network
+from graph_retrievers.systems.subgraph_rag.search import Subgraph
 from tests.helpers import HashEmbedding
 from tests.references import gnn_rag as written
 
@@ -106,7 +107,7 @@ def check(seed, cases):
                 path.insert(0, before[path[0]])
             assert hit.path.nodes == tuple(map(str, path))
         noted = any("the subgraph was limited to" in note for note in hits.notes)
-        assert noted == (len(before) >= candidates and len(before) > len(starts))
+        assert noted == (len(before) < len(written.around(starts, rows, hops, 2000, similarity)[0]))
         limited += noted
     # The cases that make a difference do occur.
     assert min(cut, limited, levels) > cases / 50
@@ -141,6 +142,19 @@ def test_worked_example():
     # 3 would have 0.0750, but 0.3716 + 0.2491 is more than 0.6.
     hits = found(index, Pipeline(VectorSearch(1, returned=False), AnswerSearch(network)))
     assert [(hit.id, round(hit.score, 4)) for hit in hits][2:] == [("3", 0.0750), ("0", 0.0750)]
+
+
+def test_answers_are_those_whose_probabilities_add_up_to_the_mass_but_for_the_least_probable():
+    around = Subgraph(np.arange(5), np.arange(5) == 0, np.full(5, -1), np.zeros((0, 2), np.int64), ())
+
+    def answers(mass, candidates, *scores):
+        search = AnswerSearch(AnswerNetwork(2), mass=mass, candidates=candidates)
+        return search._answers(around, np.array(scores), np.ones(5, bool)).tolist()
+
+    # 0.1 and 0.2 are 0.30000000000000004, which is no more than 0.3.
+    assert answers(0.3, 100, 0.5, 0.2, 0.1, 0.1, 0.1) == [1, 2, 3]
+    # With two candidates none below (1 - 0.9) / 2 is an answer, however much of the mass is left.
+    assert answers(0.9, 2, 0.86, 0.06, 0.05, 0.02, 0.01) == [1, 2]
 
 
 def test_the_loss_as_written_out():
@@ -302,6 +316,19 @@ def test_what_cannot_be_learnt_from_is_refused(index):
     assert history.measures["recall@10"][0] <= 0.5
     nothing = LabelledQuery("Who else?", (row("t0-0"),))
     assert fit_answer_network(index, [near], [nothing], search, EntityLinking(budget=0), epochs=1).scores == [0.0]
+
+
+def test_measures_are_of_the_nodes_that_are_no_topics_and_of_what_k_can_hold():
+    around = Subgraph(np.arange(4), np.arange(4) == 0, np.full(4, -1), np.zeros((0, 2), np.int64), ())
+    read = torch.zeros(2), torch.zeros(1, 2, 2), torch.zeros(1, dtype=torch.int64)
+    example = training._Example(*read, (), around, torch.arange(4) > 0, frozenset({1, 2, 3}))
+
+    def network(*given):
+        return torch.tensor([9.0, 3.0, 2.0, 1.0])
+
+    # The topic, which is the most probable, takes no place; two places hold two of the three.
+    assert example.hit_and_recall(network, 2) == (1.0, 1.0)
+    assert example.hit_and_recall(network, 4) == (1.0, 1.0)
 
 
 def test_steps_are_of_some_questions_and_gradients_are_clipped(data, index, monkeypatch):

@@ -72,6 +72,19 @@ def test_worked_example():
     assert not Retriever(index_of(types, rows, [0.9] * 7), GraphRAGLocal(), backfill=False).retrieve("?", vector=[1.0]).facts
 
 
+def test_texts_are_in_the_order_of_how_many_relationships_they_contain():
+    # "n4" contains two of the entity, and "n3" one.
+    rows = [(0, 1), (0, 2), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2)]
+    index = index_of(["thing"] * 3 + ["passage"] * 2, rows, [0.9, 0.1, 0.1, 0, 0])
+    assert [hit.id for hit in found(index, entities=1).nodes] == ["n4", "n3", "n0"]
+
+
+def test_a_report_scores_the_share_of_the_entities_that_are_linked_to_it():
+    index = index_of(["thing", "thing", "passage", "community"], [(2, 0), (3, 0)], [0.9, 0.8, 0, 0])
+    hits = found(index, entities=2).nodes
+    assert [(hit.id, round(hit.score, 2)) for hit in hits] == [("n2", 0.9), ("n3", 0.5), ("n0", 0.5), ("n1", 0.5)]
+
+
 def test_without_texts_an_entity_is_followed_by_its_neighbours():
     # The neighbours of n0: n2 contains its relationship with n1, and n1 that with n2; n3 contains none.
     types, rows = ["thing"] * 5, [(0, 3), (0, 1), (0, 2), (1, 2), (4, 3)]

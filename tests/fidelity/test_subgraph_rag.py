@@ -118,7 +118,24 @@ def test_worked_example():
 def test_of_a_hub_the_most_similar_neighbours_are_scored():
     index = index_of([(0, row) for row in range(1, 5)], [AXES[0], AXES[3], AXES[2], AXES[1], AXES[4]])
     search = Pipeline(VectorSearch(1, returned=False), TripleSearch(candidates=3))
-    assert [hit.id for hit in found(index, search)] == ["0", "4", "3"]
+    hits = found(index, search)
+    assert [hit.id for hit in hits] == ["0", "4", "3"] and "the subgraph was limited to 3 nodes" in hits.notes[0]
+    # No node is left out, and no note says so.
+    search = Pipeline(VectorSearch(1, returned=False), TripleSearch(candidates=5))
+    assert len(found(index, search)) == 5 and not found(index, search).notes
+
+
+def test_relations_are_read_as_words_and_links_without_a_name_as_links():
+    asked = []
+
+    class Recording(Relations):
+        def embed_documents(self, texts):
+            asked.extend(texts)
+            return super().embed_documents(texts)
+
+    search = Pipeline(VectorSearch(1, returned=False), TripleSearch())
+    found(index_of([(0, 1), (0, 2)], AXES[:3], ["was_born_in", ""], embedding=Recording()), search)
+    assert sorted(asked) == ["is linked to", "was born in"]
 
 
 def test_without_triples_the_topics_remain():
@@ -222,5 +239,8 @@ def test_what_cannot_be_learnt_from_is_refused(index):
         fit_triple_scorer(index, [far], [near], search, EntityLinking())
     with pytest.raises(InvalidArgumentError, match="There is no dev question"):
         fit_triple_scorer(index, [near], [], search, EntityLinking())
+    # Of two relevant nodes, one place can hold one: the topic, which has the score of the best triple and the lower row.
+    both = LabelledQuery(near.text, (row("p0"), row("a0")))
+    assert fit_triple_scorer(index, [both], [both], search, EntityLinking(), k=1, epochs=1).scores == [1.0]
     with pytest.raises(InvalidArgumentError, match="has no network to train"):
         fit_triple_scorer(index, [near], [near], TripleSearch(), EntityLinking())

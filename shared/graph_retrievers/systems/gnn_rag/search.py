@@ -21,11 +21,9 @@ from graph_retrievers.core.requests import Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
-from graph_retrievers.systems.subgraph_rag.search import Subgraph, relation_vectors, subgraph_around
+from graph_retrievers.systems.subgraph_rag.search import LIMITED, Subgraph, relation_vectors, subgraph_around
 
 __all__ = ["AnswerSearch"]
-
-_NOTE = "the subgraph was limited to {} nodes, of those farthest away to the ones most similar to the question"
 
 
 class AnswerSearch(Operator):
@@ -94,10 +92,10 @@ class AnswerSearch(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the answers, the nodes on the paths to them, and the other nodes found before."""
         around = yield from subgraph_around(question, found.nodes, self.hops, self.candidates)
+        if around.limited:
+            question.notes.append(LIMITED.format(self.candidates))
         if around.topics.all():
             return found
-        if len(around.nodes) >= self.candidates:
-            question.notes.append(_NOTE.format(self.candidates))
         scores = yield Similarity(around.nodes) if self.network is None else AnswerScores(self, around)
         answers = self._answers(around, scores, question.returned(around.nodes))
         others = np.flatnonzero(_on_paths(around, answers))

@@ -24,6 +24,9 @@ from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 
 __all__ = ["TripleSearch"]
 
+LIMITED = "the subgraph was limited to {} nodes, of those farthest away to the ones most similar to the question"
+"""Note on a subgraph with fewer nodes than there are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
@@ -41,6 +44,8 @@ class Subgraph:
         Places in `nodes` of the source and the target of each triple, in the order of their relationship rows.
     relations : tuple of str, length m
         The relation of each triple.
+    limited : bool, default False
+        Whether nodes were left out, as there were too many.
     """
 
     nodes: np.ndarray
@@ -48,6 +53,7 @@ class Subgraph:
     parents: np.ndarray
     ends: np.ndarray
     relations: tuple[str, ...]
+    limited: bool = False
 
     def way(self, node: int) -> list[int]:
         """Return the nodes from a topic to a node."""
@@ -73,7 +79,7 @@ def subgraph_around(question: Question, topics: np.ndarray, hops: int, candidate
     """
     front = np.unique(topics)
     nodes, parents = front, np.full(len(front), -1)
-    rows, relations = np.empty(0, np.int64), np.empty(0, np.int64)
+    rows, relations, limited = np.empty(0, np.int64), np.empty(0, np.int64), False
     for _ in range(hops):
         edges = yield Edges(front)
         rows, first = np.unique(np.append(rows, edges.row), return_index=True)
@@ -83,6 +89,7 @@ def subgraph_around(question: Question, topics: np.ndarray, hops: int, candidate
         new, parent = new[outside], front[edges.owner[first[outside]]]
         room = max(candidates - len(nodes), 0)
         if len(new) > room:
+            limited = True
             similarity = yield Similarity(new)
             kept = np.sort(best(similarity, room, new))
             new, parent = new[kept], parent[kept]
@@ -94,7 +101,7 @@ def subgraph_around(question: Question, topics: np.ndarray, hops: int, candidate
     ends = question.ends(rows).reshape(-1, 2)
     inside = np.isin(ends, nodes).all(1)
     names = question.relation_names(relations[inside])
-    return Subgraph(nodes, parents < 0, parents, np.searchsorted(nodes, ends[inside]), tuple(names))
+    return Subgraph(nodes, parents < 0, parents, np.searchsorted(nodes, ends[inside]), tuple(names), limited)
 
 
 class TripleSearch(Operator):
@@ -115,7 +122,7 @@ class TripleSearch(Operator):
     hops : int, default 2
         Triples are at the nodes that are less than so many edges from the nodes found before.
     candidates : int, default 1000
-        Most nodes around a question: of one distance, those most similar to it.
+        Most nodes around a question: of one distance, those most similar to it. A note says if they were limited.
 
     Raises
     ------
@@ -164,6 +171,8 @@ class TripleSearch(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the ends of the best triples, then the other nodes found before."""
         around = yield from subgraph_around(question, found.nodes, self.hops, self.candidates)
+        if around.limited:
+            question.notes.append(LIMITED.format(self.candidates))
         if not len(around.ends):
             return found
         scores = yield TripleScores(self, around, (yield Vectors(around.nodes)))
