@@ -55,8 +55,10 @@ class FactTrees(Operator):
 
     Notes
     -----
-    Chunks are those of all entities reached, as in the published code; in the paper, those of the facts reached. The code scores a
-    tree by the texts of its chunks; here, as in the paper, by its facts. It then adds trees until ``top_k`` chunks are reached;
+    Chunks are those of all entities reached, as in the published code; in the paper, those of the facts reached. For entities of
+    chunks found before, the code adds further chunks only if they are among the best, and it weighs an added chunk by the mean
+    similarity of the chunks that led to it; here each has its own similarity, as in the paper. The code scores a tree by the texts
+    of its chunks; here, as in the paper, by its facts. It then adds trees until ``top_k`` chunks are reached;
     here the retriever's `k` limits them. The code also adds edges of weight 0 between entities that the question names, which join
     their trees; the paper does not, nor does this.
 

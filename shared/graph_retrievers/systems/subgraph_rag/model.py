@@ -68,6 +68,11 @@ class TripleScorer(nn.Module):
     seed : int, default 0
         Of the initial weights.
 
+    Notes
+    -----
+    The distances begin with whether a node is a topic, as in the paper; the public code, whose settings for both collections have
+    ``topic_pe: false``, reads only the averages.
+
     References
     ----------
     Li, Miao and Li, "Simple Is Effective", ICLR 2025, section 3.2; layers are those of the public code.
