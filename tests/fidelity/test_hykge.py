@@ -213,6 +213,10 @@ def test_without_a_hypothesis_chains_join_the_nearest_nodes_and_a_note_says_so(a
     hits = Retriever(index, HyKGE(language_model=asked, entities=2), backfill=False).retrieve("?", vector=[1, 0])
     # Vectors without their model: the chain scores as the mean cosine of its nodes.
     assert [(hit.id, round(hit.score, 2)) for hit in hits] == [("a", 0.6), ("c", 0.6), ("b", 0.6)]
+    # No model reads them, so that their number is not limited.
+    system = HyKGE(language_model=asked, entities=3, candidates=1, facts=True)
+    hits = Retriever(index, system, backfill=False).retrieve("?", vector=[1, 0])
+    assert len(hits.chains) == 3 and len(hits.notes) == 1
     assert note in hits.notes[0] and "chains join the nodes nearest" in hits.notes[0]
 
 
