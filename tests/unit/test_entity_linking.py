@@ -181,6 +181,14 @@ def test_a_note_tells_ten_of_many_names_and_the_beginning_of_a_long_one():
         assert note.endswith(f"{told}; there are no vectors to search by") and len(note) < 200
 
 
+def test_of_thousands_of_names_a_hundred_are_searched():
+    entities = [f"n{number}" for number in range(3000)]
+    model = Embedding(**dict.fromkeys(entities, [1.0, 0.0, 0.0]))
+    _, seeds = link(index_of(embedding=model), "?", entities=[entities], vectors=[[1.0, 0.0, 0.0]], each=1)
+    assert model.asked == entities[:100]
+    assert seeds.notes[0][0].endswith("'n109', 2890 more") and "budget is used up: 'n100'" in seeds.notes[0][0]
+
+
 def test_a_question_without_names_is_searched_for_once(monkeypatch):
     draw = torch.Generator().manual_seed(1)
     vectors = torch.nn.functional.normalize(torch.randn(40, 4, generator=draw), dim=1)

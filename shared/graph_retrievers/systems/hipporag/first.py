@@ -148,9 +148,10 @@ class HippoRAG1(System):
     Notes
     -----
     In the paper each entity is linked to the phrase with the most similar vector; here to the phrases of that name, if there are
-    any. If no entity is given or named in the question, its own vector finds 5 phrases; the published code then ranks all passages
-    alike. The code counts a phrase of a passage once for each of its facts there; here it counts once for each link. The ensemble
-    with vector search over passages (``doc_ensemble`` of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
+    any. Of entities without a phrase of their name, the first 100 are searched. If no entity is given or named in the question,
+    its own vector finds 5 phrases; the published code then ranks all passages alike. The code counts a phrase of a passage once
+    for each of its facts there; here it counts once for each link. The ensemble with vector search over passages (``doc_ensemble``
+    of the code) is left out: write ``Fused(HippoRAG1(), Hybrid())``.
 
     References
     ----------

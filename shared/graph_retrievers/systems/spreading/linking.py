@@ -29,8 +29,8 @@ _PROMPT = (
     "once, by its full name and as the question spells it; no pronouns, no general nouns, nothing that the question "
     "does not mention.\n\nQuestion: "
 )
-# A model may name thousands.
-_MOST_TOLD = 10
+# A model may name thousands: so many are told in a note, and searched.
+_MOST_TOLD, _MOST_SEARCHED = 10, 100
 _SCHEMA = {
     "type": "object",
     "properties": {"entities": {"type": "array", "items": {"type": "string", "minLength": 1}}},
@@ -149,7 +149,7 @@ class EntityLinking(Operator):
     exclude_types : sequence of str, default ()
         Node types that are not entities.
     each : int, optional
-        Nodes that vector search adds for each entity without a node of its name; they replace the budget for these.
+        Nodes that vector search adds for each entity without a node of its name, for the first 100; they replace the budget.
 
     Raises
     ------
@@ -239,7 +239,7 @@ class EntityLinking(Operator):
         if not given:
             # An ordinary case, in which the seeds carry the name of the search: no note.
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
-        room = self.budget if self.each is None else len(missing)
+        room = self.budget if self.each is None else _MOST_SEARCHED
         question.notes.append(missing_note(missing, room))
         each = self.each or max(1, self.budget // len(given))
         return tuple(NearestByCosine(each, name, self.exclude_types) for name in missing[:room])
