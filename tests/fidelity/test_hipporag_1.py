@@ -118,6 +118,19 @@ def test_the_operator_alone_ranks_passages_and_no_phrases():
     assert sorted(hit.id for hit in walk.retrieve("?", entities=["nobody"])) == ["n3", "n4"]
 
 
+def test_passages_that_may_not_be_walked_to_are_not_found():
+    index = index_of(["anna", "bob"], [(0, 1, 1.0)], [(2, 0), (3, 0), (4, 1)], 3)
+    retriever = Retriever(index, HippoRAG1(), backfill=False)
+    hits = retriever.retrieve("?", entities=["anna"], traversal_filter={"$id": {"$in": ["n3", "n4"]}})
+    assert [hit.id for hit in hits] == ["n3"], "bob may not be walked to either"
+    # Where every node is a phrase and a passage, a seed is found by its own phrase, and not by the phrase of another.
+    nodes = [Node(name, f"text of {name}", name) for name in ("loom", "card", "mill")]
+    index = GraphIndex.from_nodes(nodes, [("loom", "card"), ("mill", "card")], vectors=[[1, 0], [0, 1], [0, 1]])
+    asked = {"entities": ["loom", "card"], "vector": [1, 0], "traversal_filter": {"$id": "card"}}
+    hits = Retriever(index, HippoRAG1(), backfill=False).retrieve("?", **asked)
+    assert sorted((hit.id, hit.path.nodes) for hit in hits) == [("card", ("card",)), ("loom", ("loom",))]
+
+
 def test_passages_that_may_not_be_returned_take_no_place():
     # 120 passages of one phrase, and the last one with another phrase, which has a smaller share.
     links = [*((2 + row, 0) for row in range(120)), (122, 1)]

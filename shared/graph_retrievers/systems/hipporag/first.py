@@ -94,7 +94,9 @@ class PhraseWalk(Operator):
         share = np.zeros(question.size)
         share[nodes] = shares
         passages, phrases, times = _contained(graph, parts)
-        parts_of = times * share[phrases]
+        # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.
+        led = question.walked(passages) | (passages == phrases)
+        parts_of = np.where(led, times * share[phrases], 0.0)
         scores = np.bincount(passages, parts_of, question.size)
         rows = np.flatnonzero((scores > 0) & question.returned(np.arange(question.size)))
         rows = rows[best(scores[rows], max(question.k, 100), rows)]
