@@ -190,7 +190,8 @@ class RoutedSearch(Operator):
             if not len(nodes) and question.corpus.embedding is not None:
                 nodes, _ = yield Nearest(1, text=name)
             ego = Candidates.seeds(nodes, np.zeros(len(nodes)), self.name)
-            for relation in relations or [None]:
+            steps: list[str | None] = [*relations] or [None]
+            for relation in steps:
                 ego = yield from self._followed(question, ego, relation)
             egos.append((name, ego))
         return egos
