@@ -160,6 +160,11 @@ class Batch:
         """Whether the queries' vectors are known, or there is a model to compute them."""
         return self.given is not None or self.index.embedding is not None
 
+    @property
+    def embeds_texts(self) -> bool:
+        """Whether there is a model, or a function, for vectors of texts other than the queries."""
+        return self.index.embedding is not None or callable(self.given)
+
     def embed(self, texts: Sequence[str]) -> Tensor:
         """Return vectors of any texts, embedded as queries: Tensor, shape [n, d], on the index's device."""
         dense, model = self.index.dense, self.index.embedding

@@ -360,6 +360,16 @@ def test_without_an_embedding_model_an_unmatched_entity_is_an_error():
         link(index_of(), "question", entities=[["Lutetia"]], vectors=[[1.0, 0.0, 0.0]])
 
 
+def test_without_an_embedding_model_the_question_stands_for_what_a_language_model_names():
+    def model(prompt):
+        return '{"entities": ["Lutetia", "Berlin"]}' if "Where was it?" in prompt else '{"entities": ["Lutetia"]}'
+
+    questions, vectors = ["Where was it?", "What is near?"], [[0.96, 0.28, 0.0]] * 2
+    found, seeds = link(index_of(), *questions, language_model=model, vectors=vectors, budget=1)
+    told = ("no node is named 'Lutetia'; there is no embedding model to search by",)
+    assert found == [{"Berlin": 1.0}, {"Paris": pytest.approx(0.96)}] and seeds.notes == (told, told)
+
+
 @pytest.mark.parametrize("entities", ["Paris", [""], [3], ["Paris", None], 7])
 def test_entities_must_be_names(entities):
     with pytest.raises(InvalidArgumentError, match="entities of query 0"):

@@ -63,6 +63,11 @@ class Question:
         return self.corpus.has_dense and self.queries.has_vectors  # type: ignore[no-any-return]
 
     @property
+    def embeds_texts(self) -> bool:
+        """Whether other texts than the question can be embedded, such as names that a language model writes."""
+        return self.queries.embeds_texts  # type: ignore[no-any-return]
+
+    @property
     def reads_texts(self) -> bool:
         """Whether the relevance model can score any text; the vectors of an index without its model score only its nodes."""
         model = self.corpus.relevance

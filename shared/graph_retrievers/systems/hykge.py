@@ -210,6 +210,9 @@ class HypothesisChains(Operator):
 
     def _linked(self, question: Question, names: list[str] | None) -> Algorithm[list[int]]:
         """Return the nodes of the entities, each once."""
+        if names and not question.embeds_texts:
+            question.notes.append(f"{self.name}: there is no embedding model for the entities; {_WITHOUT}")
+            names = None
         if names is None:
             nodes, _ = yield Nearest(self.entities)
             return nodes.tolist()  # type: ignore[no-any-return]

@@ -158,7 +158,8 @@ class EntityLinking(Operator):
 
     Notes
     -----
-    If the language model fails, entities are looked for as without one, and a note says so. A node's name is its title, or its id
+    If the language model fails, entities are looked for as without one, and a note says so. If it names no node, and there is no
+    embedding model for the names, the vector of the question finds nodes. A node's name is its title, or its id
     if the title is empty. Nodes whose score is not positive are not seeds. A node matched by several entities keeps its best score.
     Seeds found by vector search have the operator name "VectorSearch". Entities beyond the budget, in the given order, are not
     searched, and a note says so.
@@ -210,7 +211,7 @@ class EntityLinking(Operator):
             near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
             if self.fallback_score == "index":
                 cosines = (1 + cosines) / 2
-            elif missing:
+            elif missing and question.embeds_texts:
                 cosines = yield Similarity(near)
             nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
         # Every node once, by row, with its best score.
@@ -239,6 +240,10 @@ class EntityLinking(Operator):
         if not given:
             # An ordinary case, in which the seeds carry the name of the search: no note.
             return (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
+        if not question.embeds_texts and question.input("entities") is None:
+            # What a language model wrote, and no mistake of the caller.
+            question.notes.append(f"no node is named {told_names(missing)}; there is no embedding model to search by")
+            return () if named else (NearestByCosine(self.budget, exclude_types=self.exclude_types),)
         room = self.budget if self.each is None else _MOST_SEARCHED
         question.notes.append(missing_note(missing, room))
         each = self.each or max(1, self.budget // len(given))
