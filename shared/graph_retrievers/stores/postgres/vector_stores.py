@@ -14,8 +14,6 @@ import numpy as np
 
 from graph_retrievers.errors import DatabaseError, GraphRetrieverError, InvalidArgumentError, InvalidVectorError, shown
 
-__all__ = ["StoreTable", "StoredRow", "store_table"]
-
 T = TypeVar("T")
 _METRICS = {
     **{"cosine": "cosine", "l2": "euclidean", "inner": "dot"},
@@ -109,6 +107,32 @@ class StoreTable:
         def read(connection: Any) -> list[StoredRow]:
             result = connection.execute(statement, execution_options={"yield_per": _BLOCK})
             return [self._row(*row) for part in result.partitions() for row in part]
+
+        return self._asked(read)
+
+    def place(self) -> tuple[str, str, str | None]:
+        """Return the name of the table, its schema, and the key of the collection, None if the table has one alone.
+
+        Raises InvalidArgumentError if there is no such collection, and DatabaseError if the database fails.
+        """
+        import sqlalchemy as sa
+
+        name = str(self.table.name)
+        # The one that the names in the store's own statements mean.
+        first = (
+            "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.oid = to_regclass(format('%I', CAST(:name AS text)))"
+        )
+
+        def read(connection: Any) -> tuple[str, str, str | None]:
+            schema = self.table.schema or connection.execute(sa.text(first), {"name": name}).scalar()
+            if self.collection is None:
+                return name, str(schema), None
+            held, called = self.collection
+            key = connection.execute(sa.select(sa.cast(held.c.uuid, sa.Text)).where(held.c.name == called)).scalar()
+            if key is None:
+                raise InvalidArgumentError(f"The database has no collection of the name of {self.store}; it was deleted.")
+            return name, str(schema), key
 
         return self._asked(read)
 
@@ -224,7 +248,7 @@ def _llama_table(store: Any) -> StoreTable:
     table = store._table_class.__table__
     columns: dict[str, Any] = {"id": "node_id", "text": "text", "vector": "embedding", "metadata": "metadata_", "order": "id"}
     # Its queries compare by cosine, whatever its index does.
-    given = {"fields": (), "metric": "cosine", "connected": _with_engine(store._engine)}
+    given: dict[str, Any] = {"fields": (), "metric": "cosine", "connected": _with_engine(store._engine)}
     return StoreTable(f"the {type(store).__name__} {shown(store.table_name)}", table, **columns, **given)
 
 
