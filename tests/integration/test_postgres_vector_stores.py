@@ -114,6 +114,13 @@ def test_a_table_that_is_gone_is_an_error_of_the_database(postgres_server):
             stored.retriever()
 
 
+def test_a_database_that_is_not_reached_is_an_error_of_the_database(postgres_server):
+    store = llama_store("postgresql://nobody:secret@127.0.0.1:1/none")
+    with pytest.raises(DatabaseError, match="cannot be read .*refused") as told:
+        LlamaGraphRetriever.from_defaults(VectorStoreIndex.from_vector_store(store, embed_model=HashEmbed()))
+    assert "secret" not in str(told.value)
+
+
 def test_collections_in_the_same_table_do_not_mix(postgres_server):
     one = pgvector(postgres_server.url, Document("A loom.", id=f"{HOSTILE}1", metadata={HOSTILE: HOSTILE}), collection=HOSTILE)
     other = pgvector(postgres_server.url, Document("A card.", id=f"{HOSTILE}2"))

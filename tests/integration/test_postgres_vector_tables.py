@@ -163,6 +163,8 @@ def test_a_row_that_was_deleted_is_not_found_by_its_vector_and_told_where_its_no
     asked = np.array([HashEmbedding().embed_query(documents()[0].page_content)])
     assert vectors.search(asked, 1) == [["ada"]]
     stored.delete("ada")
+    # What was opened then is opened again.
+    open_index(database, "works")
     assert vectors.search(asked, 12)[0].count("ada") == 0 and len(vectors.search(asked, 12)[0]) == 11
     with pytest.raises(DatabaseError, match="Node 'ada' has no row with a vector in the table .* any more.*write its index again"):
         RemoteRetriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion").retrieve(
@@ -306,10 +308,32 @@ def test_collections_of_one_table_do_not_mix(postgres_server, database):
     )
     assert held.search(asked, 5) == [["mix2"]]
     one.delete_collection()
-    with pytest.raises(DatabaseError, match="has no row with a vector"):
-        open_index(database, "one")
+    with pytest.raises(DatabaseError, match="No node has a row with a vector"):
+        RemoteRetriever(open_index(database, "one", embedding=HashEmbedding()), "vector").retrieve(text)
     with pytest.raises(InvalidArgumentError, match="no collection of the name of the PGVector collection .* was deleted"):
         write_index(index, database, "one", vectors=one)
+
+
+def test_a_view_and_a_table_in_the_search_path_of_the_store_are_found(postgres_server, database):
+    index, vectors = numbered(3)
+    table = own_table(postgres_server.url, index.graph.ids, vectors)
+    view = free_name()
+    run(postgres_server.url, f'CREATE VIEW {view} AS SELECT upper(key) AS id, "the vector" AS embedding FROM {table.name}')
+    large = GraphIndex.from_nodes([Node(name.upper(), "Text.") for name in index.graph.ids], [], vectors=vectors)
+    write_index(large, database, "view", vectors=VectorTable(view))
+    assert PostgresVectors(PostgresCorpus(database, "view")).search(vectors[:1], 1) == [["N0"]]
+    schema = f'{free_name()} "of" one'
+    run(postgres_server.url, f"CREATE SCHEMA {identifier(schema)}")
+    pgvector(postgres_server.url)
+    for made in ("langchain_pg_collection", "langchain_pg_embedding"):
+        run(postgres_server.url, f"CREATE TABLE {identifier(schema)}.{made} (LIKE public.{made} INCLUDING ALL)")
+    run(postgres_server.url, f"CREATE ROLE {(user := free_name())} LOGIN SUPERUSER")
+    run(postgres_server.url, f"ALTER ROLE {user} SET search_path = {identifier(schema)}, public")
+    store = pgvector(postgres_server.url.replace("postgres:@", f"{user}:@"), Document("A loom.", id="path1"))
+    write_index(GraphRetriever.from_vectorstore(store, edges=[]).index, database, "path", vectors=store)
+    corpus = PostgresCorpus(database, "path")
+    assert corpus.table.schema == schema
+    assert set(PostgresVectors(corpus).vectors(["path1"])) == {"path1"}
 
 
 def test_rows_without_a_vector_or_with_zeros_are_not_found(postgres_server, database):
@@ -363,7 +387,7 @@ def test_a_user_without_the_rights_is_told(postgres_server, database):
     run(postgres_server.url, f"GRANT SELECT ON ALL TABLES IN SCHEMA {database.schema} TO {user}")
     reader = postgres_server.open(database.schema, url=url)
     with pytest.raises(DatabaseAuthError, match=f"permission denied for table {table.name}"):
-        open_index(reader, "works")
+        RemoteRetriever(open_index(reader, "works"), "vector").retrieve("text", vector=vectors[0])
     run(postgres_server.url, f"GRANT SELECT ON {table.name} TO {user}")
     assert PostgresVectors(PostgresCorpus(reader, "works")).search(vectors[:1], 1) == [["n0"]]
     reader.close()

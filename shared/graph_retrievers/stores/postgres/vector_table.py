@@ -145,10 +145,11 @@ class TableColumns:
 
     @property
     def absent(self) -> str:
-        """The statement that reads how many nodes have no row, and the id of the first."""
+        """The statement that reads how many nodes have no row, and the least of their ids."""
+        # Not as a condition of each node: what was just written has no statistics, and the plan may be one that takes minutes.
         return (
-            "SELECT count(*), (array_agg(n.id ORDER BY n.position))[1] FROM {nodes} n WHERE n.corpus = %(corpus)s AND NOT EXISTS "
-            f'(SELECT FROM {self._from} WHERE {self._id}::text COLLATE "C" = n.id AND {self._rows})'
+            "SELECT count(*), min(id) FROM (SELECT n.id FROM {nodes} n WHERE n.corpus = %(corpus)s EXCEPT "
+            f'SELECT {self._id}::text COLLATE "C" FROM {self._from} WHERE {self._rows}) absent'
         )
 
     def index(self, dimension: int) -> str:

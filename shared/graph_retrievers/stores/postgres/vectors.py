@@ -24,6 +24,7 @@ _HEADER = 4
 _FEW = 10_000
 # Candidates that a search of an index holds, at least and at most.
 _HELD, _MOST_HELD = 100, 1000
+_AGAIN = "it was changed since write_index. Read the store again, and write its index again."
 _SEARCH = """\
 SELECT q.place, n.id FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
 CROSS JOIN LATERAL (
@@ -80,6 +81,11 @@ class PostgresVectors:
         """Return the corpus."""
         return f"PostgresVectors({self.corpus!r}, exact={self.exact})"
 
+    @property
+    def dimension(self) -> int:
+        """The width of the vectors."""
+        return self.corpus.dimension
+
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them."""
         made = copy(self)
@@ -112,6 +118,8 @@ class PostgresVectors:
                 (text, asked),
             ]
         *_, rows = self.corpus.read(*statements)
+        if self._table is not None and self._members is None and not rows:
+            raise DatabaseError(f"No node has a row with a vector in the table {self._table.shown} any more: {_AGAIN}")
         found: list[list[str]] = [[] for _ in vectors]
         for place, name in rows:
             found[place - 1].append(decoded(name))
@@ -129,8 +137,7 @@ class PostgresVectors:
         (rows,) = self.corpus.read((text, asked))
         if (gone := next((name for name, sent in rows if sent is None), None)) is not None and self._table is not None:
             raise DatabaseError(
-                f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: the store was "
-                "changed since write_index. Read the store again, and write its index again."
+                f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"
             )
         return {decoded(name): np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32) for name, sent in rows}
 
