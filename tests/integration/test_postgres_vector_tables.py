@@ -254,7 +254,7 @@ def test_an_index_of_the_table_is_used_for_the_search(postgres_server, database)
         assert (f'Index Scan using "{table.name}_the vector_idx"' in plan) is used, plan
 
 
-@pytest.mark.parametrize("key", ["uuid", "bigint", "varchar", 'text COLLATE "C"'])
+@pytest.mark.parametrize("key", ["uuid", "bigint", "varchar", 'text COLLATE "C"', 'text COLLATE "POSIX"'])
 def test_ids_may_be_of_any_type_with_a_text(postgres_server, database, key):
     names = {"uuid": [f"00000000-0000-4000-8000-{place:012}" for place in range(5)], "bigint": [str(place) for place in range(5)]}
     index, vectors = numbered(5, ids=names.get(key))
