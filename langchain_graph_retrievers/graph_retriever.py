@@ -240,12 +240,13 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         Parameters
         ----------
         store : VectorStore
-            ``InMemoryVectorStore``, FAISS, Chroma, or a store with a method ``documents_and_vectors()``.
+            ``InMemoryVectorStore``, FAISS, Chroma, ``PGVector`` and ``PGVectorStore`` of langchain-postgres, or a store with a
+            method ``documents_and_vectors()``.
         embedding : Embeddings, optional
             Embeds the queries; by default the store's ``embeddings``.
         edges, **options
             As for :meth:`from_documents`. The default ``metric`` is that of the store, if the store states it: cosine for
-            ``InMemoryVectorStore``, the dot product for FAISS with inner products, and cosine for FAISS with L2 distances between
+            ``InMemoryVectorStore``, the dot product for stores with inner products, and cosine for stores with L2 distances between
             vectors of equal length, which have the same order.
 
         Raises

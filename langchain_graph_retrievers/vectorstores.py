@@ -14,6 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from graph_retrievers.construction.store_contents import chroma_records, faiss_vectors, vector_table
 from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.stores.postgres.vector_stores import store_table
 
 
 class Stored(NamedTuple):
@@ -38,8 +39,9 @@ def read_store(store: Any) -> Stored:
     """Return the documents and vectors of a store.
 
     It is an ``InMemoryVectorStore``, FAISS (``docstore``, ``index`` and ``index_to_docstore_id``), Chroma (``get(include=...)``),
-    or any store with a method ``documents_and_vectors()``, which returns all N documents, and their vectors in the same order:
-    array-like, shape [N, d]. Raises EmptyGraphError if it is empty; the errors of
+    ``PGVector`` or ``PGVectorStore`` (see :func:`graph_retrievers.stores.postgres.vector_stores.store_table`), or any store with a
+    method ``documents_and_vectors()``, which returns all N documents, and their vectors in the same order: array-like, shape
+    [N, d]. Raises EmptyGraphError if it is empty; the errors of
     :func:`graph_retrievers.construction.store_contents.vector_table`; InvalidArgumentError if the store does not list its vectors,
     or a vector has no document.
 
@@ -49,14 +51,18 @@ def read_store(store: Any) -> Stored:
     >>> [document.page_content for document in found.documents], found.vectors.shape, found.metric
     (['A loom.', 'A card.'], (2, 8), 'cosine')
     """
-    metric = None
+    metric, name = None, f"The {type(store).__name__}"
     if callable(getattr(store, "documents_and_vectors", None)):
         documents, vectors = store.documents_and_vectors()
     elif isinstance(store, InMemoryVectorStore):
         rows, metric = list(store.store.values()), "cosine"
         documents = [Document(row["text"], id=row["id"], metadata=row["metadata"]) for row in rows]
         vectors = [row.get("vector") for row in rows]
-    elif all(hasattr(store, name) for name in ("docstore", "index", "index_to_docstore_id")):
+    elif (held := store_table(store)) is not None:
+        found = held.rows()
+        documents = [Document(row.text, id=row.id, metadata=row.metadata) for row in found]
+        vectors, metric, name = [row.vector for row in found], held.metric, f"T{held.store[1:]}"
+    elif all(hasattr(store, part) for part in ("docstore", "index", "index_to_docstore_id")):
         documents, vectors = _faiss_documents(store), faiss_vectors(store.index)
         # Not the distance strategy of the store, by which it turns scores into relevance.
         metric = faiss_metric(store.index)
@@ -67,13 +73,13 @@ def read_store(store: Any) -> Stored:
         metric = chroma_metric(getattr(store, "_collection", None))
     else:
         raise InvalidArgumentError(
-            f"{type(store).__name__} is not a store whose vectors can be listed. InMemoryVectorStore, FAISS and Chroma are; "
-            "another store needs a method documents_and_vectors(), which returns all documents and their vectors. Or call "
-            "from_documents(documents, store.embeddings, vectors=vectors)."
+            f"{type(store).__name__} is not a store whose vectors can be listed. InMemoryVectorStore, FAISS, Chroma, PGVector and "
+            "PGVectorStore are; another store needs a method documents_and_vectors(), which returns all documents and their "
+            "vectors. Or call from_documents(documents, store.embeddings, vectors=vectors)."
         )
     documents = list(documents)
     if not documents:
-        raise EmptyGraphError(f"The {type(store).__name__} is empty; add documents to it first.")
+        raise EmptyGraphError(f"{name} is empty; add documents to it first.")
     return Stored(documents, vector_table([document.id or place for place, document in enumerate(documents)], vectors), metric)
 
 

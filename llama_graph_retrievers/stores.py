@@ -9,14 +9,16 @@ from typing import Any
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.graph_stores.types import VECTOR_SOURCE_KEY
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from torch import Tensor
 
 from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric, qdrant_metric
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.stores.postgres.vector_stores import StoredRow, StoreTable, store_table
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
 __all__ = ["contents"]
@@ -40,7 +42,7 @@ def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> 
     """Return the nodes of an index, in the order of its vector store; only some of its :func:`contents` if `names` are given.
 
     Their ``embedding`` is the vector of the store for a ``SimpleVectorStore``, a store that lists its nodes with it (such as
-    those of Qdrant and LanceDB), Chroma, and a faiss index that can reconstruct its vectors; otherwise None. Raises
+    those of Qdrant and LanceDB), Chroma, PGVectorStore, and a faiss index that can reconstruct its vectors; otherwise None. Raises
     InvalidArgumentError if the store cannot list its nodes.
     """
     store = index.vector_store
@@ -64,7 +66,9 @@ def store_metric(index: VectorStoreIndex, vectors: Tensor) -> str | None:
     store = index.vector_store
     client: Any = store.client
     metric = None
-    if hasattr(client, "metric_type"):
+    if (table := store_table(store)) is not None:
+        metric = table.metric
+    elif hasattr(client, "metric_type"):
         metric = faiss_metric(client)
     elif type(client).__module__.startswith("chromadb."):
         metric = chroma_metric(client)
@@ -108,6 +112,8 @@ def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
 
 def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
     """Return the nodes of a store that keeps them, with their vectors if it returns these."""
+    if (table := store_table(store)) is not None:
+        return _of_table(table)
     # A store that takes a limit has a default: 9,999 for Qdrant.
     limit: dict[str, Any] = {"limit": 2**31 - 1} if "limit" in signature(store.get_nodes).parameters else {}
     try:
@@ -124,3 +130,17 @@ def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
         vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
         nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]
     return nodes
+
+
+def _of_table(table: StoreTable) -> list[BaseNode]:
+    return [_node(row) for row in table.rows()]
+
+
+def _node(row: StoredRow) -> BaseNode:
+    try:
+        node = metadata_dict_to_node(row.metadata)
+        node.set_content(row.text)
+    except (KeyError, TypeError, ValueError):
+        # A row that was not written by LlamaIndex.
+        node = TextNode(text=row.text, metadata=row.metadata)
+    return node.model_copy(update={"id_": row.id, "embedding": row.vector.tolist()})

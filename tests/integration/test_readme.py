@@ -82,7 +82,8 @@ def working_folder(request, tmp_path, kept_vectors, monkeypatch):
 
 
 WITH_SERVER = ["databases.md", "new-retriever.md", "scale-out.md"]
-CODE = [page for page in PAGES if page.name not in (*WITH_SERVER, "postgres.md") and any(blocks(page))]
+ON_POSTGRES = ["postgres.md", "postgres-tables.md"]
+CODE = [page for page in PAGES if page.name not in (*WITH_SERVER, *ON_POSTGRES) and any(blocks(page))]
 
 
 def name(page):
@@ -108,10 +109,14 @@ def test_the_code_of_a_page_on_databases_prints_what_the_page_says(name, cypher_
     run_page(ROOT / "docs" / name, capsys, lambda code: code.replace(address, server).replace(uri, cypher_server.uri))
 
 
-def test_the_code_of_the_page_on_postgresql_prints_what_the_page_says(capsys):
+@pytest.mark.parametrize("name", ON_POSTGRES)
+def test_the_code_of_a_page_on_postgresql_prints_what_the_page_says(name, capsys):
+    if name == "postgres-tables.md":
+        pytest.importorskip("langchain_postgres", reason="langchain-postgres is not installed")
+        pytest.importorskip("llama_index.vector_stores.postgres", reason="llama-index-vector-stores-postgres is not installed")
     # The user of the server must reach its folder, and nobody else reaches those of tests.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        run_page(ROOT / "docs" / "postgres.md", capsys, lambda code: code.replace('"postgres-data"', repr(f"{folder}/data")))
+        run_page(ROOT / "docs" / name, capsys, lambda code: code.replace('"postgres-data"', repr(f"{folder}/data")))
 
 
 def test_the_readme_shows_the_engine_and_both_frameworks():

@@ -7,6 +7,7 @@ from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.index import open_index
+from graph_retrievers.stores.postgres.vector_table import VectorTable
 from graph_retrievers.stores.postgres.vectors import PostgresVectors, create_vector_index
 from graph_retrievers.stores.postgres.words import PostgresWords
 from graph_retrievers.stores.postgres.writer import Written, write_index
@@ -17,6 +18,7 @@ __all__ = [
     "PostgresGraph",
     "PostgresVectors",
     "PostgresWords",
+    "VectorTable",
     "Written",
     "create_vector_index",
     "open_index",

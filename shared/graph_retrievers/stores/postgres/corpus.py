@@ -8,6 +8,7 @@ from graph_retrievers.errors import InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Statement
 from graph_retrievers.stores.postgres.schema import check_layout
 from graph_retrievers.stores.postgres.values import encoded, sendable
+from graph_retrievers.stores.postgres.vector_table import VectorTable
 
 __all__ = ["PostgresCorpus"]
 
@@ -32,6 +33,8 @@ class PostgresCorpus:
     ----------
     nodes, dimension : int
         Number of nodes, and width of the vectors; 0 without vectors.
+    table : VectorTable or None
+        The table of the user that has the vectors; None if they were written with the index.
     traits : mapping
         See :func:`~graph_retrievers.systems.traits.traits_of`.
 
@@ -54,6 +57,8 @@ class PostgresCorpus:
             )
         self.number, self.version, self.nodes, self.length, self.dimension, self.settings, self.traits, layout = rows[0]
         check_layout(layout, database.where, database.schema)
+        held = self.settings.get("vectors")
+        self.table = None if held is None else VectorTable(**held)
 
     def __repr__(self) -> str:
         """Return the database and the name."""

@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.schema import vector_index
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
 
@@ -23,12 +24,14 @@ _HEADER = 4
 _FEW = 10_000
 # Candidates that a search of an index holds, at least and at most.
 _HELD, _MOST_HELD = 100, 1000
+_AGAIN = "it was changed since write_index. Read the store again, and write its index again."
 _SEARCH = """\
 SELECT q.place, n.id FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
 CROSS JOIN LATERAL (
-    SELECT v.node, @vector@ <=> q.vector AS distance FROM {vectors} v WHERE v.corpus = %(corpus)s@among@
-    ORDER BY @vector@ <=> q.vector LIMIT %(k)s
+    SELECT v.node, @distance@ AS distance FROM @source@ v WHERE v.corpus = %(corpus)s@among@
+    ORDER BY @distance@ LIMIT %(k)s
 ) f JOIN {nodes} n ON n.corpus = %(corpus)s AND n.node = f.node
+WHERE f.distance < 'NaN' OR vector_norm(q.vector) = 0
 ORDER BY q.place, f.distance, n.position"""
 
 
@@ -67,12 +70,21 @@ class PostgresVectors:
         if not corpus.dimension:
             raise InvalidArgumentError(f"{corpus!r} has no vectors; write an index that was built with embedding= or vectors=.")
         self.corpus, self.exact = corpus, exact
+        self._table: TableColumns | None = None
+        if corpus.table is not None:
+            (columns,) = corpus.read(corpus.table.columns)
+            self._table = TableColumns(corpus.table, columns, corpus.database.where)
         self._ids: Collection[str] | None = None
         self._members: list[int] | None = None
 
     def __repr__(self) -> str:
         """Return the corpus."""
         return f"PostgresVectors({self.corpus!r}, exact={self.exact})"
+
+    @property
+    def dimension(self) -> int:
+        """The width of the vectors."""
+        return self.corpus.dimension
 
     def within(self, ids: Collection[str]) -> Self:
         """Return a store restricted to some ids, for a ``scope``; its search finds the nearest among them."""
@@ -86,17 +98,28 @@ class PostgresVectors:
             self._members = [node for node, _ in members_of(self.corpus, self._ids)]
         asked: dict[str, Any] = {"vectors": [_written(vector) for vector in np.asarray(vectors)], "k": k, "members": self._members}
         among = "" if self._members is None else " AND v.node = ANY(%(members)s)"
-        if self.exact or (self._members is not None and len(self._members) < _FEW):
-            statements: list[Statement] = [(_SEARCH.replace("@vector@", "v.vector").replace("@among@", among), asked)]
+        source, kind = "{vectors}", "vector"
+        if self._table is not None:
+            source, kind, asked = self._table.source, self._table.type, asked | self._table.parameters
+        exact = self.exact or (self._members is not None and len(self._members) < _FEW)
+        # Of an exact search, no index of distances can give the order; an index of the user may be there.
+        distance = "(v.vector::vector <=> q.vector) + 0"
+        if not exact:
+            distance = f"(v.vector::{kind}({self.corpus.dimension})) <=> q.vector::{kind}"
+        # Last what has names of the user.
+        text = _SEARCH.replace("@distance@", distance).replace("@among@", among).replace("@source@", source)
+        if exact:
+            statements: list[Statement] = [(text, asked)]
         else:
             held = min(max(k, _HELD), _MOST_HELD)
-            text = _SEARCH.replace("@vector@", f"(v.vector::vector({self.corpus.dimension}))").replace("@among@", among)
             statements = [
                 ("SET LOCAL hnsw.iterative_scan = 'strict_order'", {}),
                 (f"SET LOCAL hnsw.ef_search = {held}", {}),
                 (text, asked),
             ]
         *_, rows = self.corpus.read(*statements)
+        if self._table is not None and self._members is None and not rows:
+            raise DatabaseError(f"No node has a row with a vector in the table {self._table.shown} any more: {_AGAIN}")
         found: list[list[str]] = [[] for _ in vectors]
         for place, name in rows:
             found[place - 1].append(decoded(name))
@@ -108,7 +131,14 @@ class PostgresVectors:
             "SELECT n.id, vector_send(v.vector) FROM {nodes} n JOIN {vectors} v ON v.corpus = n.corpus AND v.node = n.node "
             "WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
         )
-        (rows,) = self.corpus.read((text, {"ids": [encoded(name) for name in ids if sendable(name)]}))
+        asked: dict[str, Any] = {"ids": [encoded(name) for name in ids if sendable(name)]}
+        if self._table is not None:
+            text, asked = self._table.vectors, asked | self._table.parameters
+        (rows,) = self.corpus.read((text, asked))
+        if (gone := next((name for name, sent in rows if sent is None), None)) is not None and self._table is not None:
+            raise DatabaseError(
+                f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"
+            )
         return {decoded(name): np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32) for name, sent in rows}
 
 
@@ -122,7 +152,8 @@ def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, 
 def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction: int = 64) -> None:
     """Create an HNSW index of the vectors of a corpus, unless it exists, for ``PostgresVectors(corpus, exact=False)``.
 
-    Later writes follow it. It takes minutes for a million vectors, and less with a larger ``maintenance_work_mem``.
+    Later writes follow it. It takes minutes for a million vectors, and less with a larger ``maintenance_work_mem``. Where the
+    vectors are in a table of yours, nothing is created, and the error has the statement for that table.
 
     Parameters
     ----------
@@ -134,14 +165,19 @@ def create_vector_index(corpus: PostgresCorpus, *, m: int = 16, ef_construction:
     Raises
     ------
     InvalidArgumentError
-        If there are no vectors, or for other numbers.
+        If there are no vectors, or they are in a table of yours, or for other numbers.
     DatabaseError
         If the database refuses it.
     """
     m = positive("m", m, 100, 2)
     ef_construction = positive("ef_construction", ef_construction, 1000, 2 * m)
     # Which refuses a corpus without vectors.
-    PostgresVectors(corpus)
+    held = PostgresVectors(corpus)
+    if held._table is not None:
+        raise InvalidArgumentError(
+            f"The vectors are in the table {held._table.shown}, which is not changed here. Create the index there: "
+            f"{held._table.index(corpus.dimension)}"
+        )
     vector = f"vector::vector({corpus.dimension})"
     with corpus.database.writing() as writing:
         writing.run(

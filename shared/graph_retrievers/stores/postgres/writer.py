@@ -28,7 +28,8 @@ from graph_retrievers.stores.changes import Changes, check_lengths, check_loss, 
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
 from graph_retrievers.stores.postgres.schema import create_tables, vector_index
-from graph_retrievers.stores.postgres.values import date_fields, encoded, filter_fields
+from graph_retrievers.stores.postgres.values import date_fields, decoded, encoded, filter_fields
+from graph_retrievers.stores.postgres.vector_table import TableColumns, VectorTable, vector_table
 from graph_retrievers.stores.postgres.words import stored_term
 from graph_retrievers.stores.remote.pages import name_key
 from graph_retrievers.systems.traits import traits_of
@@ -51,7 +52,13 @@ class Written(NamedTuple):
 
 
 def write_index(
-    index: GraphIndex, database: PostgresDatabase, name: str, *, replace: bool = False, show_progress: bool = False
+    index: GraphIndex,
+    database: PostgresDatabase,
+    name: str,
+    *,
+    vectors: Any = None,
+    replace: bool = False,
+    show_progress: bool = False,
 ) -> Written:
     """Write an index into PostgreSQL, or update it there, so that retrievers run there as in memory.
 
@@ -66,6 +73,11 @@ def write_index(
     database : PostgresDatabase
     name : str
         Of 1 to 500 characters.
+    vectors : VectorTable, PGVector or PGVectorStore, optional
+        A table of the same database that has the vectors of the nodes already, or the vector store of LangChain or LlamaIndex that
+        has this table. They stay there and are searched there, and no vector is written: see
+        :class:`~graph_retrievers.stores.postgres.VectorTable`. The table is only read. After its rows have changed, build the index
+        of it again, and write that.
     replace : bool, default False
         Whether the index may replace one of other documents, of which more than half of the nodes would be deleted, or one with
         vectors of another model or width. An HNSW index of another width is dropped.
@@ -79,9 +91,10 @@ def write_index(
     ------
     InvalidArgumentError, DimensionMismatchError
         Without `replace`, if there is an index of other documents or of another model under this name; if an id has more than 2,600
-        bytes; if vectors are compared by dot products and have different lengths.
+        bytes; if vectors are compared by dot products and have different lengths; if this database has no table of `vectors`, or it
+        has no row with a vector for a node.
     MissingSignalError
-        If the index has no BM25.
+        If the index has no BM25, or with `vectors` no vectors.
     MissingDatabaseFeatureError
         If the database has no extension ``vector``, and the user cannot create it.
     DatabaseUnreachableError, DatabaseAuthError, DatabaseError
@@ -95,7 +108,7 @@ def write_index(
     """
     if not isinstance(database, PostgresDatabase):
         raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
-    rows = _Rows(index)
+    rows = _Rows(index, None if vectors is None else vector_table(vectors))
     called = corpus_name(name)
     with database.writing() as writing:
         create_tables(writing, database.where, database.schema)
@@ -103,6 +116,8 @@ def write_index(
         held = _Held(writing, called)
         held.check(rows, where, replace)
         written = _write(writing, held, rows, show_progress)
+        if rows.table is not None:
+            _check_table(writing, held.corpus, rows, rows.table, database.where)
     if sum(written.nodes) > _SHARE * len(index):
         _analyse(database)
     return written
@@ -111,14 +126,16 @@ def write_index(
 class _Rows:
     """An index as rows of the tables."""
 
-    def __init__(self, index: GraphIndex) -> None:
-        self.index, self.graph = index, index.graph
+    def __init__(self, index: GraphIndex, table: VectorTable | None) -> None:
+        self.index, self.graph, self.table = index, index.graph, table
         bm25, dense = index.signals.get("bm25"), index.signals.get("dense")
         if not isinstance(bm25, BM25):
             raise MissingSignalError("The index has no BM25, of which the words are made; build it with bm25=True.")
         self.bm25, self.dense = bm25, dense if isinstance(dense, DenseIndex) else None
         if self.dense is not None:
             check_lengths(self.dense)
+        elif table is not None:
+            raise MissingSignalError("The index has no vectors, and vectors= says where they are; build it of the same store.")
         if long := next((node for node in self.graph.ids if len(encoded(node).encode()) > _LONGEST), None):
             raise InvalidArgumentError(
                 f"The id {shown(long)} has {len(long.encode()):,} bytes; the index of a database takes at most {_LONGEST:,}: "
@@ -127,6 +144,8 @@ class _Rows:
         self.dimension = 0 if self.dense is None else self.dense.dimension
         tensors, settings = bm25.state()
         self.settings = bm25.settings
+        # What is kept beside the index: also where its vectors are, if they are not written.
+        self.kept = self.settings if table is None else {**self.settings, "vectors": table.to_dict()}
         vocabulary = np.array([stored_term(term) for term in settings["vocabulary"]], object)
         self.terms = np.empty(len(vocabulary), object)
         self.terms[list(settings["vocabulary"].values())] = vocabulary
@@ -153,7 +172,8 @@ class _Rows:
         with progress_bar(total=len(self.graph), desc="reading nodes", unit="node", disable=not show_progress) as bar:
             for start in range(0, len(self.graph), _BLOCK):
                 rows = np.arange(start, min(start + _BLOCK, len(self.graph)))
-                table = None if self.dense is None else self.vectors(rows).astype("<f4")
+                written = self.dense is not None and self.table is None
+                table = self.vectors(rows).astype("<f4") if written else None
                 for place, row in enumerate(rows.tolist()):
                     node = self.graph.node(row)
                     content = [own, node.id, node.title, node.text, node.type, node.metadata, node.origin]
@@ -238,7 +258,7 @@ def _write(writing: Writing, held: _Held, rows: _Rows, show_progress: bool) -> W
     nodes = Changes(len(changed), len(moved), len(gone))
     edges = _write_edges(writing, corpus, graph, numbers)
     traits = traits_of(rows.index)
-    if sum(nodes) or sum(edges) or (rows.settings, traits) != (held.settings, held.traits) or rows.dimension != held.dimension:
+    if sum(nodes) or sum(edges) or (rows.kept, traits) != (held.settings, held.traits) or rows.dimension != held.dimension:
         writing.run(
             "UPDATE {corpora} SET version = version + 1, nodes = %(nodes)s, length = %(length)s, next_node = %(next)s, "
             "dimension = %(dimension)s, embedding = %(embedding)s, settings = %(settings)s, traits = %(traits)s "
@@ -249,7 +269,7 @@ def _write(writing: Writing, held: _Held, rows: _Rows, show_progress: bool) -> W
             next=following,
             dimension=rows.dimension,
             embedding=encoded(rows.index.embedding_name or held.embedding),
-            settings=json.dumps(rows.settings),
+            settings=json.dumps(rows.kept),
             traits=json.dumps(traits),
         )
     return Written(nodes, edges)
@@ -315,7 +335,21 @@ def _insert(
     if rows.dense is not None:
         whole = changed[~rows.bare[changed]]
         tell_bare(rows.dense, rows.graph.ids)
+    if rows.dense is not None and rows.table is None:
         writing.copy_blocks("{vectors} (corpus, node, vector)", _vector_blocks(corpus, rows, whole, numbers), "binary")
+
+
+def _check_table(writing: Writing, corpus: int, rows: _Rows, table: VectorTable, where: str) -> None:
+    """Raise InvalidArgumentError if a table has not the vectors of all nodes."""
+    text, given = table.columns
+    columns = TableColumns(table, writing.run(text, **given).fetchall(), where)
+    ((missing, first),) = writing.run(columns.absent, corpus=corpus, **columns.parameters).fetchall()
+    if missing:
+        raise InvalidArgumentError(
+            f"{missing:,} of {len(rows.graph):,} nodes, such as {shown(decoded(first))}, have no row with a vector in the table "
+            f"{columns.shown} of {where}. If it is the database of the store, the rows were deleted since the index was built: "
+            "read the store again."
+        )
 
 
 def _write_words(writing: Writing, corpus: int, rows: _Rows, kept: np.ndarray, numbers: np.ndarray) -> None:

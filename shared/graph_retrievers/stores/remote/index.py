@@ -124,16 +124,17 @@ class RemoteIndex(Corpus):
                 f"The word store was filled with {traits['nodes']:,} nodes, and the database has {self.size:,}: fill both from one "
                 "index."
             )
-        self.dimension = 0
+        # A store that knows the width of its vectors is not asked for one, which may have been deleted.
+        self.dimension = getattr(vectors, "dimension", 0)
         self._reopen, self._newer = reopen, list[RemoteIndex]()
         self.members: frozenset[str] | None = None
         self._facts = StoredFacts(self.size, traits)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
         pages = self.pages()
         pages.take(page)
-        if vectors is not None:
+        if vectors is not None and not self.dimension:
             pages.vectors_of(np.array([page.nodes[0].position]))
-        self.dimension = pages.dimension
+            self.dimension = pages.dimension
 
     def __len__(self) -> int:
         """Return the number of nodes."""

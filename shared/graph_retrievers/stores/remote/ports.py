@@ -121,7 +121,8 @@ class VectorStore(Protocol):
     """A vector store that compares by cosine, and whose ids are those of the nodes.
 
     `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` wrap a store of these frameworks.
-    The answers equal those in memory only if ``search`` is exact.
+    The answers equal those in memory only if ``search`` is exact. A store may have an attribute ``dimension``, the width of its
+    vectors; of another one, a vector is read when an index is opened.
     """
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:

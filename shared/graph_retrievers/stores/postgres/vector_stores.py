@@ -1,0 +1,260 @@
+"""What vector stores of LangChain and LlamaIndex hold in tables of PostgreSQL, read by their own connections.
+
+The stores are recognised by their attributes: neither framework is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from graph_retrievers.errors import DatabaseError, GraphRetrieverError, InvalidArgumentError, InvalidVectorError, shown
+
+T = TypeVar("T")
+_METRICS = {
+    **{"cosine": "cosine", "l2": "euclidean", "inner": "dot"},
+    **{"COSINE_DISTANCE": "cosine", "EUCLIDEAN": "euclidean", "INNER_PRODUCT": "dot"},
+}
+# Rows that a cursor on the server gives at a time.
+_BLOCK = 1000
+# What begins the binary form of a vector: its width, and nothing.
+_HEADER = 4
+_AWAITED = (
+    "{} can only be awaited, and its table is read at once; make a store on the same table for it, with PGVector(..., "
+    "connection='postgresql+psycopg://...') or PGVectorStore.create_sync(PGEngine.from_connection_string(...), ...)."
+)
+
+
+class StoredRow(NamedTuple):
+    """A row of a vector store: id, text, metadata and vector, float32, shape [d]."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any]
+    vector: np.ndarray
+
+
+@dataclass(frozen=True)
+class StoreTable:
+    """The table of a vector store.
+
+    Parameters
+    ----------
+    store : str
+        What messages call it.
+    table : sqlalchemy.TableClause
+    id, text, vector : str
+        Columns of the table.
+    metadata : str or None
+        The column with metadata as JSON.
+    fields : sequence of str
+        Further columns that are metadata, by their names.
+    order : str
+        The column by which rows are ordered.
+    metric : str
+        "cosine", "dot", "euclidean", or the store's own name of another.
+    connected : callable
+        Calls a function with a synchronous connection of SQLAlchemy, and returns its result.
+    collection : tuple of a table and a name, optional
+        The table of collections, and the collection of which rows are meant; None if the table has one alone.
+    """
+
+    store: str
+    table: Any
+    id: str
+    text: str
+    vector: str
+    metadata: str | None
+    fields: Sequence[str]
+    order: str
+    metric: str
+    connected: Callable[[Callable[[Any], Any]], Any]
+    collection: tuple[Any, str] | None = None
+
+    def rows(self) -> list[StoredRow]:
+        """Return all rows, in the order of their keys.
+
+        Raises InvalidVectorError for a row without a vector, InvalidArgumentError for one without an id, without a text or with
+        metadata that are no mapping, and DatabaseError if the database fails.
+        """
+        import sqlalchemy as sa
+        from sqlalchemy.types import UserDefinedType
+
+        class Vector(UserDefinedType):  # type: ignore[type-arg]
+            cache_ok = True
+
+            def get_col_spec(self, **kw: Any) -> str:
+                return "vector"
+
+        columns = self.table.c
+        wanted = [sa.cast(columns[self.id], sa.Text), columns[self.text]]
+        # As text, because drivers differ in what they make of JSON, and have no vectors.
+        wanted += [sa.null() if self.metadata is None else sa.cast(columns[self.metadata], sa.Text)]
+        wanted += [sa.func.vector_send(sa.cast(columns[self.vector], Vector()))]
+        wanted += [sa.cast(sa.func.to_json(columns[name]), sa.Text) for name in self.fields]
+        statement = sa.select(*(column.label(f"c{place}") for place, column in enumerate(wanted)))
+        statement = statement.select_from(self.table).order_by(columns[self.order])
+        if self.collection is not None:
+            held, name = self.collection
+            statement = statement.where(
+                columns.collection_id == sa.select(held.c.uuid).where(held.c.name == name).scalar_subquery()
+            )
+
+        def read(connection: Any) -> list[StoredRow]:
+            result = connection.execute(statement, execution_options={"yield_per": _BLOCK})
+            return [self._row(*row) for part in result.partitions() for row in part]
+
+        return self._asked(read)
+
+    def place(self) -> tuple[str, str, str | None]:
+        """Return the name of the table, its schema, and the key of the collection, None if the table has one alone.
+
+        Raises InvalidArgumentError if there is no such collection, and DatabaseError if the database fails.
+        """
+        import sqlalchemy as sa
+
+        name = str(self.table.name)
+        # The one that the names in the store's own statements mean.
+        first = (
+            "SELECT n.nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.oid = to_regclass(format('%I', CAST(:name AS text)))"
+        )
+
+        def read(connection: Any) -> tuple[str, str, str | None]:
+            schema = self.table.schema or connection.execute(sa.text(first), {"name": name}).scalar()
+            if self.collection is None:
+                return name, str(schema), None
+            held, called = self.collection
+            key = connection.execute(sa.select(sa.cast(held.c.uuid, sa.Text)).where(held.c.name == called)).scalar()
+            if key is None:
+                raise InvalidArgumentError(f"The database has no collection of the name of {self.store}; it was deleted.")
+            return name, str(schema), key
+
+        return self._asked(read)
+
+    def _row(self, name: str | None, text: str | None, metadata: str | None, vector: Any, *fields: str | None) -> StoredRow:
+        if name is None:
+            raise InvalidArgumentError(f"A row of {self.store} has no {self.id}; give it one, or delete it.")
+        if text is None:
+            raise InvalidArgumentError(f"Document {name!r} of {self.store} has no text; store the texts beside the vectors.")
+        if vector is None:
+            raise InvalidVectorError(f"Document {name!r} of {self.store} has no vector; add it to the store again, or delete it.")
+        held = None if metadata is None else json.loads(metadata)
+        if not isinstance(held, dict | None):
+            raise InvalidArgumentError(f"The metadata of document {name!r} of {self.store} are {shown(held)}; expected a mapping.")
+        own = {key: None if value is None else json.loads(value) for key, value in zip(self.fields, fields, strict=True)}
+        return StoredRow(name, text, {**(held or {}), **own}, np.frombuffer(vector, ">f4", offset=_HEADER).astype(np.float32))
+
+    def _asked(self, read: Callable[[Any], T]) -> T:
+        try:
+            return self.connected(read)  # type: ignore[no-any-return]
+        except GraphRetrieverError:
+            raise
+        except Exception as error:
+            # Every driver has its own errors; SQLAlchemy's repeat the statement.
+            found = getattr(error, "orig", None) or error
+            why = f"{type(found).__name__}: {' '.join(str(found).split())}"
+            raise DatabaseError(
+                f"The table of {self.store} cannot be read ({why}). Check that the database runs, and that the store can search it."
+            ) from error
+
+
+def store_table(store: Any) -> StoreTable | None:
+    """Return the table of a vector store, or None for an object of another kind.
+
+    Parameters
+    ----------
+    store : object
+        ``PGVector`` or ``PGVectorStore`` of langchain-postgres, ``PGVectorStore`` of llama-index-vector-stores-postgres.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the store can only be awaited.
+
+    Examples
+    --------
+    >>> store_table("a text") is None
+    True
+    """
+    if all(hasattr(store, name) for name in ("collection_name", "_distance_strategy", "async_mode", "_async_engine")):
+        return _langchain_collection(store)
+    if (inner := getattr(store, "_PGVectorStore__vs", None)) is not None:
+        return _langchain_table(store, inner)
+    if all(hasattr(store, name) for name in ("metadata_json_column", "content_column", "embedding_column")):
+        # The store inside a PGVectorStore, which runs in the event loop of its caller.
+        raise InvalidArgumentError(_AWAITED.format(f"The {type(store).__name__}"))
+    if all(hasattr(store, name) for name in ("_table_class", "_initialize", "embed_dim")):
+        return _llama_table(store)
+    return None
+
+
+def _langchain_collection(store: Any) -> StoreTable:
+    name = f"the {type(store).__name__} collection {shown(store.collection_name)}"
+    if store.async_mode:
+        raise InvalidArgumentError(_AWAITED.format(f"T{name[1:]}"))
+    metric = getattr(store._distance_strategy, "value", store._distance_strategy)
+    columns: dict[str, Any] = {"id": "id", "text": "document", "vector": "embedding", "metadata": "cmetadata", "order": "id"}
+    return StoreTable(
+        name,
+        store.EmbeddingStore.__table__,
+        fields=(),
+        metric=_METRICS.get(metric, str(metric)),
+        connected=_with_engine(store._engine),
+        collection=(store.CollectionStore.__table__, store.collection_name),
+        **columns,
+    )
+
+
+def _langchain_table(store: Any, inner: Any) -> StoreTable:
+    import sqlalchemy as sa
+    from sqlalchemy.sql import quoted_name
+
+    if store._engine._loop is None:
+        raise InvalidArgumentError(_AWAITED.format(f"The {type(store).__name__}"))
+    named = [inner.id_column, inner.content_column, inner.embedding_column, *inner.metadata_columns]
+    named += [] if inner.metadata_json_column is None else [inner.metadata_json_column]
+    columns: list[Any] = [sa.column(quoted_name(name, True)) for name in dict.fromkeys(named)]
+    table = sa.table(quoted_name(inner.table_name, True), *columns, schema=quoted_name(inner.schema_name, True))
+
+    def connected(read: Callable[[Any], Any]) -> Any:
+        async def run() -> Any:
+            async with inner.engine.connect() as connection:
+                return await connection.run_sync(read)
+
+        return store._engine._run_as_sync(run())
+
+    return StoreTable(
+        f"the {type(store).__name__} {shown(inner.table_name)}",
+        table,
+        id=inner.id_column,
+        text=inner.content_column,
+        vector=inner.embedding_column,
+        metadata=inner.metadata_json_column,
+        fields=inner.metadata_columns,
+        order=inner.id_column,
+        metric=_METRICS.get(inner.distance_strategy.name, inner.distance_strategy.name),
+        connected=connected,
+    )
+
+
+def _llama_table(store: Any) -> StoreTable:
+    # Connects, and creates the table unless it is there, as each method of the store does.
+    store._initialize()
+    table = store._table_class.__table__
+    columns: dict[str, Any] = {"id": "node_id", "text": "text", "vector": "embedding", "metadata": "metadata_", "order": "id"}
+    # Its queries compare by cosine, whatever its index does.
+    given: dict[str, Any] = {"fields": (), "metric": "cosine", "connected": _with_engine(store._engine)}
+    return StoreTable(f"the {type(store).__name__} {shown(store.table_name)}", table, **columns, **given)
+
+
+def _with_engine(engine: Any) -> Callable[[Callable[[Any], Any]], Any]:
+    def connected(read: Callable[[Any], Any]) -> Any:
+        with engine.connect() as connection:
+            return read(connection)
+
+    return connected
