@@ -118,6 +118,11 @@ def test_the_pushes_of_a_worked_example():
     walk.settle()
     assert walk.shares.tolist() == [0.5703125, 0.0712890625, 0.2138671875, 0.0234375]
     assert walk.shares.sum() == 1 - walk.left
+    # The residuals of all together are to be small, not each of them.
+    both = PushedWalk(np.array([0, 1]), np.ones(2), 0.5)
+    both.meet(np.array([0, 1]), np.array([2, 2]), np.array([0, 1]), np.ones(2), np.ones(2, bool))
+    both.push(0.6)
+    assert both.shares.tolist() == [0.25, 0.25, 0]
 
 
 def test_whom_the_frontier_asks_for():
@@ -173,7 +178,15 @@ def test_parents_pass_on_most_and_rank_higher():
     walk, _, _ = found_by(index_of(4, [(0, 1, 1.0), (0, 2, 1.0), (1, 3, 1.0), (2, 3, 1.0)]), [0], [1.0], 0.5)
     assert walk.parents(np.array([0, 1, 2, 3]), np.array([0])).tolist() == [-1, 0, 0, 1]
     assert walk.parents(np.array([0, 2, 3]), np.array([0])).tolist() == [-1, 0, 2]
+    assert walk.parents(np.array([0, 1, 2, 3]), np.array([0, 1])).tolist() == [-1, -1, 0, 1]
     assert walk.parents(np.array([0, 3, 1]), np.array([0])).tolist() == [-1, -1, 0]
+
+
+def test_shares_that_differ_by_rounding_are_in_the_order_of_rows():
+    walk = PushedWalk(np.arange(4), np.ones(4), 0.5)
+    walk.shares = np.array([0.3, 0.2, 0.2 + 1e-12, 0.0])
+    nodes, shares = walk.best(9)
+    assert nodes.tolist() == [0, 1, 2] and shares.tolist() == [0.3, 0.2, 0.2]
 
 
 def test_a_walk_that_does_not_converge_is_refused(monkeypatch):

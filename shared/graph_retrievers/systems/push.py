@@ -108,7 +108,7 @@ class PushedWalk:
             column = getattr(self, name)
             setattr(self, name, np.append(column, np.zeros(len(new), column.dtype)))
         strength = np.bincount(owner, weights, len(frontier))
-        self.asked[frontier], self.known[frontier], self.ends[frontier] = True, read, read & (strength == 0)
+        self.asked[frontier], self.known[frontier], self.ends[frontier] = True, read, strength == 0
         self.sources = np.append(self.sources, frontier[owner])
         self.targets = np.append(self.targets, places_of(self.nodes, near))
         self.parts = np.append(self.parts, weights / strength[owner])

@@ -117,8 +117,6 @@ class FetchedGraph:
         # How many results a search gave, and of how many, where it gave fewer than there must be.
         self.short: tuple[int, int] | None = None
         self.trips = Counter[str]()
-        # Whether edges were left out because they exceed the limits.
-        self.full = False
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -136,7 +134,6 @@ class FetchedGraph:
         asked, expand = self._missing(ids, self.expand | self.further)
         page = self._read(asked)
         if self.further and self._exceeds(page):
-            self.full = True
             asked, expand = self._missing(ids, self.expand)
             page = self._read(asked)
         missing = any(asked.values())
@@ -183,7 +180,7 @@ class FetchedGraph:
 
         What has to be fetched after them has a part of the limits to itself.
         """
-        if self.full or self.trips[GRAPH] + _LAST_TRIPS >= self.limits.round_trips:
+        if self.trips[GRAPH] + _LAST_TRIPS >= self.limits.round_trips:
             return
         room = self._most_further - max(len(self.nodes), len(self.edges))
         for row in dict.fromkeys(row for turn in zip_longest(*lists) for row in turn if row is not None):
