@@ -116,6 +116,17 @@ def test_a_walk_restarts_by_similarity_at_the_100_nearest_nodes():
     assert [hit.score for hit in hits] == pytest.approx(((seeds + 0.05 * scaled / scaled.sum()) / 1.05)[:99], abs=1e-6)
 
 
+def test_a_walk_does_not_enter_nodes_that_a_filter_excludes():
+    index, _, remote = made(4, [(0, 1), (1, 2), (0, 3)])
+    excluded = {"traversal_filter": {"$id": {"$ne": "1"}}, "filter": {}}
+    found = [
+        retriever.retrieve("loom", 4, **excluded)
+        for retriever in (RemoteRetriever(remote, from_loom(), backfill=False), Retriever(index, from_loom(), backfill=False))
+    ]
+    assert [[hit.id for hit in hits] for hits in found] == [["0", "3"]] * 2
+    assert [hit.score for hit in found[0]] == pytest.approx([hit.score for hit in found[1]], abs=1e-6)
+
+
 def test_without_seeds_and_vectors_nothing_is_found():
     _, _, remote = made(3, [(0, 1)])
     assert list(RemoteRetriever(remote, from_loom(), backfill=False).retrieve("zebra")) == []
