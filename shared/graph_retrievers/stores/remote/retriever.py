@@ -68,7 +68,8 @@ class RemoteRetriever(CorpusRetriever):
     FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes per
     round, FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 plus one for each step of the longest path, for
     any number of queries in a batch. A search that must go deeper, because of a filter or because it ends in a tie, takes more:
-    it goes four times as deep each time. A note on every result has the numbers.
+    it goes four times as deep each time. A note on every result has the numbers. PPR takes 3 and one for each hop of its walk,
+    which ends at the limits of the index with a note of its bound, where others raise an error.
 
     A filter is a mapping, and is evaluated here on fetched nodes; the first with a date on a field takes one more round trip. A
     ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
