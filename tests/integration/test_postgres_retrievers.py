@@ -27,6 +27,7 @@ from tests.remote import (
     told,
 )
 from tests.retrievers import on
+from tests.walks import WALKS, check_near
 
 pytestmark = pytest.mark.slow
 __all__ = ["corpus"]
@@ -82,6 +83,16 @@ def test_the_answers_are_those_in_memory(engine, name, filters):
         [retriever.retrieve(QUESTIONS[1], vector=vectors[1], **filters, **one)],
         [local.retrieve(QUESTIONS[1], vector=vectors[1], **filters, **one)],
     )
+
+
+@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("filters", [*FILTERS, {"scope": {"$type": "film"}}], ids=["all", "filter", "filters", "scope"])
+def test_walks_have_the_shares_in_memory(engine, name, filters):
+    system, expected = WALKS[name]
+    made, index, database = engine
+    remote, vectors = RemoteRetriever(open_index(database, "works"), system, backfill=False), question_vectors(made)
+    local = Retriever(index, expected, backfill=False)
+    check_near(*(each.retrieve_batch(QUESTIONS, 30, vectors=vectors, **filters) for each in (remote, local)))
 
 
 # -- a hundred tenants on one index -----------------------------------------------------------------------------------

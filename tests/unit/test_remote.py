@@ -10,7 +10,6 @@ import torch
 from graph_retrievers import (
     GAR,
     MMR,
-    PPR,
     Eager,
     FastInsight,
     GraphIndex,
@@ -40,6 +39,7 @@ from graph_retrievers.core.requests import (
     TermScores,
     Texts,
     Vectors,
+    WeightedNeighbors,
     Weights,
 )
 from graph_retrievers.errors import (
@@ -47,7 +47,7 @@ from graph_retrievers.errors import (
     InvalidArgumentError,
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
-from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, VectorSearch
+from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, PassageWalk, VectorSearch
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
@@ -285,8 +285,8 @@ def test_batches_are_those_of_the_retriever(corpus):
     ("system", "words"),
     [
         (WalkFusion(), 'WalkFusion cannot run on a graph in a database: it reads .* of the whole graph. Give form="links"'),
-        (PPR(), "PPR cannot run .* PersonalizedPageRank reads where a walk over the whole graph is most often"),
-        (HippoRAG(), "HippoRAG cannot run"),
+        (HippoRAG(), "HippoRAG cannot run .*: FactLinking reads how similar the question is to every fact, and databases hold no"),
+        (PassageWalk(), "cannot run .*: PassageWalk reads how similar the question is to every passage"),
         (lambda index: object(), "Expected a system or an Operator"),
     ],
 )
@@ -538,6 +538,7 @@ ROWS = np.array([41, 7, 250])
         (Neighbors(ROWS, parallel=True), 3),
         (Steps(ROWS, "film", None, 99), 3),
         (EdgesAmong(ROWS), 3),
+        (WeightedNeighbors(ROWS), 3),
         (Weights(ROWS), 3),
         (Degree(ROWS), 2),
         (Degree(ROWS, parallel=True), 3),

@@ -12,7 +12,18 @@ import numpy as np
 
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import AMONG, EdgesAmong, Pairs, Relevance, Request, Scores, TermScores, Weights, WithQuery
+from graph_retrievers.core.requests import (
+    AMONG,
+    EdgesAmong,
+    Pairs,
+    Relevance,
+    Request,
+    Scores,
+    TermScores,
+    WeightedNeighbors,
+    Weights,
+    WithQuery,
+)
 from graph_retrievers.errors import InvalidArgumentError, shown
 
 # Without a size, any row of a graph may be.
@@ -83,7 +94,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
                 _check_rows(request, nodes, end, owner)
             if isinstance(request, Relevance):
                 _check_beside(request, owner)
-            elif isinstance(request, EdgesAmong | Weights) and len(set(nodes.tolist())) < len(nodes):
+            elif isinstance(request, EdgesAmong | WeightedNeighbors | Weights) and len(set(nodes.tolist())) < len(nodes):
                 row = next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
                 cure = "expected distinct rows, such as `found.nodes` or `np.unique(near.node)`"
                 raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")

@@ -18,7 +18,8 @@ class Question:
     ----------
     backend : object
         Answers the requests of the batch, such as :class:`~graph_retrievers.search.memory.MemoryBackend`. It also has what is asked
-        here: `queries`, `ids`, `size`, `index`, `edges`, `passing`, `typed`, `types`, `ends`, `relation` and `relation_names`.
+        here: `queries`, `ids`, `size`, `in_memory`, `index`, `edges`, `passing`, `typed`, `types`, `ends`, `relation` and
+        `relation_names`.
     place : int
         Number of the question in the batch.
 
@@ -56,6 +57,11 @@ class Question:
     def index(self) -> Any:
         """The index, for an operator that reads all of it; WholeGraphError if it is not in memory."""
         return self.backend.index
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether :attr:`index` is in memory; an operator that can do without it then reads it nevertheless, which is faster."""
+        return self.backend.in_memory  # type: ignore[no-any-return]
 
     @property
     def has_vectors(self) -> bool:

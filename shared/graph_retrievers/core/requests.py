@@ -35,6 +35,7 @@ __all__ = [
     "Texts",
     "Titled",
     "Vectors",
+    "WeightedNeighbors",
     "Weights",
 ]
 
@@ -323,6 +324,21 @@ class Neighbors(Request):
     shared = ("parallel",)
     nodes: np.ndarray
     parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedNeighbors(Request):
+    """The neighbours of nodes, shape [n], that may be visited, and weights: ``(Near, weights [T], read [n])``.
+
+    They are those of :class:`Neighbors`. `weights`, float64, are the sums of the weights of all edges between a node and its
+    neighbour, above 0. `read`, bool, says of which nodes they are: a backend with limits on what it reads leaves out the nodes
+    that exceed them, of several first those that stand later in `nodes`. Each node is given once.
+    """
+
+    verb = "weighted_neighbors"
+    reads = "graph"
+    tells = "neighbors"
+    nodes: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

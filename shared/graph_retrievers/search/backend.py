@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ from graph_retrievers.core.requests import (
     Texts,
     Titled,
     Vectors,
+    WeightedNeighbors,
     Weights,
     WithQuery,
 )
@@ -64,7 +65,11 @@ class Backend(ABC):
         Ids of the nodes by their rows.
     size : int
         Number of nodes N.
+    in_memory : bool
+        Whether :attr:`index` has all nodes and edges.
     """
+
+    in_memory: ClassVar[bool] = False
 
     def __init__(self, queries: Batch, ids: Sequence[str]) -> None:
         self.queries: Any = queries
@@ -163,6 +168,10 @@ class Backend(ABC):
     @abstractmethod
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return the neighbours of nodes, without nodes that may not be visited."""
+
+    @abstractmethod
+    def weighted_neighbors(self, asked: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
+        """Return the neighbours of nodes with the weights of the edges between, as far as limits allow."""
 
     @abstractmethod
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:

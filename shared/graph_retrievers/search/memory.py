@@ -36,11 +36,13 @@ from graph_retrievers.core.requests import (
     Texts,
     Titled,
     Vectors,
+    WeightedNeighbors,
     Weights,
     WithQuery,
 )
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
+from graph_retrievers.graph.edge_sums import edge_sums
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import top_k
@@ -72,6 +74,8 @@ class MemoryBackend(Backend):
     queries : Queries
         The batch; its filters apply to the answers.
     """
+
+    in_memory = True
 
     def __init__(self, queries: Queries) -> None:
         super().__init__(queries, queries.index.graph.ids)
@@ -231,6 +235,19 @@ class MemoryBackend(Backend):
             near = near.kept(_passing(self.queries.walk_allowed, near.node))
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
+
+    def weighted_neighbors(self, asked: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
+        """Return slices of the adjacency lists, and of the sums of weights, without nodes that may not be visited; all are read."""
+        indptr, indices = self._lists(parallel=False)
+        sums, found = self.graph.cache.get("sums of weights on the host", lambda: host(edge_sums(self.graph))), []
+        for _, request in asked:
+            owner, entry = slices(indptr, request.nodes)
+            if self.queries.walk_allowed is not None:
+                kept = np.flatnonzero(_passing(self.queries.walk_allowed, indices.take(entry)))
+                owner, entry = owner[kept], entry[kept]
+            near = Near(owner, indices.take(entry).astype(np.int64))
+            found.append((near, sums.take(entry), np.ones(len(request.nodes), bool)))
+        return found
 
     def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return slices of the incidence lists, without those that lead where a traversal may not go."""

@@ -47,6 +47,7 @@ _ASKED = {
     "TermScores": "scores of nodes by the terms of the question",
     "Relevance": "the relevance model's scores",
     "Neighbors": "neighbours",
+    "WeightedNeighbors": "neighbours with the weights of edges",
     "Steps": "neighbours by one relation",
     "Senders": "neighbours",
     "Edges": "edges",

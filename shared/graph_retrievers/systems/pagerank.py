@@ -19,15 +19,17 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Request
+from graph_retrievers.core.requests import Nearest, Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.edge_sums import edge_sums, summed
 from graph_retrievers.graph.ragged import min_max, top_k
 from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import slices
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.systems.push import TOLERANCE, pushed
 from graph_retrievers.systems.system import System
 
 __all__ = ["PPR", "PersonalizedPageRank", "Walk"]
@@ -37,6 +39,8 @@ _MAX_STEPS = 10_000
 _GRADIENTS = 300
 # Bound on the error of a walk in a request.
 _TOLERANCE = 1e-7
+NEAREST = 100
+"""Nodes at which a walk on a graph in a database restarts by similarity."""
 # The length of what is left, as a part of the bound; shares that are equal then differ by less than the rounding that ties allow.
 _NEAR = 1e-3
 
@@ -50,7 +54,7 @@ class TransitionGraph:
     """
 
     def __init__(self, graph: CorpusGraph, walk_allowed: Tensor | None = None) -> None:
-        self._scale(graph.indptr, graph.indices, _simple_weights(graph), walk_allowed)
+        self._scale(graph.indptr, graph.indices, edge_sums(graph), walk_allowed)
 
     @classmethod
     def of_edges(
@@ -58,11 +62,11 @@ class TransitionGraph:
     ) -> TransitionGraph:
         """Return the graph of `size` nodes and the given edges, each as a tensor of shape [E]."""
         keys, order = torch.sort(torch.cat([sources * size + targets, targets * size + sources]), stable=True)
-        keys, summed = _joined(size, keys, weights.repeat(2)[order])
+        keys, sums = summed(size, keys, weights.repeat(2)[order])
         indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
         indptr[1:] = torch.cumsum(torch.bincount(keys // max(size, 1), minlength=size), 0)
         made = cls.__new__(cls)
-        made._scale(indptr, (keys % max(size, 1)).to(torch.int32), summed, walk_allowed)
+        made._scale(indptr, (keys % max(size, 1)).to(torch.int32), sums, walk_allowed)
         return made
 
     def _scale(self, indptr: Tensor, neighbors: Tensor, weights: Tensor, walk_allowed: Tensor | None) -> None:
@@ -92,24 +96,6 @@ class TransitionGraph:
     def lists(self) -> tuple[np.ndarray, ...]:
         """`indptr`, `neighbors`, `values` and `root` on the host."""
         return tuple(part.cpu().numpy() for part in (self.indptr, self.neighbors, self.values, self.root))
-
-
-def _simple_weights(graph: CorpusGraph) -> Tensor:
-    """Return the sum of the weights of the rows behind each entry of the simple view: Tensor, shape [nnz], float64."""
-    count = graph.indices.numel()
-    if 2 * graph.num_edges == count and bool((graph.weights == 1).all()):
-        return torch.ones(1, dtype=torch.float64, device=graph.device).expand(count)
-    view = graph.incidence
-    return _joined(len(graph), view.keys, graph.weights[view.rows])[1]
-
-
-def _joined(size: int, keys: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return distinct keys ``node * size + neighbor`` of ascending ones, without self loops, and the sums of their weights."""
-    proper = keys % (size + 1) != 0
-    if not bool(proper.all()):
-        keys, weights = keys[proper], weights[proper]
-    keys, place = torch.unique_consecutive(keys, return_inverse=True)
-    return keys, torch.zeros(keys.numel(), dtype=torch.float64, device=keys.device).index_add_(0, place, weights.double())
 
 
 def _normalised(restart: Tensor) -> Tensor:
@@ -335,13 +321,20 @@ class PersonalizedPageRank(Operator):
     filter excludes have no restart weight by similarity either. The min-max includes the excluded nodes, so that the weights of
     two nodes have the same proportion with and without the filter.
 
+    In memory the walk is solved to 1e-7 (:func:`personalized_pagerank`). On a graph in a database, it is pushed from the nodes at
+    which it restarts (:func:`~graph_retrievers.systems.push.pushed`), with a round trip for each hop, until the shares of all nodes
+    differ by less than 1e-4 in all from those of the walk; where the limits of a call end it earlier, a note states the bound.
+    Similarities to all nodes are not known there: instead of all nodes, the 100 nearest to the question that may start share
+    `passage_weight`, scaled by min-max among them.
+
     HippoRAG 2 gives *each* passage 0.05 of its similarity. There, passages are leaves attached to phrases. In a corpus graph,
     passages link to each other, and thousands of such weights would outweigh the seeds; hence one weight for all together.
 
     References
     ----------
     Gutiérrez et al., "From RAG to Memory" (HippoRAG 2), ICML 2025; Jeh and Widom, "Scaling Personalized Web
-    Search", WWW 2003; FastInsight, Example 2.
+    Search", WWW 2003; FastInsight, Example 2. On a database: Andersen, Chung and Lang, "Local Graph Partitioning
+    using PageRank Vectors", FOCS 2006.
 
     Examples
     --------
@@ -354,7 +347,6 @@ class PersonalizedPageRank(Operator):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
-    whole = "where a walk over the whole graph is most often"
 
     def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
         check_damping(damping)
@@ -370,26 +362,59 @@ class PersonalizedPageRank(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return nodes by their share of the walk."""
-        queries = question.queries
         weights = np.maximum(found.scores, 0).astype(np.float64)
         # Without a positive score, seeds are alike.
         weights = weights / weights.sum() if weights.any() else np.full(len(found), 1 / max(len(found), 1))
         spread = self.passage_weight if len(found) else float(question.has_vectors)
-        graph = walk_graph(queries, "corpus", partial(TransitionGraph, question.index.graph))
         keep = min(self.k or max(question.k, 100), question.size)
-        nodes, shares = yield Walk(graph, found.nodes, weights, spread, self._similar, ((None, keep),), self.damping)
-        trails = followed(nodes, walk_parents(graph, nodes, shares, found.nodes))
-        return Candidates(nodes, shares, trails, np.zeros(len(nodes), np.int64), (self.name,))
+        walked = self._solved if question.in_memory else self._pushed
+        nodes, shares, parents = yield from walked(question, found.nodes, weights, spread, keep)
+        return Candidates(nodes, shares, followed(nodes, parents), np.zeros(len(nodes), np.int64), (self.name,))
+
+    def _solved(
+        self, question: Question, seeds: np.ndarray, weights: np.ndarray, spread: float, keep: int
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return nodes, shares and parents of the walk in a graph in memory."""
+        graph = walk_graph(question.queries, "corpus", partial(TransitionGraph, question.index.graph))
+        nodes, shares = yield Walk(graph, seeds, weights, spread, self._similar, ((None, keep),), self.damping)
+        return nodes, shares, walk_parents(graph, nodes, shares, seeds)
+
+    def _pushed(
+        self, question: Question, seeds: np.ndarray, weights: np.ndarray, spread: float, keep: int
+    ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return nodes, shares and parents of the walk as far as it is pushed."""
+        nodes = seeds
+        if spread:
+            near, scores = yield Nearest(NEAREST)
+            similar = _scaled(torch.from_numpy(scores)[None].double())
+            nodes, weights = np.append(seeds, near), np.append(weights, spread * similar[0].numpy())
+        if not weights.any():
+            return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)
+        walk = yield from pushed(nodes, weights, self.damping)
+        if walk.left > TOLERANCE:
+            # Rounded up, as it is a bound.
+            left = np.ceil(1e4 * walk.left) / 1e4
+            question.notes.append(
+                f"the walk ended at max_nodes or max_round_trips: its shares may be wrong by {left:.4f} in all, of 1"
+            )
+        best, shares = walk.best(keep)
+        return best, shares, walk.parents(best, seeds)
 
     def _similar(self, queries: Queries) -> Tensor:
         """Return restart weights of all nodes by similarity to each question, 1 together: Tensor, shape [B, N], float64."""
-        similarity = similarities(queries)
-        passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
-        # What only rounding lifts above the lowest would share all weight where a filter leaves nothing else.
-        passages = passages.masked_fill(passages < 1e-6, 0.0)
-        if queries.seeds_allowed is not None:
-            passages = passages.masked_fill(~queries.seeds_allowed, 0.0)
-        return passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
+        return _scaled(similarities(queries), queries.seeds_allowed)
+
+
+def _scaled(similarity: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """Return restart weights by similarities, [B, M], 1 together for each question; 0 for nodes that are not allowed, shape [M]."""
+    if not similarity.numel():
+        return similarity
+    passages = min_max(similarity, similarity.amin(1, keepdim=True), similarity.amax(1, keepdim=True))
+    # What only rounding lifts above the lowest would share all weight where a filter leaves nothing else.
+    passages = passages.masked_fill(passages < 1e-6, 0.0)
+    if allowed is not None:
+        passages = passages.masked_fill(~allowed, 0.0)
+    return passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
 
 
 def similarities(queries: Queries) -> Tensor:
@@ -430,7 +455,8 @@ class PPR(System):
     Notes
     -----
     HippoRAG 2 links phrases of extracted facts. A corpus graph has no such phrases, so seeds are nodes, as in FastInsight,
-    section 4.1.
+    section 4.1. On a graph in a database, only the 100 nodes most similar to the question share `passage_weight`, and the shares
+    of the walk have a bound of 1e-4 (:class:`PersonalizedPageRank`).
 
     References
     ----------

@@ -33,6 +33,7 @@ from graph_retrievers.core.requests import (
     Texts,
     Titled,
     Vectors,
+    WeightedNeighbors,
     Weights,
     WithQuery,
 )
@@ -191,6 +192,7 @@ class RemoteBackend(Backend):
         # Signals that are in memory need no node.
         about = [request for _, request in asked if request.verb and not isinstance(self._signal(request), Signal)]
         pages.know(row for request in about if hasattr(request, "nodes") for row in request.nodes.tolist())
+        pages.expand_further([request.nodes.tolist() for _, request in asked if isinstance(request, WeightedNeighbors)])
         for place, request in asked:
             if request.verb and not hasattr(self, request.verb):
                 raise WholeGraphError(f"what {type(request).__name__} is answered with, which only an index in memory has")
@@ -424,6 +426,19 @@ class RemoteBackend(Backend):
         """Return the neighbours of nodes, without nodes that may not be visited."""
         found = [Near(*self._edges(request.nodes, request.parallel)[:2]) for _, request in asked]
         return [near.kept(self.passing(near.node, "walk")) for near in found]
+
+    def weighted_neighbors(self, asked: Sequence[tuple[int, WeightedNeighbors]]) -> list[tuple[Near, np.ndarray, np.ndarray]]:
+        """Return the neighbours of nodes whose edges were fetched, with the weights of the edges between."""
+        found = []
+        for _, request in asked:
+            read = np.array([row in self.pages.near for row in request.nodes.tolist()], bool)
+            held = [self.pages.near[row] for row in request.nodes[read].tolist()]
+            owner = np.repeat(np.flatnonzero(read), [len(near.rows) for near in held])
+            node = np.concatenate([np.zeros(0, np.int64), *(near.rows for near in held)])
+            sums = np.concatenate([np.zeros(0), *(near.sums for near in held)])
+            kept = np.flatnonzero(self.passing(node, "walk"))
+            found.append((Near(owner[kept], node[kept]), sums[kept], read))
+        return found
 
     def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return the edges at nodes, without those that lead where a traversal may not go."""

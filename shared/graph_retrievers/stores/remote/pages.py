@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from itertools import zip_longest
 from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +37,9 @@ __all__ = ["name_key", "within"]
 T = TypeVar("T")
 # The engines, as messages name them.
 GRAPH, VECTORS, WORDS = "graph database", "vector store", "word store"
+# What a walk leaves for what follows it: of the round trips, those of a search that fills up the hits, of their contents, and of a
+# page that exceeds the limits; and a tenth of the nodes and edges.
+_LAST_TRIPS, _LAST_NODES = 5, 10
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,11 @@ class StoreResults(NamedTuple):
 
 
 class _Near(NamedTuple):
-    """The edges of a node: rows of its neighbours with the largest weight of each, ascending, and all edges."""
+    """The edges of a node: rows of its neighbours, ascending, with the largest weight and the sum for each, and all edges."""
 
     rows: np.ndarray
     weights: np.ndarray
+    sums: np.ndarray
     parallel: np.ndarray
     edges: list[StoredEdge]
 
@@ -67,8 +72,9 @@ class _Near(NamedTuple):
 class FetchedGraph:
     """What one call has fetched, by the rows of nodes, which are their positions in the graph that was written.
 
-    `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is needed next; :meth:`fetch`
-    fetches what is missing, in at most one round trip to the graph and two to each other store.
+    `texts`, `expand`, `vectors`, `positions`, `titles`, `names`, `searches` and `pairs` have what is needed next, and `further` the
+    nodes whose edges are needed as far as the limits allow; :meth:`fetch` fetches what is missing, in at most one round trip to the
+    graph (two where `further` exceeds the limits) and two to each other store.
 
     Parameters
     ----------
@@ -116,6 +122,7 @@ class FetchedGraph:
         self._start_anew()
 
     def _start_anew(self) -> None:
+        self.further = set[int]()
         self.texts, self.expand, self.vectors, self.positions = set[int](), set[int](), set[int](), set[int]()
         self.titles, self.names = set[str](), set[str]()
         # For each engine, what is searched for and the number of results, by a key of their own.
@@ -126,20 +133,13 @@ class FetchedGraph:
         """Fetch what is needed; return whether anything was missing."""
         ids = self._search(VECTORS, self._by_vectors) | self._search(WORDS, self._by_words)
         searched = self._compare(self.pairs) or any(self.searches.values())
-        expand = self.expand - self.near.keys()
-        texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
-        asked: dict[str, set[Any]] = {
-            "ids": ids - self.rows.keys() - self.absent,
-            "positions": self.positions - self.nodes.keys(),
-            "texts": {self.nodes[row].id for row in texts},
-            "expand": {self.nodes[row].id for row in expand},
-            "titles": self.titles - self.titled.keys(),
-            "names": self.names - self.named.keys(),
-        }
+        asked, expand = self._missing(ids, self.expand | self.further)
+        page = self._read(asked)
+        if self.further and self._exceeds(page):
+            asked, expand = self._missing(ids, self.expand)
+            page = self._read(asked)
         missing = any(asked.values())
         if missing:
-            self._count(GRAPH)
-            page = asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
             self.take(page)
             self._check_gone(asked)
             self.absent |= asked["ids"] - self.rows.keys()
@@ -155,6 +155,50 @@ class FetchedGraph:
             self._read_vectors(sorted(vectors))
         self._start_anew()
         return searched or missing or bool(vectors)
+
+    def _missing(self, ids: set[str], expand: set[int]) -> tuple[dict[str, set[Any]], set[int]]:
+        """Return what a round trip has to ask for, by the arguments of the store, and the nodes whose edges are among it."""
+        expand = expand - self.near.keys()
+        texts = {row for row in self.texts - expand if row not in self.nodes or self.nodes[row].text is None}
+        asked: dict[str, set[Any]] = {
+            "ids": ids - self.rows.keys() - self.absent,
+            "positions": self.positions - self.nodes.keys(),
+            "texts": {self.nodes[row].id for row in texts},
+            "expand": {self.nodes[row].id for row in expand},
+            "titles": self.titles - self.titled.keys(),
+            "names": self.names - self.named.keys(),
+        }
+        return asked, expand
+
+    def _read(self, asked: Mapping[str, set[Any]]) -> FetchedRows:
+        """Return a page of the graph store, which is a round trip; an empty one without a round trip if nothing is asked for."""
+        if not any(asked.values()):
+            return FetchedRows()
+        self._count(GRAPH)
+        return asked_of("graph store", self.graph.read, **asked, limit=self.limits.nodes)
+
+    def expand_further(self, lists: Sequence[Sequence[int]]) -> None:
+        """Want the edges of nodes as far as the limits allow: of the first of each list, then of the second of each, and so on.
+
+        What has to be fetched after them has a part of the limits to itself.
+        """
+        if self.trips[GRAPH] + _LAST_TRIPS >= self.limits.round_trips:
+            return
+        room = self._most_further - max(len(self.nodes), len(self.edges))
+        for row in dict.fromkeys(row for turn in zip_longest(*lists) for row in turn if row is not None):
+            degree = self.nodes[row].degree
+            if row not in self.near and degree <= room:
+                room -= degree
+                self.further.add(row)
+
+    @property
+    def _most_further(self) -> int:
+        return self.limits.nodes - self.limits.nodes // _LAST_NODES
+
+    def _exceeds(self, page: FetchedRows) -> bool:
+        """Return whether a page, with what was fetched before, has more than may be fetched further."""
+        nodes, edges = {node.position for node in page.nodes}, {edge.position for edge in page.edges}
+        return max(len(nodes | self.nodes.keys()), len(edges | self.edges.keys())) > self._most_further
 
     def know(self, rows: Iterable[int]) -> None:
         """Fetch the nodes that no answer contained, before anything else about them is needed: at most one round trip."""
@@ -218,10 +262,11 @@ class FetchedGraph:
                 if row in links:
                     links[row][edge] = other
         for row, others in links.items():
-            largest: dict[int, float] = {}
+            largest, sums = dict[int, float](), dict[int, float]()
             for edge, other in others.items():
                 if other != row:
                     largest[other] = max(edge.weight, largest.get(other, 0.0))
+                    sums[other] = sums.get(other, 0.0) + edge.weight
             node, near = self.nodes[row], sorted(largest)
             if len(near) != node.degree:
                 raise DatabaseError(
@@ -229,7 +274,9 @@ class FetchedGraph:
                     "since write_graph wrote it; write it again."
                 )
             weights = np.array([largest[other] for other in near], np.float32)
-            self.near[row] = _Near(np.array(near, np.int64), weights, np.array(sorted(others.values()), np.int64), list(others))
+            added = np.array([sums[other] for other in near], np.float64)
+            parallel = np.array(sorted(others.values()), np.int64)
+            self.near[row] = _Near(np.array(near, np.int64), weights, added, parallel, list(others))
         self.edges.update((edge.position, edge) for others in links.values() for edge in others)
         self._check_size(len(self.edges))
 

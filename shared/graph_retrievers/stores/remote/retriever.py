@@ -59,7 +59,7 @@ class RemoteRetriever(CorpusRetriever):
     Raises
     ------
     InvalidArgumentError
-        If the retriever reads data that depend on the whole graph, such as PageRank; without `words`, also names in a question,
+        If the retriever reads data that depend on the whole graph, such as HippoRAG; without `words`, also names in a question,
         and the properties by which WalkFusion chooses its form. Raised by the constructor if it is known before the first
         question.
 
@@ -68,7 +68,8 @@ class RemoteRetriever(CorpusRetriever):
     FastInsight, GAR, MoR, WalkFusion, and compositions of their operators can run. With a budget of B nodes and b nodes per
     round, FastInsight and GAR take B / b + 1 round trips to the graph, and MoR 2 plus one for each step of the longest path, for
     any number of queries in a batch. A search that must go deeper, because of a filter or because it ends in a tie, takes more:
-    it goes four times as deep each time. A note on every result has the numbers.
+    it goes four times as deep each time. A note on every result has the numbers. PPR takes 3 and one for each hop of its walk,
+    which ends at the limits of the index with a note of its bound, where others raise an error.
 
     A filter is a mapping, and is evaluated here on fetched nodes; the first with a date on a field takes one more round trip. A
     ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
@@ -94,14 +95,11 @@ class RemoteRetriever(CorpusRetriever):
             super().__init__(index, system, **options)
         except WholeGraphError as error:
             name = _name(system)
+            if "operator" in self.__dict__:
+                _refuse_whole(name, self.operator)
             hint = ' Give form="links".' if name == "WalkFusion" else ""
             raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
-        for part in _parts(self.operator):
-            if part.whole:
-                raise InvalidArgumentError(
-                    f"{self.name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph "
-                    "into a GraphIndex."
-                )
+        _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
             index.read_schema()
@@ -185,6 +183,16 @@ def _name(system: SystemLike | None) -> str:
     if system is None:
         return "The default system"
     return getattr(system, "__name__", type(read_system(system) if isinstance(system, str | Mapping) else system).__name__)
+
+
+def _refuse_whole(name: str, operator: Operator) -> None:
+    """Raise InvalidArgumentError if a part of an operator reads what a graph in a database does not provide."""
+    for part in _parts(operator):
+        if part.whole:
+            raise InvalidArgumentError(
+                f"{name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph into a "
+                "GraphIndex."
+            )
 
 
 def _check_filters(call: Call, graph: GraphStore) -> None:

@@ -129,6 +129,7 @@ class FactLinking(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
+    whole = "how similar the question is to every fact, and databases hold no vectors of edges"
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class PhraseWalk(Operator):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
-    whole = "where a walk over the whole graph is most often"
+    whole = "the names of all phrases, and which passages contain them"
 
     def __init__(self, *, damping: float = 0.5, synonyms: float | None = 0.8, passage_type: str = "passage") -> None:
         check_damping(damping)

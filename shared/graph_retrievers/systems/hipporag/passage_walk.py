@@ -109,7 +109,7 @@ class PassageWalk(Operator):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
-    whole = "where a walk over the whole graph is most often"
+    whole = "how similar the question is to every passage, and the names of all phrases"
 
     def __init__(
         self,
