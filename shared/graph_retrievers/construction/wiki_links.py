@@ -12,8 +12,8 @@ from graph_retrievers.construction.vaults import DENDRON, LOGSEQ
 WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 """``[[Page#Heading|shown]]``, with a mark before it to embed the page or a picture."""
 
-TAG = re.compile(r"(?<![^\s(])#([\w/-]+(?:\.[\w/-]+)*)")
-"""A tag, if it is not a number."""
+# A tag, if it is not a number; Logseq and Dendron allow full stops within one.
+_TAG, _DOTTED = re.compile(r"(?<![^\s(])#([\w/-]+)"), re.compile(r"(?<![^\s(])#([\w/-]+(?:\.[\w/-]+)*)")
 
 # A block of Logseq by its id, and who is named in Dendron.
 _BLOCK = re.compile(r"\(\(([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})\)\)")
@@ -76,7 +76,11 @@ def tags_of(text: str) -> list[str]:
     >>> tags_of("A #tool/loom, #1 of 3, (#weaving).")
     ['tool/loom', 'weaving']
     """
-    return [tag for tag in TAG.findall(text) if not tag.isdecimal()] if "#" in text else []
+    return _tags(_TAG, text)
+
+
+def _tags(pattern: re.Pattern[str], text: str) -> list[str]:
+    return [tag for tag in pattern.findall(text) if not tag.isdecimal()] if "#" in text else []
 
 
 def links_in_words(text: str, kind: str) -> list[str]:
@@ -87,9 +91,9 @@ def links_in_words(text: str, kind: str) -> list[str]:
     """
     links = [f"(({name.lower()}))" for name in _BLOCK.findall(text)] if "((" in text else []
     if kind == LOGSEQ:
-        links += [f"[[{tag}]]" for tag in tags_of(text)]
+        links += [f"[[{tag}]]" for tag in _tags(_DOTTED, text)]
     elif kind == DENDRON:
-        links += [f"[[tags.{tag}]]" for tag in tags_of(text)]
+        links += [f"[[tags.{tag}]]" for tag in _tags(_DOTTED, text)]
         links += [f"[[user.{name}]]" for name in _USER.findall(text)] if "@" in text else []
     return links
 
