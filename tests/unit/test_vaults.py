@@ -357,3 +357,40 @@ def test_many_pages_of_one_name():
     book = AddressBook(pages)
     assert [book.find("[[index]]", f"f{n}/x.md") for n in (0, 2_999)] == [("f0/index.md", ""), ("f2999/index.md", "")]
     assert book.find("[[f7/index]]", "f1/x.md") == ("f7/index.md", "") and book.find("[[index]]", "other.md") == ("f0/index.md", "")
+
+
+def test_short_notes_with_the_same_text_stay_apart(tmp_path):
+    pages = {
+        "a/Note.md": "To do.",
+        "b/Note.md": "To do.",
+        "c.md": "[[b/Note]] shown.",
+        "d.md": f"{LONG} [[c|x]]",
+        "e.md": f"{LONG} [[d|x]]",
+    }
+    nodes = read(tmp_path, pages | {"f/d.md": pages["d.md"]})
+    assert [node.id for node in nodes] == ["a/Note.md", "b/Note.md", "c.md", "d.md", "e.md"], "a long copy is left out"
+    assert build_edges(nodes, Links(field="links")) == [
+        ("c.md", "b/Note.md", "links"),
+        ("d.md", "c.md", "links"),
+        ("e.md", "d.md", "links"),
+    ]
+    # Pages that are no notes are read once.
+    assert len(read(tmp_path / "docs", {"a/x.md": "To do.", "b/x.md": "To do."})) == 1
+
+
+def test_copies_that_logseq_makes_are_not_read(tmp_path):
+    pages = {"logseq/config.edn": "{}", "logseq/bak/pages/Loom/2024-01-31.md": "- Old", "pages/Loom.md": "- New"}
+    assert [node.id for node in read(tmp_path, pages)] == ["pages/Loom.md"]
+
+
+def test_tags_of_front_matter_are_links_where_tags_are_pages(tmp_path):
+    pages = {"a.md": "---\ntags: [red.dye]\n---\nSome words.", "tags.red.dye.md": "Red."}
+    assert build_edges(read(tmp_path / "d", pages | {"dendron.yml": ""}), Links(field="links")) == [
+        ("a.md", "tags.red.dye.md", "links")
+    ]
+    assert build_edges(read(tmp_path / "o", pages | {"Home.md": "[[a]]"}), Links(field="links")) == [("Home.md", "a.md", "links")]
+
+
+def test_a_name_that_many_folders_have_is_none_for_links_of_markdown():
+    book = AddressBook(["a/README.md", "b/README.md", "a/Card.md", "b/Card.md", "c/x.md"])
+    assert book.find("README.md", "c/x.md") is None and book.find("Card.md", "c/x.md") == ("a/Card.md", "")

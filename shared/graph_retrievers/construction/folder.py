@@ -6,7 +6,7 @@ import logging
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -18,7 +18,17 @@ from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.front_matter import other_links
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
-from graph_retrievers.construction.notes import Notes, folder_kind, further_names, named_by_files, note_title, shared_fields
+from graph_retrievers.construction.notes import (
+    Notes,
+    are_notes,
+    folder_kind,
+    further_names,
+    is_backup,
+    named_by_files,
+    note_identity,
+    note_title,
+    shared_fields,
+)
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
@@ -155,8 +165,9 @@ def read_folder(
         logger.warning("%s: did not read %s; loaders of LangChain and LlamaIndex read such files.", root, told)
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
-    bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     kind = folder_kind(root, dict(names))
+    names = [(name, path) for name, path in names if not is_backup(kind, name)]
+    bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     left, found = Omissions(str(root), strict), {name: _read(path, name, kind) for name, path in bar}
     for name, page in found.items():
         if isinstance(page, str):
@@ -165,9 +176,11 @@ def read_folder(
     pages = {name: page for name, page in found.items() if not isinstance(page, str)}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
     book = AddressBook(pages, [site, known.site], known.pages, further_names(kind, pages))
-    kept, moved = _distinct(pages, book)
+    is_vault = are_notes(root, kind, pages)
+    kept, moved = _distinct(pages, book, is_vault)
     notes = Notes(kind, pages, book, _ends(moved))
-    pages = named_by_files(_without_site({name: pages[name] for name in kept}), root, kind)
+    pages = _without_site({name: pages[name] for name in kept})
+    pages = named_by_files(pages, kind) if is_vault else pages
     chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
     unique, places = without_copies(chunks)
     anchors = {name: {anchor for chunk in held for anchor in chunk.anchors} for name, held in chunks.items()}
@@ -306,9 +319,9 @@ def _is_navigation(block: Block, before_headings: bool) -> bool:
     return not block.level and not named and (label or _COPYRIGHT.search(block.text) is not None)
 
 
-def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, tuple[str, str]]]:
+def _distinct(pages: dict[str, Page], book: AddressBook, is_vault: bool) -> tuple[list[str], dict[str, tuple[str, str]]]:
     """Return the pages to keep, and for each other one the page that replaces it, "" for none, and a fragment of that."""
-    known: dict[tuple[str, ...], str] = {}
+    known: dict[tuple[tuple[str, ...], Hashable], str] = {}
     moved: dict[str, tuple[str, str]] = {}
     for name, page in pages.items():
         text = tuple(block.text for block in page.blocks)
@@ -317,8 +330,8 @@ def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dic
             moved[name] = next((found for found in listed if found and found[0] != name), ("", ""))
         elif not text:
             moved[name] = "", ""
-        elif known.setdefault(text, name) != name:
-            moved[name] = known[text], ""
+        elif (other := known.setdefault((text, note_identity(name, page) if is_vault else ""), name)) != name:
+            moved[name] = other, ""
     return [name for name in pages if name not in moved], moved
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from graph_retrievers.construction.slugs import slug
-from graph_retrievers.construction.vaults import DENDRON, LOGSEQ
+from graph_retrievers.construction.vaults import DENDRON
 
 WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 """``[[Page#Heading|shown]]``, with a mark before it to embed the page or a picture."""
@@ -90,12 +90,18 @@ def links_in_words(text: str, kind: str) -> list[str]:
     (['[[tags.loom]]', '[[user.ada]]'], ['[[loom]]'])
     """
     links = [f"(({name.lower()}))" for name in _BLOCK.findall(text)] if "((" in text else []
-    if kind == LOGSEQ:
-        links += [f"[[{tag}]]" for tag in _tags(_DOTTED, text)]
-    elif kind == DENDRON:
-        links += [f"[[tags.{tag}]]" for tag in _tags(_DOTTED, text)]
-        links += [f"[[user.{name}]]" for name in _USER.findall(text)] if "@" in text else []
+    if kind:
+        links += links_of_tags(_tags(_DOTTED, text), kind)
+    if kind == DENDRON and "@" in text:
+        links += [f"[[user.{name}]]" for name in _USER.findall(text)]
     return links
+
+
+def links_of_tags(tags: Iterable[str], kind: str) -> list[str]:
+    """Return the addresses of the pages that tags are in this kind of notes, none where tags are no pages."""
+    if not kind:
+        return []
+    return [f"[[tags.{tag}]]" if kind == DENDRON else f"[[{tag}]]" for tag in tags]
 
 
 def without_block_links(text: str) -> str:
