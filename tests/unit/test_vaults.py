@@ -140,6 +140,11 @@ def test_notes_that_nobody_wrote_join_those_that_link_to_them(tmp_path):
     assert {hit.id for hit in Retriever(index, k=10).retrieve("Graz and Linz")} == {"a.md", "b.md", "c.md"}
 
 
+def test_an_alias_is_not_the_name_of_a_note_that_nobody_wrote(tmp_path):
+    pages = {"a.md": "[[Jacquard]]", "b.md": "The [[Jacquard]].", "Loom.md": "---\naliases: [Jacquard]\n---\nA loom."}
+    assert [node.id for node in read(tmp_path, pages)] == ["Loom.md", "a.md", "b.md"]
+
+
 def test_notes_of_front_matter_alone_lead_on(tmp_path):
     pages = {"a.md": "See [[Stub]].", "Stub.md": "---\nup: '[[Home]]'\n---\n", "Home.md": "Home."}
     assert build_edges(read(tmp_path, pages), Links(field="links")) == [("a.md", "Stub.md", "links"), ("Stub.md", "Home.md", "up")]
@@ -350,6 +355,9 @@ def test_very_long_fields_stay_with_the_first_node(tmp_path):
     )
     assert [("field0" in node.metadata, node.metadata.get("year")) for node in nodes[:2]] == [(True, None), (False, None)]
     assert nodes[2].metadata["year"] == 1
+    many = "\n".join(f"f{n}: {n}" for n in range(201))
+    nodes = read(tmp_path / "many", {"a.md": f"---\n{many}\n---\n# A\n{LONG}\n## B\n{LONG}"})
+    assert ["f0" in node.metadata for node in nodes] == [True, False]
 
 
 def test_many_pages_of_one_name():

@@ -122,7 +122,7 @@ def read_folder(
         - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
         - ``contents``: pages in the page's table of contents, only in its first node;
         - the fields of the front matter and of the text (``year:: 1804``), such as ``tags``, to which those in the text belong; if
-          they are longer than 20,000 characters, only in the first node;
+          there are more than 200, or 20,000 characters, only in the first node;
         - ``linked``: the names of fields that hold wiki links alone, such as ``up``. The first node, for front matter, or the node
           with the field has the targets under this name, as in ``links``, and ``Links(field="links")`` makes edges of them with
           the name as relation.
@@ -188,7 +188,7 @@ def read_folder(
     taken: Counter[str] = Counter(kept)
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     silent = [
-        replace(node, metadata=node.metadata | links.of_page(None, node.id)) if node.id in notes.pages else node
+        replace(node, metadata={**node.metadata, **links.of_page(None, node.id)}) if node.id in notes.pages else node
         for node in notes.nodes(node.id for node in nodes)
     ]
     if not nodes:
@@ -204,7 +204,8 @@ def read_folder(
         logger.info("Links to %s lead to these pages: their settings or their base say that they are published there.", known.site)
     if generated:
         logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
-    if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if chunk not in unique[name]]:
+    whole = {id(chunk) for held in unique.values() for chunk in held}
+    if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if id(chunk) not in whole]:
         ((most, count),) = Counter(name for name, _ in copies).most_common(1)
         told = "Left out %d sections with the text of a section of another page, %d of them of %s: %s."
         logger.info(told, len(copies), count, most, _first([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from graph_retrievers.construction.anchors import Outline, headings_of
-from graph_retrievers.construction.front_matter import kept_fields, linked_fields, other_links
+from graph_retrievers.construction.front_matter import kept_fields, linked_fields, names_of, other_links
 from graph_retrievers.construction.markdown import with_names
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.construction.titles import file_title
@@ -28,8 +28,10 @@ from graph_retrievers.graph.addresses import AddressBook, is_other_file
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.page_names import folded
 
-# Bytes of a file that tell its kind; characters of fields that all nodes of a page repeat; those of a name; tokens of a note.
-_HEAD, _FIELDS, _NAME, _SHORT = 2_000, 20_000, 200, 40
+# Bytes of a file that tell its kind; characters of a name; tokens of a short note.
+_HEAD, _NAME, _SHORT = 2_000, 200, 40
+# Fields that all nodes of a page repeat, and their characters.
+_FIELDS, _LONGEST = 200, 20_000
 _SETTINGS = ".obsidian"
 
 
@@ -94,10 +96,11 @@ def _has_wiki_links(page: Page) -> bool:
 
 
 def shared_fields(page: Page, first: bool) -> dict[str, Any]:
-    """Return the fields of a page that its node has; other nodes than the first have none of a page with very long fields."""
+    """Return the fields of a page that its node has; other nodes than the first have none of a page with many or long ones."""
     linked = linked_fields(page.fields)
     own = {name: value for name, value in kept_fields(page.fields).items() if name not in linked}
-    return own if first or sum(len(name) + len(str(value)) for name, value in own.items()) <= _FIELDS else {}
+    few = len(own) <= _FIELDS and sum(len(name) + len(str(value)) for name, value in own.items()) <= _LONGEST
+    return own if first or few else {}
 
 
 class Notes:
@@ -153,6 +156,8 @@ class Notes:
 
     def _find_created(self) -> None:
         """Find the notes without text that two notes or more link to, or that link themselves."""
+        # Obsidian does not read an alias as a name, but whoever writes one does not mean another note.
+        aliases = {f"[[{folded(name)}" for page in self.pages.values() for name in names_of(page.fields)}
         linking: dict[str, dict[str, None]] = {}
         paths: dict[str, str] = {}
         for name, page in self.pages.items():
@@ -171,7 +176,8 @@ class Notes:
             if above and self._is_empty(above):
                 linking.setdefault(above, {})[name] = None
                 paths.setdefault(above, above)
-        self.created |= {key: paths[key] for key, names in linking.items() if len(names) > 1 and key not in self.created}
+        known = aliases | self.created.keys()
+        self.created |= {key: paths[key] for key, names in linking.items() if len(names) > 1 and key not in known}
 
     def nodes(self, taken: Iterable[str]) -> list[Node]:
         """Return the nodes of `created`, without the ids of others, which are `taken`, and without the links of their fields.
