@@ -1,6 +1,7 @@
 """Vaults of notes: what Obsidian, Logseq and Dendron link, by our reader and by what the frameworks' loaders return."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -15,6 +16,7 @@ from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.vaults import vault_kind
 from graph_retrievers.graph.addresses import AddressBook, page_address
 from graph_retrievers.graph.blank import blank_nodes
+from graph_retrievers.graph.corpus_graph import Node
 from tests.pages import WORDS, read, written
 from tests.vaults import dendron, logseq, obsidian, obsidian_documents, obsidian_nodes, score, text_documents
 
@@ -289,6 +291,12 @@ def test_wiki_links_that_a_reader_took_from_the_text():
     nodes[0].metadata.pop("source")
     nodes[0].metadata.update(place, wikilinks=["b|x", "c"])
     assert [edge[:2] for edge in build_edges(nodes, Links())] == [("0", "1")]
+    # A splitter copies the list to all chunks.
+    nodes += [replace(nodes[0], id=name, text=text) for name, text in (("a2", "more"), ("a3", "See [[d]]."))]
+    nodes.append(Node("d", "D.", metadata={"source": "v/d.md"}))
+    for node in nodes[3:5]:
+        node.metadata.update(place, wikilinks=["d", "b|x", "c"])
+    assert [edge[:2] for edge in build_edges(nodes, Links())] == [("0", "1"), ("a3", "d")]
 
 
 def text_documents_of(pages):
@@ -318,7 +326,7 @@ def test_dead_links_are_told_once_with_the_reason(pages, reason, caplog):
 
 def test_titles_that_links_name_are_told():
     nodes = to_nodes(text_documents_of({f"x{n}.md": "" for n in range(20)}))
-    nodes = [node.__class__(node.id, "", f"Title {n}", metadata=node.metadata) for n, node in enumerate(nodes)]
+    nodes = [replace(node, title=f"Title {n}") for n, node in enumerate(nodes)]
     assert "Links(url_field='title')" in advice_on([f"[[Title {n}]]" for n in range(20)], 1, ["x1.md"], nodes)
 
 
