@@ -238,12 +238,21 @@ def test_what_dendron_links(tmp_path, written_as, target, told):
 
 
 def test_the_kind_of_notes():
-    note = {"id": "a", "title": "A", "updated": 1}
-    assert vault_kind({"a.md": note, "b.md": {}}) == "dendron" and vault_kind({"a.md": note, "b.md": {}, "c.md": {}}) == ""
-    assert vault_kind({"a.md": "---\r\nid: a\r\ntitle: A\r\ncreated: 1\r\n---\r\n"}) == "dendron"
+    def head(name, more=""):
+        return f"---\r\nid: {name}\r\ntitle: {name}\r\n{more}"
+
+    dotted = {"a.md": head("a"), "a.b.md": head("b")}
+    assert vault_kind(dotted) == "dendron" and vault_kind(dotted | {f"{n}.md": "" for n in range(3)}) == ""
+    assert vault_kind({"a.md": head("a", "updated: 1640000000000\r\n")}) == vault_kind({"a.md": head("a", "desc: ''")}) == "dendron"
+    assert vault_kind({"a.md": ""}, {"a.md": {"id": "a", "title": "A", "created": 1640000000000}}) == "dendron"
+    # Others write such fields too, and the name before the label.
+    assert vault_kind({"a.md": head("a", "created: 2024-01-31"), "b.md": head("b")}) == ""
+    assert vault_kind({"a.md": head("a", "desc: x"), "b.md": f"{head('b', 'desc: y')}---\r\n[[a|words]]"}) == ""
+    assert vault_kind({"a.md": head("a"), "b.md": f"{head('b')}---\r\n[[words|a]] [[a|b]]"}) == "dendron"
     assert (
         vault_kind({"g/pages/a.md": "", "g/journals/2024_01_31.md": ""}) == vault_kind({"C:\\g\\pages\\a___b.md": ""}) == "logseq"
     )
+    assert vault_kind({"pages/a.md": "alias:: b\n- text"}) == vault_kind({"pages/a.md": "- text\n  collapsed:: true"}) == "logseq"
     assert {vault_kind({"pages/a.md": "", "journals/x.md": ""}), vault_kind({"pages/a.html": ""}), vault_kind({})} == {""}
 
 

@@ -264,7 +264,7 @@ class _ReadText:
 def _kind(nodes: Sequence[Node], pages: Mapping[str, list[int]]) -> str:
     """Return the kind of notes that the pages are."""
     firsts = {address: nodes[rows[0]] for address, rows in pages.items()}
-    return vault_kind({address: node.text if node.text.startswith("---") else node.metadata for address, node in firsts.items()})
+    return vault_kind({a: node.text for a, node in firsts.items()}, {a: node.metadata for a, node in firsts.items()})
 
 
 def _linked(node: Node) -> Iterable[tuple[str, str]]:
