@@ -36,9 +36,10 @@ def vault_kind(texts: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]
     r"""Return the kind of notes, "logseq", "dendron", or "" for all others, by their paths and texts, which may be cut.
 
     Logseq has notes in a folder ``pages``, and in ``journals`` next to it those of days, or names with ``___`` for a slash, or
-    properties such as ``alias::`` and ``id::``. Half of the notes of Dendron have an ``id`` and a ``title`` in their front matter. As notes of others may have these, it also takes
-    that ``[[one|other]]`` names notes with its second half more often than with its first; or, if neither names any, that half of
-    the notes have a ``desc`` or a time in milliseconds as Dendron writes them, or a quarter a note above by the dots in the name.
+    properties such as ``alias::`` and ``id::``. Half of the notes of Dendron have an ``id`` and a ``title`` in their front matter.
+    As notes of others may have these, it also takes that ``[[one|other]]`` names notes with its second half more often than with
+    its first; or, if neither names any, that half of the notes have a ``desc`` or a time in milliseconds as Dendron writes them,
+    or a quarter a note above by the dots in the name.
 
     `fields` has the metadata of notes whose loader took the front matter out of the text.
 
