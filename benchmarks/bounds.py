@@ -152,6 +152,10 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     "html, a long base": (4_000, lambda n: f'<base href="http://x/{"a/" * n}">' + "<p><a href=b>c</a>" * n, read_html),
     "markdown, emphasis": (4_000, lambda n: "*a_ " * n, read_markdown),
     "markdown, brackets": (8_000, lambda n: "![" * n, read_markdown),
+    "markdown, wiki links left open": (4_000, lambda n: "[[a|" * n, read_markdown),
+    "markdown, fields left open": (4_000, lambda n: "[a:: (b:: [[" * n, read_markdown),
+    "markdown, ids of blocks": (4_000, lambda n: "^a1\n\n" * n, read_markdown),
+    "markdown, front matter left open": (20_000, lambda n: "---\n" + "a: b\n" * n, read_markdown),
     "markdown, an anchor left open": (40_000, lambda n: "# a {#" + "b" * n, read_markdown),
     "markdown, tables": (4_000, lambda n: "|a" * n + "\n" + "|-" * n + "\n", read_markdown),
     "markdown, inline html": (4_000, lambda n: "x" + "<b>" * n, read_markdown),
@@ -188,6 +192,16 @@ CASES: dict[str, tuple[int, Callable[[int], Any], Callable[[Any], Any]]] = {
     ),
     "folder, a long title": (100_000, lambda n: _manual("# " + "a" * n + "\n" + f"## h\n{'w ' * 60}\n" * (n // 130)), read_folder),
     "folder, a title of separators": (20_000, lambda n: _manual("# " + " - " * n + "\ntext"), read_folder),
+    "folder, fields on every page": (
+        500,
+        lambda n: _manual("".join(f"k{i}:: v\n\n## H{i}\n{'w ' * 60}\n\n" for i in range(n))),
+        read_folder,
+    ),
+    "folder, headings of one name": (
+        1_000,
+        lambda n: _manual("# B\n\n" * n + "".join(f"[[#A{i}#B]] " for i in range(n))),
+        read_folder,
+    ),
     "folder, a chain of redirects": (1_000, _redirects, read_folder),
     "names, each the beginning of the next": (
         20_000,

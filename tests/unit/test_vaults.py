@@ -1,6 +1,7 @@
 """Vaults of notes: what Obsidian, Logseq and Dendron link, by our reader and by what the frameworks' loaders return."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -15,6 +16,7 @@ from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.vaults import vault_kind
 from graph_retrievers.graph.addresses import AddressBook, page_address
 from graph_retrievers.graph.blank import blank_nodes
+from graph_retrievers.graph.corpus_graph import Node
 from tests.pages import WORDS, read, written
 from tests.vaults import dendron, logseq, obsidian, obsidian_documents, obsidian_nodes, score, text_documents
 
@@ -140,6 +142,11 @@ def test_notes_that_nobody_wrote_join_those_that_link_to_them(tmp_path):
     assert {hit.id for hit in Retriever(index, k=10).retrieve("Graz and Linz")} == {"a.md", "b.md", "c.md"}
 
 
+def test_an_alias_is_not_the_name_of_a_note_that_nobody_wrote(tmp_path):
+    pages = {"a.md": "[[Jacquard]]", "b.md": "The [[Jacquard]].", "Loom.md": "---\naliases: [Jacquard]\n---\nA loom."}
+    assert [node.id for node in read(tmp_path, pages)] == ["Loom.md", "a.md", "b.md"]
+
+
 def test_notes_of_front_matter_alone_lead_on(tmp_path):
     pages = {"a.md": "See [[Stub]].", "Stub.md": "---\nup: '[[Home]]'\n---\n", "Home.md": "Home."}
     assert build_edges(read(tmp_path, pages), Links(field="links")) == [("a.md", "Stub.md", "links"), ("Stub.md", "Home.md", "up")]
@@ -231,12 +238,21 @@ def test_what_dendron_links(tmp_path, written_as, target, told):
 
 
 def test_the_kind_of_notes():
-    note = {"id": "a", "title": "A", "updated": 1}
-    assert vault_kind({"a.md": note, "b.md": {}}) == "dendron" and vault_kind({"a.md": note, "b.md": {}, "c.md": {}}) == ""
-    assert vault_kind({"a.md": "---\r\nid: a\r\ntitle: A\r\ncreated: 1\r\n---\r\n"}) == "dendron"
+    def head(name, more=""):
+        return f"---\r\nid: {name}\r\ntitle: {name}\r\n{more}"
+
+    dotted = {"a.md": head("a"), "a.b.md": head("b")}
+    assert vault_kind(dotted) == "dendron" and vault_kind(dotted | {f"{n}.md": "" for n in range(3)}) == ""
+    assert vault_kind({"a.md": head("a", "updated: 1640000000000\r\n")}) == vault_kind({"a.md": head("a", "desc: ''")}) == "dendron"
+    assert vault_kind({"a.md": ""}, {"a.md": {"id": "a", "title": "A", "created": 1640000000000}}) == "dendron"
+    # Others write such fields too, and the name before the label.
+    assert vault_kind({"a.md": head("a", "created: 2024-01-31"), "b.md": head("b")}) == ""
+    assert vault_kind({"a.md": head("a", "desc: x"), "b.md": f"{head('b', 'desc: y')}---\r\n[[a|words]]"}) == ""
+    assert vault_kind({"a.md": head("a"), "b.md": f"{head('b')}---\r\n[[words|a]] [[a|b]]"}) == "dendron"
     assert (
         vault_kind({"g/pages/a.md": "", "g/journals/2024_01_31.md": ""}) == vault_kind({"C:\\g\\pages\\a___b.md": ""}) == "logseq"
     )
+    assert vault_kind({"pages/a.md": "alias:: b\n- text"}) == vault_kind({"pages/a.md": "- text\n  collapsed:: true"}) == "logseq"
     assert {vault_kind({"pages/a.md": "", "journals/x.md": ""}), vault_kind({"pages/a.html": ""}), vault_kind({})} == {""}
 
 
@@ -284,6 +300,12 @@ def test_wiki_links_that_a_reader_took_from_the_text():
     nodes[0].metadata.pop("source")
     nodes[0].metadata.update(place, wikilinks=["b|x", "c"])
     assert [edge[:2] for edge in build_edges(nodes, Links())] == [("0", "1")]
+    # A splitter copies the list to all chunks.
+    nodes += [replace(nodes[0], id=name, text=text) for name, text in (("a2", "more"), ("a3", "See [[d]]."))]
+    nodes.append(Node("d", "D.", metadata={"source": "v/d.md"}))
+    for node in nodes[3:5]:
+        node.metadata.update(place, wikilinks=["d", "b|x", "c"])
+    assert [edge[:2] for edge in build_edges(nodes, Links())] == [("0", "1"), ("a3", "d")]
 
 
 def text_documents_of(pages):
@@ -313,7 +335,7 @@ def test_dead_links_are_told_once_with_the_reason(pages, reason, caplog):
 
 def test_titles_that_links_name_are_told():
     nodes = to_nodes(text_documents_of({f"x{n}.md": "" for n in range(20)}))
-    nodes = [node.__class__(node.id, "", f"Title {n}", metadata=node.metadata) for n, node in enumerate(nodes)]
+    nodes = [replace(node, title=f"Title {n}") for n, node in enumerate(nodes)]
     assert "Links(url_field='title')" in advice_on([f"[[Title {n}]]" for n in range(20)], 1, ["x1.md"], nodes)
 
 
@@ -350,6 +372,9 @@ def test_very_long_fields_stay_with_the_first_node(tmp_path):
     )
     assert [("field0" in node.metadata, node.metadata.get("year")) for node in nodes[:2]] == [(True, None), (False, None)]
     assert nodes[2].metadata["year"] == 1
+    many = "\n".join(f"f{n}: {n}" for n in range(201))
+    nodes = read(tmp_path / "many", {"a.md": f"---\n{many}\n---\n# A\n{LONG}\n## B\n{LONG}"})
+    assert ["f0" in node.metadata for node in nodes] == [True, False]
 
 
 def test_many_pages_of_one_name():
@@ -357,3 +382,40 @@ def test_many_pages_of_one_name():
     book = AddressBook(pages)
     assert [book.find("[[index]]", f"f{n}/x.md") for n in (0, 2_999)] == [("f0/index.md", ""), ("f2999/index.md", "")]
     assert book.find("[[f7/index]]", "f1/x.md") == ("f7/index.md", "") and book.find("[[index]]", "other.md") == ("f0/index.md", "")
+
+
+def test_short_notes_with_the_same_text_stay_apart(tmp_path):
+    pages = {
+        "a/Note.md": "To do.",
+        "b/Note.md": "To do.",
+        "c.md": "[[b/Note]] shown.",
+        "d.md": f"{LONG} [[c|x]]",
+        "e.md": f"{LONG} [[d|x]]",
+    }
+    nodes = read(tmp_path, pages | {"f/d.md": pages["d.md"]})
+    assert [node.id for node in nodes] == ["a/Note.md", "b/Note.md", "c.md", "d.md", "e.md"], "a long copy is left out"
+    assert build_edges(nodes, Links(field="links")) == [
+        ("c.md", "b/Note.md", "links"),
+        ("d.md", "c.md", "links"),
+        ("e.md", "d.md", "links"),
+    ]
+    # Pages that are no notes are read once.
+    assert len(read(tmp_path / "docs", {"a/x.md": "To do.", "b/x.md": "To do."})) == 1
+
+
+def test_copies_that_logseq_makes_are_not_read(tmp_path):
+    pages = {"logseq/config.edn": "{}", "logseq/bak/pages/Loom/2024-01-31.md": "- Old", "pages/Loom.md": "- New"}
+    assert [node.id for node in read(tmp_path, pages)] == ["pages/Loom.md"]
+
+
+def test_tags_of_front_matter_are_links_where_tags_are_pages(tmp_path):
+    pages = {"a.md": "---\ntags: [red.dye]\n---\nSome words.", "tags.red.dye.md": "Red."}
+    assert build_edges(read(tmp_path / "d", pages | {"dendron.yml": ""}), Links(field="links")) == [
+        ("a.md", "tags.red.dye.md", "links")
+    ]
+    assert build_edges(read(tmp_path / "o", pages | {"Home.md": "[[a]]"}), Links(field="links")) == [("Home.md", "a.md", "links")]
+
+
+def test_a_name_that_many_folders_have_is_none_for_links_of_markdown():
+    book = AddressBook(["a/README.md", "b/README.md", "a/Card.md", "b/Card.md", "c/x.md"])
+    assert book.find("README.md", "c/x.md") is None and book.find("Card.md", "c/x.md") == ("a/Card.md", "")

@@ -6,7 +6,7 @@ import logging
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -18,7 +18,17 @@ from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.front_matter import other_links
 from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
-from graph_retrievers.construction.notes import Notes, folder_kind, further_names, named_by_files, note_title, shared_fields
+from graph_retrievers.construction.notes import (
+    Notes,
+    are_notes,
+    folder_kind,
+    further_names,
+    is_backup,
+    named_by_files,
+    note_identity,
+    note_title,
+    shared_fields,
+)
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
@@ -112,7 +122,7 @@ def read_folder(
         - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
         - ``contents``: pages in the page's table of contents, only in its first node;
         - the fields of the front matter and of the text (``year:: 1804``), such as ``tags``, to which those in the text belong; if
-          they are longer than 20,000 characters, only in the first node;
+          there are more than 200, or 20,000 characters, only in the first node;
         - ``linked``: the names of fields that hold wiki links alone, such as ``up``. The first node, for front matter, or the node
           with the field has the targets under this name, as in ``links``, and ``Links(field="links")`` makes edges of them with
           the name as relation.
@@ -155,8 +165,9 @@ def read_folder(
         logger.warning("%s: did not read %s; loaders of LangChain and LlamaIndex read such files.", root, told)
     if not names:
         raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
-    bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     kind = folder_kind(root, dict(names))
+    names = [(name, path) for name, path in names if not is_backup(kind, name)]
+    bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     left, found = Omissions(str(root), strict), {name: _read(path, name, kind) for name, path in bar}
     for name, page in found.items():
         if isinstance(page, str):
@@ -165,9 +176,11 @@ def read_folder(
     pages = {name: page for name, page in found.items() if not isinstance(page, str)}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
     book = AddressBook(pages, [site, known.site], known.pages, further_names(kind, pages))
-    kept, moved = _distinct(pages, book)
+    is_vault = are_notes(root, kind, pages)
+    kept, moved = _distinct(pages, book, is_vault)
     notes = Notes(kind, pages, book, _ends(moved))
-    pages = named_by_files(_without_site({name: pages[name] for name in kept}), root, kind)
+    pages = _without_site({name: pages[name] for name in kept})
+    pages = named_by_files(pages, kind) if is_vault else pages
     chunks = {name: [_whole(pages[name])] if max_tokens is None else split_page(pages[name], max_tokens) for name in kept}
     unique, places = without_copies(chunks)
     anchors = {name: {anchor for chunk in held for anchor in chunk.anchors} for name, held in chunks.items()}
@@ -175,7 +188,7 @@ def read_folder(
     taken: Counter[str] = Counter(kept)
     nodes = [node for name in kept for node in _nodes(name, pages[name], unique[name], links, taken)]
     silent = [
-        replace(node, metadata=node.metadata | links.of_page(None, node.id)) if node.id in notes.pages else node
+        replace(node, metadata={**node.metadata, **links.of_page(None, node.id)}) if node.id in notes.pages else node
         for node in notes.nodes(node.id for node in nodes)
     ]
     if not nodes:
@@ -191,7 +204,8 @@ def read_folder(
         logger.info("Links to %s lead to these pages: their settings or their base say that they are published there.", known.site)
     if generated:
         logger.info("Skipped %d files that documentation tools make, such as %s.", len(generated), min(generated))
-    if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if chunk not in unique[name]]:
+    whole = {id(chunk) for held in unique.values() for chunk in held}
+    if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if id(chunk) not in whole]:
         ((most, count),) = Counter(name for name, _ in copies).most_common(1)
         told = "Left out %d sections with the text of a section of another page, %d of them of %s: %s."
         logger.info(told, len(copies), count, most, _first([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
@@ -306,9 +320,9 @@ def _is_navigation(block: Block, before_headings: bool) -> bool:
     return not block.level and not named and (label or _COPYRIGHT.search(block.text) is not None)
 
 
-def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dict[str, tuple[str, str]]]:
+def _distinct(pages: dict[str, Page], book: AddressBook, is_vault: bool) -> tuple[list[str], dict[str, tuple[str, str]]]:
     """Return the pages to keep, and for each other one the page that replaces it, "" for none, and a fragment of that."""
-    known: dict[tuple[str, ...], str] = {}
+    known: dict[tuple[tuple[str, ...], Hashable], str] = {}
     moved: dict[str, tuple[str, str]] = {}
     for name, page in pages.items():
         text = tuple(block.text for block in page.blocks)
@@ -317,8 +331,8 @@ def _distinct(pages: dict[str, Page], book: AddressBook) -> tuple[list[str], dic
             moved[name] = next((found for found in listed if found and found[0] != name), ("", ""))
         elif not text:
             moved[name] = "", ""
-        elif known.setdefault(text, name) != name:
-            moved[name] = known[text], ""
+        elif (other := known.setdefault((text, note_identity(name, page) if is_vault else ""), name)) != name:
+            moved[name] = other, ""
     return [name for name in pages if name not in moved], moved
 
 

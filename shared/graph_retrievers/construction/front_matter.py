@@ -71,6 +71,17 @@ def kept_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def tags_in(fields: Mapping[str, Any]) -> list[str]:
+    """Return the tags that front matter lists.
+
+    >>> tags_in({"tags": "weaving, tools"}), tags_in({"tags": [1, "a"]}), tags_in({})
+    (['weaving', 'tools'], ['a'], [])
+    """
+    return [
+        tag.strip().removeprefix("#") for tag in _listed(kept_fields(fields).get("tags")) if isinstance(tag, str) and tag.strip()
+    ]
+
+
 def linked_fields(fields: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the wiki links of those fields that hold nothing else, without the words that they show.
 

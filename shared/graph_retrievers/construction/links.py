@@ -34,6 +34,8 @@ _SEARCHED = 1_000
 _FEW_PAGES = 10
 _FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})([^`\n]*)$", re.MULTILINE)
 _BAR = re.compile(r"\[\[([^\[\]|\n]*)(?<!\\)\|")
+# The name of a field in a text.
+_INLINE = re.compile(r"(?<!\w)(\w++)::")
 # Front matter without its end.
 _CUT = re.compile(r"---\n(?:(?:[\w-]+:|[ \t]|- )[^\n]*+(?:\n|\Z))++")
 _NOWHERE = "\0"
@@ -222,8 +224,8 @@ class Links(EdgeSpec):
                 for row in rows if self.field == _KEPT else ():
                     read.links[row] += _linked(nodes[row])
             else:
-                for row in rows:
-                    read.links[row] += _lost_links(nodes[row], kind)
+                for row, link in _lost_links(nodes, rows, kind):
+                    read.links[row].append((link, ""))
                 read.links[rows[0]] += _metadata_links([nodes[row] for row in rows])
             for row in rows:
                 for name in read.anchors[row]:
@@ -262,7 +264,7 @@ class _ReadText:
 def _kind(nodes: Sequence[Node], pages: Mapping[str, list[int]]) -> str:
     """Return the kind of notes that the pages are."""
     firsts = {address: nodes[rows[0]] for address, rows in pages.items()}
-    return vault_kind({address: node.text if node.text.startswith("---") else node.metadata for address, node in firsts.items()})
+    return vault_kind({a: node.text for a, node in firsts.items()}, {a: node.metadata for a, node in firsts.items()})
 
 
 def _linked(node: Node) -> Iterable[tuple[str, str]]:
@@ -271,13 +273,19 @@ def _linked(node: Node) -> Iterable[tuple[str, str]]:
         yield from ((link, name) for link in _items(node, name) if isinstance(link, str))
 
 
-def _lost_links(node: Node, kind: str) -> Iterable[tuple[str, str]]:
-    """Yield the wiki links that ObsidianReader found in a text and that the text has no more."""
-    held = node.metadata.get(_WIKI_LINKS)
-    for name in held if isinstance(held, (list, tuple)) else ():
-        found = WIKI_LINK.fullmatch(f"[[{name}]]") if isinstance(name, str) and f"[[{name}" not in node.text else None
-        if found and (link := wiki_link(found, kind)):
-            yield link.address, ""
+def _lost_links(nodes: Sequence[Node], rows: Sequence[int], kind: str) -> Iterable[tuple[int, str]]:
+    """Yield (row, address) for the wiki links that ObsidianReader found on a page and that its texts have no more."""
+    if not any(_WIKI_LINKS in nodes[row].metadata for row in rows):
+        return
+    known = {found[2].removesuffix("\\").strip() for row in rows for found in WIKI_LINK.finditer(nodes[row].text)}
+    for row in rows:
+        held = nodes[row].metadata.get(_WIKI_LINKS)
+        for name in held if isinstance(held, (list, tuple)) else ():
+            found = WIKI_LINK.fullmatch(f"[[{name}]]") if isinstance(name, str) else None
+            if found and found[2].strip() not in known and (link := wiki_link(found, kind)):
+                # A splitter copies the list to all chunks.
+                known.add(found[2].strip())
+                yield row, link.address
 
 
 def _metadata_links(chunks: Sequence[Node]) -> Iterable[tuple[str, str]]:
@@ -286,7 +294,8 @@ def _metadata_links(chunks: Sequence[Node]) -> Iterable[tuple[str, str]]:
     if "anchors" in metadata or not any(isinstance(value, (str, list)) and "[[" in str(value) for value in metadata.values()):
         return
     # Some loaders read fields in the text too, where they are found in their chunk.
-    held = {name: value for name, value in metadata.items() if not any(f"{name}::" in node.text for node in chunks)}
+    written = {name for node in chunks for name in _INLINE.findall(node.text)}
+    held = {name: value for name, value in metadata.items() if name not in written}
     for name, links in linked_fields(held).items():
         yield from ((link, name) for link in links)
     yield from ((link, "") for link in other_links(held))

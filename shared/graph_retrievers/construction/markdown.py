@@ -10,7 +10,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any
 
-from graph_retrievers.construction.front_matter import front_matter, names_of
+from graph_retrievers.construction.front_matter import front_matter, names_of, tags_in
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.inline_fields import inline_fields, is_relation, only_links, with_inline
 from graph_retrievers.construction.pages import Block, Page, plain_lines
@@ -20,6 +20,7 @@ from graph_retrievers.construction.wiki_links import (
     WIKI_LINK,
     link_of_address,
     links_in_words,
+    links_of_tags,
     listed_pages,
     tags_of,
     wiki_link,
@@ -82,7 +83,7 @@ def read_markdown(
     seen = Counter() if seen is None else seen
     held: list[_Piece] = []
     # What stands in comments, empty elements and the like.
-    waiting = _Piece(0)
+    waiting = _Piece(0, links=links_of_tags(tags_in(fields), kind))
     written: list[tuple[str, str]] = []
     tags: list[str] = []
     for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {}), "kind": kind}), kind):

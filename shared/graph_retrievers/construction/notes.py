@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from graph_retrievers.construction.anchors import Outline, headings_of
-from graph_retrievers.construction.front_matter import kept_fields, linked_fields, other_links
+from graph_retrievers.construction.front_matter import kept_fields, linked_fields, names_of, other_links
 from graph_retrievers.construction.markdown import with_names
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.construction.titles import file_title
@@ -28,8 +28,10 @@ from graph_retrievers.graph.addresses import AddressBook, is_other_file
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.page_names import folded
 
-# Bytes of a file that tell its kind; characters of fields that all nodes of a page repeat; those of a name.
-_HEAD, _FIELDS, _NAME = 2_000, 20_000, 200
+# Bytes of a file that tell its kind; characters of a name; tokens of a short note.
+_HEAD, _NAME, _SHORT = 2_000, 200, 40
+# Fields that all nodes of a page repeat, and their characters.
+_FIELDS, _LONGEST = 200, 20_000
 _SETTINGS = ".obsidian"
 
 
@@ -48,18 +50,37 @@ def folder_kind(root: Path, paths: Mapping[str, Path]) -> str:
     return vault_kind({name: _head(path) for name, path in paths.items() if name.lower().endswith(MARKDOWN)})
 
 
+def is_backup(kind: str, name: str) -> bool:
+    """Return whether a file is a copy that Logseq made of a page."""
+    return kind == LOGSEQ and name.startswith(("logseq/bak/", "logseq/.recycle/"))
+
+
 def note_title(kind: str, name: str, page: Page) -> str:
     """Return the title of a page, "" if it has none; a page of Logseq that states none is called by its file."""
     return logseq_name(name) if kind == LOGSEQ and not page.stated and name.lower().endswith(MARKDOWN) else page.title
 
 
-def named_by_files(pages: Mapping[str, Page], root: Path, kind: str) -> dict[str, Page]:
-    """Return pages, those of notes with the names of their files, by which links name them, in their texts if missing there.
+def are_notes(root: Path, kind: str, pages: Mapping[str, Page]) -> bool:
+    """Return whether the pages of a folder are notes: it has the settings of Obsidian, is of another kind, or has wiki links."""
+    return bool(kind) or (root / _SETTINGS).is_dir() or any(_has_wiki_links(page) for page in pages.values())
 
-    Pages are notes if the folder has the settings of Obsidian, is of another kind, or has wiki links.
+
+def note_identity(name: str, page: Page) -> Hashable:
+    """Return what tells a note from others with its text, for a short one its path.
+
+    Many notes have no more than a few words, and notes without a heading are called by their files.
     """
-    are_notes = kind or (root / _SETTINGS).is_dir() or any(_has_wiki_links(page) for page in pages.values())
-    return {name: _named(name, page, kind) if are_notes else page for name, page in pages.items()}
+    if not name.lower().endswith(MARKDOWN):
+        return ""
+    if sum(block.tokens for block in page.blocks) < _SHORT:
+        return name
+    links = (link for block in page.blocks for link in (*block.links, *(link for _, link in block.linked)))
+    return page.title, tuple(link for link in links if link.startswith("[["))
+
+
+def named_by_files(pages: Mapping[str, Page], kind: str) -> dict[str, Page]:
+    """Return pages, those of notes with the names of their files, by which links name them, in their texts if missing there."""
+    return {name: _named(name, page, kind) for name, page in pages.items()}
 
 
 def _named(name: str, page: Page, kind: str) -> Page:
@@ -75,10 +96,11 @@ def _has_wiki_links(page: Page) -> bool:
 
 
 def shared_fields(page: Page, first: bool) -> dict[str, Any]:
-    """Return the fields of a page that its node has; other nodes than the first have none of a page with very long fields."""
+    """Return the fields of a page that its node has; other nodes than the first have none of a page with many or long ones."""
     linked = linked_fields(page.fields)
     own = {name: value for name, value in kept_fields(page.fields).items() if name not in linked}
-    return own if first or sum(len(name) + len(str(value)) for name, value in own.items()) <= _FIELDS else {}
+    few = len(own) <= _FIELDS and sum(len(name) + len(str(value)) for name, value in own.items()) <= _LONGEST
+    return own if first or few else {}
 
 
 class Notes:
@@ -134,6 +156,8 @@ class Notes:
 
     def _find_created(self) -> None:
         """Find the notes without text that two notes or more link to, or that link themselves."""
+        # Obsidian does not read an alias as a name, but whoever writes one does not mean another note.
+        aliases = {f"[[{folded(name)}" for page in self.pages.values() for name in names_of(page.fields)}
         linking: dict[str, dict[str, None]] = {}
         paths: dict[str, str] = {}
         for name, page in self.pages.items():
@@ -152,7 +176,8 @@ class Notes:
             if above and self._is_empty(above):
                 linking.setdefault(above, {})[name] = None
                 paths.setdefault(above, above)
-        self.created |= {key: paths[key] for key, names in linking.items() if len(names) > 1 and key not in self.created}
+        known = aliases | self.created.keys()
+        self.created |= {key: paths[key] for key, names in linking.items() if len(names) > 1 and key not in known}
 
     def nodes(self, taken: Iterable[str]) -> list[Node]:
         """Return the nodes of `created`, without the ids of others, which are `taken`, and without the links of their fields.

@@ -21,7 +21,10 @@ _HEAD = 2_000
 _JOURNAL = re.compile(r"(?:^|/)journals/[^/]*$")
 _PAGE = re.compile(r"(?:^|/)pages/[^/]*$")
 _DATE = re.compile(r"(\d{4})[_-]?(\d\d)[_-]?(\d\d)")
-_FIELD = re.compile(r"^(id|title|created|updated):", re.MULTILINE)
+_FIELD = re.compile(r"^(?:(id|title|desc):|(?:created|updated):[ \t]*['\"]?(\d{13}))", re.MULTILINE)
+_PROPERTY = re.compile(r"^(?:title|alias)::[ \t]|^[ \t]+(?:id::[ \t]*[0-9a-f]{8}-|collapsed::)", re.MULTILINE)
+_HALVES = re.compile(r"\[\[([^\[\]|\n#]*)\|([^\[\]|\n#]*)")
+_MILLISECONDS = 10**12
 _UUID, _UUID_LENGTH = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}"), 36
 _NAMESPACE = re.compile(r"___|%2F", re.IGNORECASE)
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
@@ -29,33 +32,50 @@ _MONTHS = "January February March April May June July August September October N
 _DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
 
-def vault_kind(notes: Mapping[str, str | Mapping[str, Any]]) -> str:
-    r"""Return the kind of notes, "logseq", "dendron", or "" for all others, by their paths and their texts or fields.
+def vault_kind(texts: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    r"""Return the kind of notes, "logseq", "dendron", or "" for all others, by their paths and texts, which may be cut.
 
-    Logseq has notes in a folder ``pages``, and in ``journals`` next to it those of days, or names with ``___`` for a slash. Half
-    of the notes of Dendron have the fields ``id``, ``title``, and ``created`` or ``updated``, in their front matter.
+    Logseq has notes in a folder ``pages``, and in ``journals`` next to it those of days, or names with ``___`` for a slash, or
+    properties such as ``alias::`` and ``id::``. Half of the notes of Dendron have an ``id`` and a ``title`` in their front matter.
+    As notes of others may have these, it also takes that ``[[one|other]]`` names notes with its second half more often than with
+    its first; or, if neither names any, that half of the notes have a ``desc`` or a time in milliseconds as Dendron writes them,
+    or a quarter a note above by the dots in the name.
+
+    `fields` has the metadata of notes whose loader took the front matter out of the text.
 
     >>> vault_kind({"pages/Looms.md": "", "journals/2024_01_31.md": ""}), vault_kind({"looms.md": "# Looms"})
     ('logseq', '')
-    >>> vault_kind({"tool.loom.md": "---\nid: x1\ntitle: Loom\nupdated: 1\n---\n"})
+    >>> vault_kind({"a.md": "---\nid: x1\ntitle: A\n---\n[[Words|b]]", "b.md": "---\nid: x2\ntitle: B\n---\n"})
     'dendron'
     """
-    notes = {path: held for path, held in notes.items() if path.lower().endswith(MARKDOWN)}
-    paths = [path.replace("\\", "/") for path in notes]
+    texts = {path: text for path, text in texts.items() if path.lower().endswith(MARKDOWN)}
+    paths = [path.replace("\\", "/") for path in texts]
     pages = [path for path in paths if _PAGE.search(path)]
-    if pages and any(_NAMESPACE.search(path) for path in pages):
+    of_pages = (text for path, text in zip(paths, texts.values(), strict=True) if _PAGE.search(path))
+    if any(_NAMESPACE.search(path) for path in pages) or any(map(_PROPERTY.search, of_pages)):
         return LOGSEQ
     journals = [path for path in paths if _JOURNAL.search(path) and "_" in path and _day(note_name(path))]
     if journals and (pages or len(journals) == len(paths)):
         return LOGSEQ
-    count = sum(_is_of_dendron(held) for held in notes.values())
-    return DENDRON if notes and 2 * count >= len(notes) else ""
+    told = [_marks(text, (fields or {}).get(path, {})) for path, text in texts.items()]
+    if not texts or 2 * sum("id" in marks and "title" in marks for marks in told) < len(texts):
+        return ""
+    names = {note_name(path).casefold() for path in paths}
+    halves = [half for text in texts.values() for half in _HALVES.findall(text)]
+    first, second = ((sum(half[place].strip().casefold() in names for half in halves)) for place in (0, 1))
+    own = 2 * sum("desc" in marks for marks in told) >= len(texts) or 4 * len(parents(paths)) >= len(texts)
+    return DENDRON if second > first or (own and second == first) else ""
 
 
-def _is_of_dendron(held: str | Mapping[str, Any]) -> bool:
-    # A splitter may have cut the front matter off.
-    fields = set(_FIELD.findall(held[:_HEAD].replace("\r", "\n"))) if isinstance(held, str) and held.startswith("---") else held
-    return "id" in fields and "title" in fields and ("created" in fields or "updated" in fields)
+def _marks(text: str, fields: Mapping[str, Any]) -> set[str]:
+    """Return the fields of a note that Dendron writes; "desc" also stands for a time in milliseconds."""
+    # A splitter may have cut the end of the front matter off.
+    head = text[:_HEAD].replace("\r", "\n") if text.startswith("---") else ""
+    return {name if not time else "desc" for name, time in _FIELD.findall(head)} | {
+        "desc" if name in ("created", "updated") else name
+        for name, value in fields.items()
+        if name in ("id", "title", "desc") or (name in ("created", "updated") and isinstance(value, int) and value > _MILLISECONDS)
+    }
 
 
 def note_name(path: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from graph_retrievers.construction.slugs import slug
-from graph_retrievers.construction.vaults import DENDRON, LOGSEQ
+from graph_retrievers.construction.vaults import DENDRON
 
 WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 """``[[Page#Heading|shown]]``, with a mark before it to embed the page or a picture."""
 
-TAG = re.compile(r"(?<![^\s(])#([\w/-]+(?:\.[\w/-]+)*)")
-"""A tag, if it is not a number."""
+# A tag, if it is not a number; Logseq and Dendron allow full stops within one.
+_TAG, _DOTTED = re.compile(r"(?<![^\s(])#([\w/-]+)"), re.compile(r"(?<![^\s(])#([\w/-]+(?:\.[\w/-]+)*)")
 
 # A block of Logseq by its id, and who is named in Dendron.
 _BLOCK = re.compile(r"\(\(([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})\)\)")
@@ -76,7 +76,11 @@ def tags_of(text: str) -> list[str]:
     >>> tags_of("A #tool/loom, #1 of 3, (#weaving).")
     ['tool/loom', 'weaving']
     """
-    return [tag for tag in TAG.findall(text) if not tag.isdecimal()] if "#" in text else []
+    return _tags(_TAG, text)
+
+
+def _tags(pattern: re.Pattern[str], text: str) -> list[str]:
+    return [tag for tag in pattern.findall(text) if not tag.isdecimal()] if "#" in text else []
 
 
 def links_in_words(text: str, kind: str) -> list[str]:
@@ -86,12 +90,18 @@ def links_in_words(text: str, kind: str) -> list[str]:
     (['[[tags.loom]]', '[[user.ada]]'], ['[[loom]]'])
     """
     links = [f"(({name.lower()}))" for name in _BLOCK.findall(text)] if "((" in text else []
-    if kind == LOGSEQ:
-        links += [f"[[{tag}]]" for tag in tags_of(text)]
-    elif kind == DENDRON:
-        links += [f"[[tags.{tag}]]" for tag in tags_of(text)]
-        links += [f"[[user.{name}]]" for name in _USER.findall(text)] if "@" in text else []
+    if kind:
+        links += links_of_tags(_tags(_DOTTED, text), kind)
+    if kind == DENDRON and "@" in text:
+        links += [f"[[user.{name}]]" for name in _USER.findall(text)]
     return links
+
+
+def links_of_tags(tags: Iterable[str], kind: str) -> list[str]:
+    """Return the addresses of the pages that tags are in this kind of notes, none where tags are no pages."""
+    if not kind:
+        return []
+    return [f"[[tags.{tag}]]" if kind == DENDRON else f"[[{tag}]]" for tag in tags]
 
 
 def without_block_links(text: str) -> str:

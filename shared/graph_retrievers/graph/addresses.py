@@ -22,6 +22,7 @@ _MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
 _VAULT = re.compile(r"dendron://([^/]+)/")
+_FIRST = frozenset(["index", "_index", "readme"])
 _INDEX = re.compile(r"/(?:index|readme)$")
 # Of other schemes, such as s3, the standard library does not know that links may be relative.
 _OTHER_SCHEME = re.compile(r"^(?!https?:|file:|ftp:)([A-Za-z][A-Za-z0-9+.-]+)://", re.IGNORECASE)
@@ -171,7 +172,9 @@ class AddressBook:
         path = posixpath.normpath(unquote(parts.path))
         if page := self._forms[0].page(f"{self._root}{_as_url(path)}"):
             return page
-        return self._named.find(path, _as_url(base))
+        # "README.md" is no name where many folders have one.
+        first = posixpath.splitext(posixpath.basename(path))[0].lower() in _FIRST
+        return None if first and self._named.is_shared(path) else self._named.find(path, _as_url(base))
 
     def _by_name(self, link: str, base: str) -> tuple[str, str] | None:
         """Return the page that a wiki link on the page `base` leads to, and its fragment."""

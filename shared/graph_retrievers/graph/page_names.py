@@ -64,6 +64,10 @@ class PageNames:
         # By the end of a path: the best page in each folder, made where several pages have the end.
         self._best: dict[_Path, dict[_Path, str]] = {}
 
+    def is_shared(self, name: str) -> bool:
+        """Return whether several pages have a name."""
+        return len(self._ends.get(named_path(name)[-_DEEP:], ())) > 1
+
     def find(self, name: str, base: str = "") -> str | None:
         """Return the page that has a name, for a link on the page with the URL `base`; None if no page has it."""
         here = _parts(base)[:-1]
