@@ -17,8 +17,8 @@ from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 
 __all__ = ["PostgresVectors", "create_vector_index"]
 
-# What begins the binary form of a vector: its width, and nothing.
-_HEADER = 4
+HEADER = 4
+"""Bytes before the numbers in the binary form of a vector: its width, and nothing."""
 # A scope of fewer nodes is searched exactly: an index would read more.
 _FEW = 10_000
 # Candidates that a search of an index holds, at least and at most.
@@ -27,7 +27,7 @@ _SEARCH = """\
 SELECT q.place, n.id FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
 CROSS JOIN LATERAL (
     SELECT v.node, @vector@ <=> q.vector AS distance FROM {vectors} v WHERE v.corpus = %(corpus)s@among@
-    ORDER BY @vector@ <=> q.vector LIMIT %(k)s
+    ORDER BY @vector@ <=> q.vector FETCH FIRST (%(k)s) ROWS WITH TIES
 ) f JOIN {nodes} n ON n.corpus = %(corpus)s AND n.node = f.node
 ORDER BY q.place, f.distance, n.position"""
 
@@ -100,7 +100,8 @@ class PostgresVectors:
         found: list[list[str]] = [[] for _ in vectors]
         for place, name in rows:
             found[place - 1].append(decoded(name))
-        return found
+        # Of equal distances, the lowest positions.
+        return [names[:k] for names in found]
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""
@@ -109,7 +110,7 @@ class PostgresVectors:
             "WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
         )
         (rows,) = self.corpus.read((text, {"ids": [encoded(name) for name in ids if sendable(name)]}))
-        return {decoded(name): np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32) for name, sent in rows}
+        return {decoded(name): np.frombuffer(sent, ">f4", offset=HEADER).astype(np.float32) for name, sent in rows}
 
 
 def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:

@@ -31,15 +31,19 @@ WITH asked AS MATERIALIZED (
 )
 """
 _SCORE = "a.times * (a.idf * (w.count / (%(k1)s * (1 - %(b)s + %(b)s * w.length / %(mean)s) + w.count)))::real"
+# Of nodes with the same score, all are looked at, so that those with the lowest positions are found.
 _SEARCH = f"""{_TERMS}\
-SELECT s.query, n.id, s.score FROM (
-    SELECT query, node, score, row_number() OVER (PARTITION BY query ORDER BY score DESC, node) AS place FROM (
-        SELECT a.query, w.node, sum({_SCORE})::real AS score
-        FROM asked a JOIN {{words}} w ON w.corpus = %(corpus)s AND w.term = a.term@among@
-        GROUP BY a.query, w.node
-    ) x
-) s JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.node = s.node
-WHERE s.place <= %(k)s ORDER BY s.query, s.score DESC, n.position"""
+SELECT query, id, score FROM (
+    SELECT s.query, n.id, n.position, s.score, row_number() OVER (PARTITION BY s.query ORDER BY s.score DESC, n.position) AS place
+    FROM (
+        SELECT query, node, score, rank() OVER (PARTITION BY query ORDER BY score DESC) AS place FROM (
+            SELECT a.query, w.node, sum({_SCORE})::real AS score
+            FROM asked a JOIN {{words}} w ON w.corpus = %(corpus)s AND w.term = a.term@among@
+            GROUP BY a.query, w.node
+        ) x
+    ) s JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.node = s.node WHERE s.place <= %(k)s
+) y
+WHERE place <= %(k)s ORDER BY query, score DESC, position"""
 _OF_IDS = f"""{_TERMS}\
 SELECT a.query, a.place, n.id, ({_SCORE})::real
 FROM unnest(%(owners)s::integer[], %(ids)s::text[]) AS i (query, id)
