@@ -23,7 +23,15 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.changes import Changes
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresVectors, PostgresWords, open_index, update_index, write_index
+from graph_retrievers.stores.postgres import (
+    PostgresCorpus,
+    PostgresDatabase,
+    PostgresVectors,
+    PostgresWords,
+    open_index,
+    update_index,
+    write_index,
+)
 from graph_retrievers.stores.remote import RemoteRetriever
 from graph_retrievers.systems.traits import traits_of
 from tests.engines import QUESTIONS, index_of
@@ -259,3 +267,22 @@ def test_of_ties_the_first_places_are_found(postgres):
         corpus = PostgresCorpus(postgres, "works")
         assert [name for name, _ in PostgresWords(corpus).search(["loom"], 3)[0]] == list(ids[:3])
         assert PostgresVectors(corpus).search(np.ones((2, 4)), 3) == [list(ids[:3])] * 2
+
+
+def test_a_reader_is_answered_while_others_write_before_each_of_its_reads(postgres_server, postgres, monkeypatch):
+    update_index(postgres, "works", upsert=[Node("a", "A loom, state 0."), Node("b", "A card, state 0.")], add_edges=[("a", "b")])
+    retriever, plain, count = RemoteRetriever(open_index(postgres, "works")), PostgresDatabase.read, 0
+    with postgres_server.open(postgres.schema) as other:
+
+        def read(database, *statements):
+            nonlocal count
+            if database is postgres:
+                count += 1
+                changed = [Node("a", f"A loom, state {count}."), Node("b", f"A card, state {count}.")]
+                update_index(other, "works", upsert=changed)
+            return plain(database, *statements)
+
+        monkeypatch.setattr(PostgresDatabase, "read", read)
+        texts = [hit.text for hit in retriever.retrieve("loom card")]
+        assert count >= 2 and sorted(texts) == [f"A card, state {count}.", f"A loom, state {count}."]
+        assert [hit.text for hit in retriever.retrieve("", filter={"$id": "a"})] == [f"A loom, state {count}."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
 
@@ -63,6 +64,9 @@ class RemoteIndex(Corpus):
     reopen : callable, optional
         Returns an index of the present state, for retrievers on an index that was written again since it was opened: where a store
         raises StaleIndexError.
+    pinned : callable, optional
+        Returns a context manager of an index of the present state, which writers do not change while it is open: for calls that
+        other writes have overtaken twice.
 
     Raises
     ------
@@ -90,6 +94,7 @@ class RemoteIndex(Corpus):
         max_nodes: int = 100_000,
         timeout: float = 30.0,
         reopen: Callable[[], RemoteIndex] | None = None,
+        pinned: Callable[[], AbstractContextManager[RemoteIndex]] | None = None,
     ) -> None:
         self.store, self.vectors, self.words = graph, vectors, words
         self.own_signals = dict(signals or {})
@@ -125,7 +130,7 @@ class RemoteIndex(Corpus):
                 "index."
             )
         self.dimension = 0
-        self._reopen, self._newer = reopen, list[RemoteIndex]()
+        self._reopen, self.pinned, self._newer = reopen, pinned, list[RemoteIndex]()
         self.members: frozenset[str] | None = None
         self._facts = StoredFacts(self.size, traits)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
