@@ -204,10 +204,10 @@ class Change:
 
     def replace_edges(self, edges: Iterable[EdgeLike]) -> None:
         """Write edges in place of those that are there; UnknownNodeError if an end is not a node."""
-        stage_edges(self.writing, self.corpus, edges)
-        written, moved, deleted = replace_edges(self.writing, self.corpus)
+        self._next_edge = stage_edges(self.writing, self.corpus, edges)
+        with self.writing.joining(self._next_edge):
+            written, moved, deleted = replace_edges(self.writing, self.corpus)
         self._edges = Changes(written, moved, self._edges.deleted + deleted)
-        ((self._next_edge,),) = self.writing.run("SELECT count(*) FROM new_edges").fetchall()
 
     def finish(self, settings: Any, dimension: int, embedding: str, include_titles: bool) -> Written:
         """Bring up to date what follows from nodes and edges, and return what changed; a new version, if anything did."""

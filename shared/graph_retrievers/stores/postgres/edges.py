@@ -18,10 +18,11 @@ _COLUMNS = "source, target, relation, copy, position, weight, text"
 _SAME = "o.corpus = %(corpus)s AND o.source = n.source AND o.target = n.target AND o.relation = n.relation"
 
 
-def stage_edges(writing: Writing, corpus: int, edges: Iterable[EdgeLike]) -> None:
-    """Write edges to the temporary table ``new_edges``, with the numbers of their nodes; UnknownNodeError if one is not there.
+def stage_edges(writing: Writing, corpus: int, edges: Iterable[EdgeLike]) -> int:
+    """Write edges to the temporary table ``new_edges``, with the numbers of their nodes, and return how many there are.
 
-    Their positions and copies, which count the edges of the same ends and relation, begin at 0.
+    UnknownNodeError if a node is not there. Their positions begin at 0, and so do their copies, which count the edges of the same
+    ends and relation.
     """
     writing.run(
         'CREATE TEMPORARY TABLE given_edges (number bigint, source text COLLATE "C", target text COLLATE "C", '
@@ -29,6 +30,16 @@ def stage_edges(writing: Writing, corpus: int, edges: Iterable[EdgeLike]) -> Non
     )
     writing.copy("given_edges (number, source, target, relation, weight, text)", _rows(edges))
     writing.run("ANALYZE given_edges")
+    ((count,),) = writing.run("SELECT count(*) FROM given_edges").fetchall()
+    with writing.joining(count):
+        _resolve(writing, corpus)
+    writing.run("CREATE INDEX ON new_edges (source, target)")
+    writing.run("ANALYZE new_edges")
+    return int(count)
+
+
+def _resolve(writing: Writing, corpus: int) -> None:
+    """Make ``new_edges`` of ``given_edges``."""
     unknown = writing.run(
         "SELECT g.number, g.source, g.target, g.relation, s.node IS NULL FROM given_edges g "
         "LEFT JOIN {nodes} s ON s.corpus = %(corpus)s AND s.id = g.source LEFT JOIN {nodes} t ON t.corpus = %(corpus)s "
@@ -48,8 +59,6 @@ def stage_edges(writing: Writing, corpus: int, edges: Iterable[EdgeLike]) -> Non
         "JOIN {nodes} t ON t.corpus = %(corpus)s AND t.id = g.target",
         corpus=corpus,
     )
-    writing.run("CREATE INDEX ON new_edges (source, target)")
-    writing.run("ANALYZE new_edges")
 
 
 def _rows(edges: Iterable[EdgeLike]) -> Iterator[Sequence[Any]]:
@@ -171,6 +180,12 @@ def count_neighbors(writing: Writing, corpus: int) -> None:
     See :func:`~graph_retrievers.systems.traits.documents_linked`. Nodes with another degree are added to ``moved``.
     """
     writing.run("ANALYZE affected")
+    ((count,),) = writing.run("SELECT count(*) FROM affected").fetchall()
+    with writing.joining(count):
+        _count(writing, corpus)
+
+
+def _count(writing: Writing, corpus: int) -> None:
     writing.run(
         "WITH ends AS (SELECT source AS node, target AS other, relation FROM {edges} WHERE corpus = %(corpus)s "
         "UNION ALL SELECT target, source, relation FROM {edges} WHERE corpus = %(corpus)s), "
