@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -286,3 +287,18 @@ def test_a_reader_is_answered_while_others_write_before_each_of_its_reads(postgr
         texts = [hit.text for hit in retriever.retrieve("loom card")]
         assert count >= 2 and sorted(texts) == [f"A card, state {count}.", f"A loom, state {count}."]
         assert [hit.text for hit in retriever.retrieve("", filter={"$id": "a"})] == [f"A loom, state {count}."]
+
+
+def test_an_index_is_opened_again_any_number_of_times(postgres):
+    """More often than functions can be nested."""
+    update_index(postgres, "works", upsert=[Node("a", "A loom.")])
+    fresh = open_index(postgres, "works")
+
+    def again():
+        made = copy(fresh)
+        made._reopen, made._newer = again, []
+        return made
+
+    first = open_index(postgres, "works", reopen=again)
+    assert all(first.newest.open_again() for _ in range(2000))
+    assert first.newest is not first and first.newest.newest is first.newest and len(first.newest) == 1

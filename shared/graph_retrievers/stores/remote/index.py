@@ -186,13 +186,16 @@ class RemoteIndex(Corpus):
     @property
     def newest(self) -> RemoteIndex:
         """The index as it was opened last: this one, unless :meth:`open_again` has opened it again."""
-        return self._newer[0].newest if self._newer else self
+        return self._newer[0] if self._newer else self
 
     def open_again(self) -> bool:
         """Open the index in its present state, as `newest` of this one; return whether that is possible."""
         if self._reopen is None:
             return False
-        self._newer[:] = [self._reopen()]
+        made = self._reopen()
+        # Shared by all that were opened one after the other, however many.
+        made._newer = self._newer
+        self._newer[:] = [made]
         return True
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
