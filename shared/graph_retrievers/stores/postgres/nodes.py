@@ -128,7 +128,7 @@ def copy_nodes(
     writing.copy(f"{{nodes}} ({_COLUMNS})", nodes())
     writing.copy_blocks("{words} (corpus, node, term, count, length)", iter([_word_lines(corpus, block, places, numbers)]))
     parts = [block.words.numbers[block.words.ends[row] : block.words.ends[row + 1]] for row in map(block.rows.__getitem__, places)]
-    used, counts = np.unique(np.concatenate(parts), return_counts=True) if parts else ([], np.zeros(0, int))
+    used, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]), return_counts=True)
     writing.copy("changed_terms (term, nodes)", zip(block.words.terms[used].tolist(), counts.tolist(), strict=True))
     if block.vectors is not None:
         whole = [place for place in places if block.vectors[place].any()]

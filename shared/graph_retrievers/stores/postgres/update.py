@@ -171,8 +171,8 @@ _NEW = _State(0, None, 0, "", True)
 
 
 def _state(row: Sequence[Any]) -> _State:
-    *others, traits = row
-    return _State(*others, include_titles=True if traits is None else traits["include_titles"])
+    corpus, settings, dimension, embedding, traits = row
+    return _State(corpus, settings, dimension, embedding, True if traits is None else traits["include_titles"])
 
 
 _STATE = "SELECT corpus, settings, dimension, embedding, traits FROM {corpora} WHERE name = %(name)s"
