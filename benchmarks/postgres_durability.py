@@ -171,6 +171,7 @@ def _reading(url: str, least: int, told: int) -> int:
     """Read until this process is asked to end, and has so many answers; write the counts to the pipe."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+    os.write(told, b"r")
     found = Counter[str]()
     try:
         found = read(url, 1, lambda answers: bool(ended) and answers >= least)
@@ -198,6 +199,7 @@ def kills(count: int, url: str, kill_server: Callable[[], None] | None = None, l
         reader, answers = forked(partial(_reading, url, least))
         # If this process fails, its reader must not ask on.
         held.callback(_end, reader)
+        os.read(answers, 1)
         for _ in range(count):
             child, reading = forked(partial(_writing, url, last))
             told = os.read(reading, 4)
