@@ -189,7 +189,7 @@ class _Slow:
         return self.embed_documents([text])[0]
 
 
-def _run(works: list[Callable[[], dict[str, int]]]) -> list[dict[str, int]]:
+def run_at_once(works: list[Callable[[], dict[str, int]]]) -> list[dict[str, int]]:
     """Return what each of some functions returns, all run at once, each in a process of its own."""
     context = multiprocessing.get_context("fork")
     queue: Any = context.SimpleQueue()
@@ -236,7 +236,7 @@ def writers(count: int, rounds: int, folder: Path, readers: int = 2) -> Counter[
         return dict(seen)
 
     works = [*(lambda name=name: write(name) for name in range(count)), *[read] * readers]
-    found = sum(map(Counter, _run(works)), Counter[str]())  # type: ignore[arg-type]
+    found = sum(map(Counter, run_at_once(works)), Counter[str]())  # type: ignore[arg-type]
     found["lost"] += share * count - len(IndexStore(folder, embedding=_vectors))
     return found
 
@@ -255,7 +255,7 @@ def savers(rounds: int, folder: Path) -> Counter[str]:
         texts = Counter(GraphIndex.load(folder).graph.texts[0] for _ in range(rounds))
         return {"loaded": texts["text 0"] + texts["text 1"]}
 
-    found = sum(map(Counter, _run([lambda: save(indexes[0]), lambda: save(indexes[1]), load])), Counter[str]())
+    found = sum(map(Counter, run_at_once([lambda: save(indexes[0]), lambda: save(indexes[1]), load])), Counter[str]())
     GraphIndex.load(folder)
     found["left over"] += len(list(folder.iterdir())) - 4
     return found

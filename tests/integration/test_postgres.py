@@ -35,7 +35,7 @@ from graph_retrievers.stores.postgres import (
     open_index,
     write_index,
 )
-from graph_retrievers.stores.postgres.writer import Written
+from graph_retrievers.stores.postgres.change import Written
 from graph_retrievers.stores.remote import (
     DatedGraphStore,
     RemoteRetriever,
@@ -457,7 +457,7 @@ def test_an_empty_database_and_tables_of_others_are_told(postgres):
     with postgres.writing() as writing:
         writing.run("CREATE SCHEMA {schema}")
         writing.run("CREATE TABLE {corpora} (name text)")
-    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 1'. Give another schema="):
+    with pytest.raises(DatabaseError, match="has tables of 'something else'; expected 'graph-retrievers 2'. Give another schema="):
         write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
 
 

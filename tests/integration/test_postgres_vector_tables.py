@@ -16,6 +16,7 @@ from graph_retrievers.stores.postgres import (
     VectorTable,
     create_vector_index,
     open_index,
+    update_index,
     write_index,
 )
 from graph_retrievers.stores.remote import RemoteRetriever
@@ -177,8 +178,16 @@ def test_a_write_during_which_a_row_is_deleted_is_refused_whole(stored, database
     stored.delete("ada")
     with pytest.raises(InvalidArgumentError, match=r"1 of 12 nodes, such as 'ada', have no row with a vector in the table"):
         write_index(index, database, "works", vectors=stored.store)
-    with pytest.raises(DatabaseError, match="has no index"):
+    with pytest.raises(InvalidArgumentError, match="has no index .works."):
         open_index(database, "works")
+
+
+def test_documents_are_not_changed_without_the_table(stored, database):
+    index, _ = written(stored, database)
+    with pytest.raises(InvalidArgumentError, match="has its vectors in a table of yours, which is only read; change the rows"):
+        update_index(database, "works", upsert=[Node("new", "A new text.")], embedding=HashEmbedding(16))
+    update_index(database, "works", delete=[index.graph.ids[0]])
+    assert len(open_index(database, "works")) == len(index) - 1
 
 
 def test_a_store_of_another_database_is_refused(postgres_server):

@@ -43,7 +43,7 @@ ROOMS = {
     "operators": {"core", "search", "systems"},
     "stores": {
         *("errors", "arguments", "cache", "graph", "signals", "index", "batch", "core", "search", "hits", "retrievers"),
-        *("systems", "concurrency", "progress"),
+        *("systems", "concurrency", "construction", "progress"),
     },
     "agents": {"errors", "arguments", "graph", "hits", "retrievers"},
     "serve": {"errors", "agents", "arguments", "graph", "hits", "index", "retrievers", "core", "systems"},

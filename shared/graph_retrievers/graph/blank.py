@@ -15,6 +15,9 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 BLANK = "_blank"
 """Metadata field that is true for such a node in a database."""
 
+READ, NAMED, BARE, PAGE = range(4)
+"""See :func:`silence`."""
+
 _logger = logging.getLogger(__name__)
 _KEY = "blank nodes"
 _NAMED = 10
@@ -36,25 +39,39 @@ def blank_nodes(graph: CorpusGraph) -> Tensor | None:
     """
 
     def make() -> Tensor | None:
-        silent = [not _is_read(text) for text in graph.texts]
+        columns = zip(graph.texts, graph.titles, graph.metadata, graph.origins, strict=True)
+        silent = [silence(*row) for row in columns]
         if not any(silent):
             return None
-        columns = list(zip(graph.types, graph.titles, graph.metadata, graph.origins, strict=True))
-        told = {(kind, title) for (kind, title, _, _), bare in zip(columns, silent, strict=True) if not bare}
+        named = list(zip(graph.types, graph.titles, strict=True))
+        told = {name for name, kind in zip(named, silent, strict=True) if kind == READ}
         types = {kind for kind, _ in told}
-
-        def is_blank(kind: str, title: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> bool:
-            if origin.get("class_name", "TextNode") not in _TEXTS:
-                return False
-            if not _is_read(title):
-                return True
-            is_page = bool(page_address(metadata) or metadata.get("file_name") or origin)
-            return is_page and ((kind, title) in told or title == metadata.get("file_name"))
-
-        found = [bare and row[0] in types and is_blank(*row) for row, bare in zip(columns, silent, strict=True)]
+        found = [
+            name[0] in types and (kind == BARE or (kind == PAGE and name in told)) for name, kind in zip(named, silent, strict=True)
+        ]
         return torch.tensor(found, device=graph.device) if any(found) else None
 
     return graph.cache.get(_KEY, make)  # type: ignore[no-any-return]
+
+
+def silence(text: str, title: str, metadata: Mapping[str, Any], origin: Mapping[str, Any]) -> int:
+    """Return what a node by itself tells of whether it is blank, see :func:`blank_nodes`.
+
+    :data:`READ` is a node with a text, and :data:`NAMED` one without that is never blank. In a type with texts, a node that is
+    :data:`BARE` is blank, and one that is a :data:`PAGE` if another of its type and title has a text.
+
+    >>> silence("A loom.", "", {}, {}) == READ, silence("", "Ada", {}, {}) == NAMED, silence("", "", {}, {}) == BARE
+    (True, True, True)
+    """
+    if _is_read(text):
+        return READ
+    if origin.get("class_name", "TextNode") not in _TEXTS:
+        return NAMED
+    if not _is_read(title):
+        return BARE
+    if not (page_address(metadata) or metadata.get("file_name") or origin):
+        return NAMED
+    return BARE if title == metadata.get("file_name") else PAGE
 
 
 def keep_blank(graph: CorpusGraph, part: CorpusGraph, rows: Tensor) -> None:

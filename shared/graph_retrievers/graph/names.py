@@ -15,7 +15,7 @@ from graph_retrievers.graph.words import MARKS, WORD, korean_stems, needs_marks,
 _TOKEN, _PLAIN_TOKEN = re.compile(rf"{WORD}|[^\w\s]"), re.compile(r"\w+|[^\w\s]")
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 
-_LONGEST, _SHORTEST_STEM = 64, 4
+LONGEST_NAME, _SHORTEST_STEM = 64, 4
 # Initials and words with inner marks, and what ends a sentence or interrupts a name.
 _LETTER = rf"[^\W_][{MARKS}]*"
 _SPAN = re.compile(rf"(?:[^\W\d_]\.)+|(?:{_LETTER})+(?:['\u2019.-](?:{_LETTER})+)*|[^\w\s]|\n")
@@ -185,7 +185,7 @@ class InflectedNames:
         self._lengths: dict[str, set[int]] = {}
         for name in names:
             words = name_words(name)
-            if words and len(words) <= _LONGEST:
+            if words and len(words) <= LONGEST_NAME:
                 key = self._key(words)
                 same = self._names.setdefault(key, name) in (name, "")
                 self._names[key] = name if same and self._names[key] else ""
@@ -260,7 +260,7 @@ class NameTable:
                 words = [word.casefold() for word in written] if fold else written
                 key = " ".join(words)
                 self._rows.setdefault(key, []).append(row)
-                if len(words) <= _LONGEST:
+                if len(words) <= LONGEST_NAME:
                     lengths.setdefault(words[0], set()).add(len(words))
                 lower += name.islower()
                 if fold and spelling.setdefault(key, as_written := " ".join(written)) != as_written:

@@ -76,7 +76,7 @@ def build(
     check_not_empty(graph)
     tell_blank(graph)
     # A wrong one is refused before texts are embedded.
-    words = _words(bm25)
+    words = word_options(bm25)
     model = None if embedding is None else with_cache(as_embedding(embedding), cache)
     metric = metric or getattr(model, "default_metric", None)
 
@@ -124,7 +124,7 @@ def build(
     return Built(graph, signals, model, sources)
 
 
-def _words(bm25: Any) -> dict[str, Any]:
+def word_options(bm25: Any) -> dict[str, Any]:
     """Return the settings of BM25 that an argument names; InvalidArgumentError if it is none."""
     if isinstance(bm25, BM25):
         return {name: getattr(bm25, name) for name in BM25.options}

@@ -11,7 +11,7 @@ import torch
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts
-from graph_retrievers.signals.embedding import Embedding
+from graph_retrievers.signals.embedding import Embedding, model_name
 from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = ["Corpus"]
@@ -59,8 +59,7 @@ class Corpus(ABC):
     @property
     def embedding_name(self) -> str:
         """Name of the embedding model, or an empty string."""
-        model = self.embedding
-        return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
+        return model_name(self.embedding)
 
     def signal(self, name: str) -> Any:
         """Return a signal by name; for a missing signal, the MissingSignalError says how to build it."""

@@ -121,6 +121,15 @@ def as_embedding(model: Any) -> Embedding:
     )
 
 
+def model_name(model: Any) -> str:
+    """Return the name of an embedding model: its ``name`` or ``model``, else that of its class; "" for None.
+
+    >>> model_name(None), model_name(object())
+    ('', 'object')
+    """
+    return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
+
+
 def check_vectors(vectors: Any, count: int | None = None, width: int | None = None, name: str = "vectors") -> Tensor:
     """Return `vectors` as a finite float32 tensor of shape [n, d], with `count` rows and `width` columns if these are given.
 

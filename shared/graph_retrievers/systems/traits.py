@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from graph_retrievers.cache import Same
 from graph_retrievers.graph.addresses import node_source, page_of
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts, WholeGraphError
-from graph_retrievers.graph.names import capitalized_names, is_proper_name, name_table, name_types, opening_name
+from graph_retrievers.graph.names import NameTable, capitalized_names, is_proper_name, name_table, name_types, opening_name
 from graph_retrievers.graph.words import word_count
 from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.signals.bm25 import BM25
@@ -29,8 +29,8 @@ _READ, _WORDS_A_NAME = 10_000, 70
 _SHARE, _FEW = 0.003, 10
 # In manuals and papers, at most 0.05 of the texts contain names, in encyclopedias 0.35 or more.
 _MENTIONED = 0.15
-# The relations of edges that a document's own structure makes.
-_STRUCTURE = ("contains", "next", "child")
+STRUCTURE = ("contains", "next", "child")
+"""The relations of edges that a document's own structure makes."""
 LINKED = 0.1
 """If a smaller share of nodes has an edge that refers to another, few documents are linked: see :func:`documents_linked`."""
 
@@ -46,10 +46,14 @@ def holds_passages(graph: GraphFacts) -> bool:
         names = name_types(graph)
         if names and len(graph.type_names) == len(names) + 1:
             return True
-        texts = _sample(_without(names, graph))
-        return 2 * sum(word_count(text) >= _PASSAGE_WORDS for text in texts) > len(texts)
+        return are_passages(_sample(_without(names, graph)))
 
     return graph.fact("holds passages", read)
+
+
+def are_passages(texts: Sequence[str]) -> bool:
+    """Return whether most of some texts have at least 20 words."""
+    return 2 * sum(word_count(text) >= _PASSAGE_WORDS for text in texts) > len(texts)
 
 
 def passage_types(graph: GraphFacts, *types: str) -> tuple[str, ...]:
@@ -77,13 +81,20 @@ def holds_pieces(graph: GraphFacts) -> bool:
     def read(graph: CorpusGraph) -> bool:
         columns = zip(graph.titles, graph.ids, graph.metadata, graph.origins, strict=True)
         alike = Counter(
-            (title, node_source(node, held, origin))
-            for title, node, held, origin in columns
-            if "anchors" not in held and page_of(node) == node
+            (title, node_source(node, held, origin)) for title, node, held, origin in columns if not is_place(node, held)
         )
         return 2 * sum(held for held in alike.values() if held > 1) > len(graph)
 
     return graph.fact("holds pieces", read)
+
+
+def is_place(node: str, metadata: Mapping[str, Any]) -> bool:
+    """Return whether links lead to the exact place of a node on its page, by its id and metadata.
+
+    >>> is_place("a.md#cards", {}), is_place("a.md", {"anchors": []}), is_place("a.md", {})
+    (True, True, False)
+    """
+    return "anchors" in metadata or page_of(node) != node
 
 
 def is_knowledge_graph(graph: GraphFacts) -> bool:
@@ -113,19 +124,42 @@ def names_identify(index: Corpus) -> bool:
 
     def make() -> bool:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
-        named = _sample([title or ("" if text.strip() else node) for title, text, node in columns])
+        named = _sample([own_name(*column) for column in columns])
         texts = bm25.indptr.diff().tolist()
-        limit = max(_FEW, _SHARE * len(graph))
-
-        def identifies(words: list[str]) -> bool:
-            # A name without a word that BM25 reads, such as a single letter, is none.
-            held = [texts[bm25.vocabulary[word]] if word in bm25.vocabulary else 0 for word in words]
-            return bool(held) and (min(held) <= limit or (len(held) > 1 and names_mentioned(graph) >= _MENTIONED))
-
-        return 2 * sum(map(identifies, bm25.tokenize(named))) > len(named)
+        # A word that BM25 does not know is in no text.
+        counts = [
+            [texts[bm25.vocabulary[word]] if word in bm25.vocabulary else 0 for word in words] for words in bm25.tokenize(named)
+        ]
+        return rare_names(counts, len(graph), lambda: names_mentioned(graph))
 
     # For these counts of words: indexes may share a graph.
     return graph.cache.get(("names identify", Same(bm25)), make)
+
+
+def own_name(title: str, text: str, node: str) -> str:
+    """Return what :func:`names_identify` takes as the name of a node: its title, or the id of one without a text.
+
+    >>> own_name("", "", "ada"), own_name("", "A loom.", "7")
+    ('ada', '')
+    """
+    return title or ("" if text.strip() else node)
+
+
+def rare_names(counts: Sequence[Sequence[int]], size: int, mentioned: Callable[[], float]) -> bool:
+    """Return whether most names identify their nodes, by the numbers of texts that contain each of their words.
+
+    `size` is the number of nodes, and `mentioned` returns :func:`names_mentioned`, which is computed if it matters.
+
+    >>> rare_names([[1, 900], [400]], 1000, lambda: 0.0), rare_names([[1, 900], [400, 3]], 1000, lambda: 0.0)
+    (False, True)
+    """
+    limit = max(_FEW, _SHARE * size)
+
+    def identifies(held: Sequence[int]) -> bool:
+        # A name without a word that BM25 reads, such as a single letter, is none.
+        return bool(held) and (min(held) <= limit or (len(held) > 1 and mentioned() >= _MENTIONED))
+
+    return 2 * sum(map(identifies, counts)) > len(counts)
 
 
 def names_mentioned(graph: GraphFacts) -> float:
@@ -145,34 +179,42 @@ def names_mentioned(graph: GraphFacts) -> float:
     """
 
     def read(graph: CorpusGraph) -> float:
-        names, rows = name_table(graph, fold=True), _sample(range(len(graph)))
+        rows = _sample(range(len(graph)))
         titles, texts = [graph.titles[row] for row in rows], [graph.texts[row] for row in rows]
-        # Letters that are all small or all capitals tell nothing; nor do capitals where most titles have no other letters.
-        folded = 20 * sum(text not in (text.lower(), text.upper()) for text in texts) < len(texts)
-        loud = 2 * sum(title.isupper() for title in titles) > len(titles)
-        texts = [text.lower() for text in texts] if folded else texts
-        opening = map(opening_name, titles, texts)
-
-        def proper(name: str) -> bool:
-            words = name.split()
-            several = len(words) > 1 and all(word[0].isalpha() for word in words)
-            return is_proper_name(name) or (several and (folded or (loud and name.isupper())))
-
-        # With capitals: of two characters, as in Chinese, a name may be any word.
-        def others(row: int, text: str) -> set[str]:
-            found = {name for name, nodes in names.find(text) if row not in nodes}
-            return {name for name in found if " " in name and name != name.lower() and proper(name)}
-
-        held = list(map(others, rows, texts))
-        counts = Counter(name for found in held for name in found)
-        limit = max(_FEW, _SHARE * len(rows))
-        told = [
-            bool(own and proper(own)) or any(counts[name] <= limit for name in found)
-            for own, found in zip(opening, held, strict=True)
-        ]
-        return sum(told) / max(len(told), 1)
+        return mentions(rows, titles, texts, lambda read: name_table(graph, fold=True))
 
     return graph.fact("names in the texts", read)
+
+
+def mentions(rows: Sequence[int], titles: Sequence[str], texts: Sequence[str], table: Callable[[list[str]], NameTable]) -> float:
+    """Return the share of some texts that contain names, see :func:`names_mentioned`.
+
+    `rows` and `titles` are those of their nodes, and `table` returns the names of all nodes that may be in given texts, with the
+    rows of these nodes.
+    """
+    # Letters that are all small or all capitals tell nothing; nor do capitals where most titles have no other letters.
+    folded = 20 * sum(text not in (text.lower(), text.upper()) for text in texts) < len(texts)
+    loud = 2 * sum(title.isupper() for title in titles) > len(titles)
+    texts = [text.lower() for text in texts] if folded else list(texts)
+    names, opening = table(texts), map(opening_name, titles, texts)
+
+    def proper(name: str) -> bool:
+        words = name.split()
+        several = len(words) > 1 and all(word[0].isalpha() for word in words)
+        return is_proper_name(name) or (several and (folded or (loud and name.isupper())))
+
+    # With capitals: of two characters, as in Chinese, a name may be any word.
+    def others(row: int, text: str) -> set[str]:
+        found = {name for name, nodes in names.find(text) if row not in nodes}
+        return {name for name in found if " " in name and name != name.lower() and proper(name)}
+
+    held = list(map(others, rows, texts))
+    counts = Counter(name for found in held for name in found)
+    limit = max(_FEW, _SHARE * len(rows))
+    told = [
+        bool(own and proper(own)) or any(counts[name] <= limit for name in found) for own, found in zip(opening, held, strict=True)
+    ]
+    return sum(told) / max(len(told), 1)
 
 
 def names_lead(index: Corpus) -> bool:
@@ -209,17 +251,18 @@ def names_held(graph: GraphFacts) -> float:
     >>> names_held(CorpusGraph(["a"], ["A film by Ada Holm." + " It is long." * 30]))
     0.0
     """
+    return graph.fact("names in texts", lambda graph: names_in(_sample(graph.texts)))
 
-    def read(graph: CorpusGraph) -> float:
-        texts = [text[:_READ] for text in _sample(graph.texts)]
-        named = [[name for name in capitalized_names(text) if " " in name and is_proper_name(name)] for text in texts]
-        counts = Counter(name for names in named for name in set(names))
-        limit = max(_FEW, _SHARE * len(texts))
-        rare = (sum(counts[name] <= limit for name in names) for names in named)
-        held = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(rare, texts, strict=True))
-        return sum(held) / max(len(texts), 1)
 
-    return graph.fact("names in texts", read)
+def names_in(texts: Sequence[str]) -> float:
+    """Return the share of some texts that contain names, see :func:`names_held`."""
+    texts = [text[:_READ] for text in texts]
+    named = [[name for name in capitalized_names(text) if " " in name and is_proper_name(name)] for text in texts]
+    counts = Counter(name for names in named for name in set(names))
+    limit = max(_FEW, _SHARE * len(texts))
+    rare = (sum(counts[name] <= limit for name in names) for names in named)
+    held = (count > 0 and _WORDS_A_NAME * count >= word_count(text) for count, text in zip(rare, texts, strict=True))
+    return sum(held) / max(len(texts), 1)
 
 
 def documents_linked(graph: GraphFacts) -> float:
@@ -240,7 +283,7 @@ def documents_linked(graph: GraphFacts) -> float:
         columns = zip(graph.ids, graph.metadata, graph.origins, strict=True)
         document = np.array([places.setdefault(node_source(*column), len(places)) for column in columns])
         ends = np.stack([graph.sources.cpu().numpy(), graph.targets.cpu().numpy()])
-        structural = np.isin(graph.relation_names, _STRUCTURE)[graph.relations.cpu().numpy()]
+        structural = np.isin(graph.relation_names, STRUCTURE)[graph.relations.cpu().numpy()]
         counted = ends[:, ~structural | (document[ends[0]] != document[ends[1]])]
         return len(np.unique(counted)) / max(len(graph), 1)
 
@@ -310,6 +353,13 @@ def _without(types: Sequence[str], graph: CorpusGraph) -> list[str]:
 
 def _sample(items: Sequence[Any]) -> list[Any]:
     """Return the items, or 2,000 of them drawn with a fixed seed."""
-    if len(items) <= _SAMPLE:
-        return list(items)
-    return [items[place] for place in random.Random(0).sample(range(len(items)), _SAMPLE)]
+    return [items[place] for place in sampled_places(len(items))]
+
+
+def sampled_places(size: int) -> Sequence[int]:
+    """Return which of a number of items are read: all, or 2,000 of them drawn with a fixed seed.
+
+    >>> list(sampled_places(3)), len(sampled_places(9_999))
+    ([0, 1, 2], 2000)
+    """
+    return range(size) if size <= _SAMPLE else random.Random(0).sample(range(size), _SAMPLE)

@@ -3,14 +3,16 @@
 The driver comes with the extra ``postgres``, and a server for tests and laptops with the extra ``postgres-embedded``.
 """
 
+from graph_retrievers.stores.postgres.change import Written
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.index import open_index
+from graph_retrievers.stores.postgres.update import update_index
 from graph_retrievers.stores.postgres.vector_table import VectorTable
 from graph_retrievers.stores.postgres.vectors import PostgresVectors, create_vector_index
 from graph_retrievers.stores.postgres.words import PostgresWords
-from graph_retrievers.stores.postgres.writer import Written, write_index
+from graph_retrievers.stores.postgres.writer import write_index
 
 __all__ = [
     "PostgresCorpus",
@@ -22,5 +24,6 @@ __all__ = [
     "Written",
     "create_vector_index",
     "open_index",
+    "update_index",
     "write_index",
 ]

@@ -42,6 +42,8 @@ _UNREADABLE = (
     "urllib.parse.quote(password, safe='') does."
 )
 _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
+# Rows from which on a table is read once rather than looked up for each.
+_MANY = 5000
 # Seconds that the limit of a statement can be: 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
@@ -168,6 +170,7 @@ class PostgresDatabase:
         def begin(connection: Any) -> Any:
             connection.execute("BEGIN")
             connection.execute("SET LOCAL statement_timeout = 0")
+            connection.execute("SET LOCAL work_mem = '64MB'")
             return connection
 
         with self._free:
@@ -184,13 +187,39 @@ class PostgresDatabase:
             finally:
                 self._put_back(connection)
 
-    def _with_connection(self, ask: Callable[[Any], _Result]) -> _Result:
+    @contextmanager
+    def pinned(self) -> Iterator[PostgresDatabase]:
+        """Open the database in the state in which it is now: what is read of it is of that state, through one connection."""
+
+        def begin(connection: Any) -> Any:
+            connection.execute(_BEGIN)
+            connection.execute("SELECT 1")
+            return connection
+
+        with self._allowed():
+            connection = self._tried(begin)
+            try:
+                yield _Pinned(self, connection)
+            finally:
+                with suppress(self._psycopg.Error):
+                    connection.execute("ROLLBACK")
+                self._put_back(connection)
+
+    @contextmanager
+    def _allowed(self) -> Iterator[None]:
+        """Wait until one more connection may be used."""
         seconds = self._seconds
         if not self._free.acquire(timeout=seconds):
             raise DatabaseUnreachableError(
                 f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
             )
         try:
+            yield
+        finally:
+            self._free.release()
+
+    def _with_connection(self, ask: Callable[[Any], _Result]) -> _Result:
+        with self._allowed():
             kept: list[Any] = []
 
             def asked(connection: Any) -> _Result:
@@ -203,8 +232,6 @@ class PostgresDatabase:
             finally:
                 for connection in kept:
                     self._put_back(connection)
-        finally:
-            self._free.release()
 
     def _tried(self, ask: Callable[[Any], _Result]) -> _Result:
         """Return what `ask` returns on an idle connection, or on a new one if there is none or it was lost while it was idle."""
@@ -296,6 +323,28 @@ class PostgresDatabase:
         return DatabaseError(f"{self.where} refused a statement ({f'{code}: ' if code else ''}{message}).")
 
 
+class _Pinned(PostgresDatabase):
+    """A database in one of its states, until the transaction of a connection ends."""
+
+    def __init__(self, database: PostgresDatabase, connection: Any) -> None:
+        self.__dict__ |= database.__dict__
+        self._connection = connection
+
+    @contextmanager
+    def pinned(self) -> Iterator[PostgresDatabase]:
+        """Return the database itself."""
+        yield self
+
+    def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of statements, in one round trip."""
+        try:
+            with self._connection.pipeline():
+                cursors = [self._connection.execute(text.format_map(self.tables), parameters) for text, parameters in statements]
+            return [_rows(cursor) for cursor in cursors]
+        except self._psycopg.Error as error:
+            raise self._translated(error, self._connection) from error
+
+
 class Writing:
     """A transaction that writes."""
 
@@ -305,6 +354,19 @@ class Writing:
     def run(self, text: str, **parameters: Any) -> Any:
         """Run a statement (see :data:`Statement`); return the cursor, with its rows and their number."""
         return self.connection.execute(text.format_map(self.tables), parameters or None)
+
+    @contextmanager
+    def joining(self, rows: int) -> Iterator[None]:
+        """Have statements inside join a number of rows with tables, of whose contents the planner may know nothing yet.
+
+        It would take a new index for one of a few nodes, and compare each of its nodes with all of the rows.
+        """
+        if rows <= _MANY:
+            yield
+            return
+        self.connection.execute("SET LOCAL enable_nestloop = off")
+        yield
+        self.connection.execute("SET LOCAL enable_nestloop = on")
 
     def copy(self, target: str, rows: Iterator[Sequence[Any]]) -> None:
         """Copy rows into a table, which is given with its columns."""

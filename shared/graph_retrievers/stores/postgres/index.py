@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from graph_retrievers.errors import StaleIndexError
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
@@ -14,9 +15,6 @@ from graph_retrievers.stores.postgres.words import PostgresWords
 from graph_retrievers.stores.remote import RemoteIndex
 
 __all__ = ["open_index"]
-
-# How often an index is opened anew because it was written again meanwhile.
-_TRIES = 10
 
 
 def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = True, **options: Any) -> RemoteIndex:
@@ -56,14 +54,18 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     """
     database = PostgresDatabase(database) if isinstance(database, str) else database
     reopen = partial(open_index, database, name, exact=exact, **options)
-    tries = 0
-    while True:
-        corpus, tries = PostgresCorpus(database, name), tries + 1
-        stores: dict[str, Any] = {"words": PostgresWords(corpus), "reopen": reopen}
+
+    @contextmanager
+    def pinned() -> Iterator[RemoteIndex]:
+        with database.pinned() as state:
+            yield open_index(state, name, exact=exact, **options)
+
+    # So that it is of one state, even if others write all the time.
+    with database.pinned() as state:
+        corpus = PostgresCorpus(state, name)
+        stores: dict[str, Any] = {"words": PostgresWords(corpus), "reopen": reopen, "pinned": pinned}
         if corpus.dimension:
             stores["vectors"] = PostgresVectors(corpus, exact=exact)
-        try:
-            return RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
-        except StaleIndexError:
-            if tries == _TRIES:
-                raise
+        index = RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
+    corpus.database = database
+    return index

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from graph_retrievers.errors import DatabaseError, MissingDatabaseFeatureError
-from graph_retrievers.stores.postgres.database import Writing
+from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
 
-LAYOUT = "graph-retrievers 1"
+LAYOUT = "graph-retrievers 2"
 """Comment of the schema: the version of its tables."""
 
 # What PostgreSQL says of a user without the right.
 _NO_RIGHT = "42501"
 
 # Texts are compared by their characters, as Python does. The columns `title_key` and `name_key` are those by which titles and names
-# are found; `fields` and `dates` those that filters read, see graph_retrievers.stores.postgres.values.
+# are found; `fields` and `dates` those that filters read, see graph_retrievers.stores.postgres.values. From what follows `digest`,
+# the properties of a corpus are computed, see graph_retrievers.stores.postgres.nodes and traits.
 _TABLES = """\
 CREATE TABLE {corpora} (
     corpus integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -21,6 +22,7 @@ CREATE TABLE {corpora} (
     nodes integer NOT NULL DEFAULT 0,
     length bigint NOT NULL DEFAULT 0,
     next_node integer NOT NULL DEFAULT 0,
+    next_edge bigint NOT NULL DEFAULT 0,
     dimension integer NOT NULL DEFAULT 0,
     embedding text NOT NULL DEFAULT '',
     settings json,
@@ -40,15 +42,24 @@ CREATE TABLE {nodes} (
     name_key text COLLATE "C" NOT NULL,
     fields jsonb NOT NULL,
     dates jsonb NOT NULL,
-    degree integer NOT NULL,
+    degree integer NOT NULL DEFAULT 0,
     length integer NOT NULL,
     digest bytea NOT NULL,
+    source text COLLATE "C" NOT NULL,
+    page text COLLATE "C" NOT NULL,
+    is_place boolean NOT NULL,
+    silence smallint NOT NULL,
+    is_name boolean NOT NULL,
+    is_lower boolean NOT NULL,
+    name_words smallint NOT NULL,
+    linked boolean NOT NULL DEFAULT false,
     PRIMARY KEY (corpus, node),
     UNIQUE (corpus, id)
 );
 CREATE INDEX nodes_position ON {nodes} (corpus, position);
 CREATE INDEX nodes_title ON {nodes} (corpus, left(title_key, 500));
 CREATE INDEX nodes_name ON {nodes} (corpus, left(name_key, 500));
+CREATE INDEX nodes_source ON {nodes} (corpus, left(source, 500));
 CREATE INDEX nodes_fields ON {nodes} USING gin (fields jsonb_path_ops) WITH (fastupdate = off);
 CREATE TABLE {edges} (
     corpus integer NOT NULL,
@@ -56,7 +67,7 @@ CREATE TABLE {edges} (
     target integer NOT NULL,
     relation text COLLATE "C" NOT NULL,
     copy integer NOT NULL,
-    position integer NOT NULL,
+    position bigint NOT NULL,
     weight double precision NOT NULL,
     text text COLLATE "C" NOT NULL
 );
@@ -95,8 +106,18 @@ def vector_index(corpus: int) -> str:
     return f"vectors_hnsw_{corpus}"
 
 
-def create_tables(writing: Writing, where: str, schema: str) -> None:
+def ensure_tables(database: PostgresDatabase) -> None:
     """Create the schema with its tables, and the extension ``vector``, unless they exist; one writer does, and others wait."""
+    ((held, layout, _),) = database.read((_HELD, {"schema": database.schema}))[0]
+    if held:
+        check_layout(layout, database.where, database.schema)
+        return
+    # In a transaction of its own, so that writers of different indexes do not wait for each other.
+    with database.writing() as writing:
+        _create_tables(writing, database.where, database.schema)
+
+
+def _create_tables(writing: Writing, where: str, schema: str) -> None:
     writing.run("SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, 0))", key=f"graph-retrievers {schema}")
     (found,) = writing.run(_HELD, schema=schema).fetchall()
     if found[0]:

@@ -18,8 +18,8 @@ from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
 
-# What begins the binary form of a vector: its width, and nothing.
-_HEADER = 4
+HEADER = 4
+"""Bytes before the numbers in the binary form of a vector: its width, and nothing."""
 # A scope of fewer nodes is searched exactly: an index would read more.
 _FEW = 10_000
 # Candidates that a search of an index holds, at least and at most.
@@ -29,7 +29,7 @@ _SEARCH = """\
 SELECT q.place, n.id FROM unnest(%(vectors)s::text[]::vector[]) WITH ORDINALITY AS q (vector, place)
 CROSS JOIN LATERAL (
     SELECT v.node, @distance@ AS distance FROM @source@ v WHERE v.corpus = %(corpus)s@among@
-    ORDER BY @distance@ LIMIT %(k)s
+    ORDER BY @distance@ FETCH FIRST (%(k)s) ROWS WITH TIES
 ) f JOIN {nodes} n ON n.corpus = %(corpus)s AND n.node = f.node
 WHERE f.distance < 'NaN' OR vector_norm(q.vector) = 0
 ORDER BY q.place, f.distance, n.position"""
@@ -123,7 +123,8 @@ class PostgresVectors:
         found: list[list[str]] = [[] for _ in vectors]
         for place, name in rows:
             found[place - 1].append(decoded(name))
-        return found
+        # Of equal distances, the lowest positions.
+        return [names[:k] for names in found]
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""
@@ -139,7 +140,7 @@ class PostgresVectors:
             raise DatabaseError(
                 f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"
             )
-        return {decoded(name): np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32) for name, sent in rows}
+        return {decoded(name): np.frombuffer(sent, ">f4", offset=HEADER).astype(np.float32) for name, sent in rows}
 
 
 def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:

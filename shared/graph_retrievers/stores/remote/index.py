@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
 
@@ -63,6 +64,9 @@ class RemoteIndex(Corpus):
     reopen : callable, optional
         Returns an index of the present state, for retrievers on an index that was written again since it was opened: where a store
         raises StaleIndexError.
+    pinned : callable, optional
+        Returns a context manager of an index of the present state, which writers do not change while it is open: for calls that
+        other writes have overtaken twice.
 
     Raises
     ------
@@ -90,6 +94,7 @@ class RemoteIndex(Corpus):
         max_nodes: int = 100_000,
         timeout: float = 30.0,
         reopen: Callable[[], RemoteIndex] | None = None,
+        pinned: Callable[[], AbstractContextManager[RemoteIndex]] | None = None,
     ) -> None:
         self.store, self.vectors, self.words = graph, vectors, words
         self.own_signals = dict(signals or {})
@@ -126,7 +131,7 @@ class RemoteIndex(Corpus):
             )
         # A store that knows the width of its vectors is not asked for one, which may have been deleted.
         self.dimension = getattr(vectors, "dimension", 0)
-        self._reopen, self._newer = reopen, list[RemoteIndex]()
+        self._reopen, self.pinned, self._newer = reopen, pinned, list[RemoteIndex]()
         self.members: frozenset[str] | None = None
         self._facts = StoredFacts(self.size, traits)
         self._scopes = SizedCache(_SCOPES, _COPIES * self.size)
@@ -182,13 +187,16 @@ class RemoteIndex(Corpus):
     @property
     def newest(self) -> RemoteIndex:
         """The index as it was opened last: this one, unless :meth:`open_again` has opened it again."""
-        return self._newer[0].newest if self._newer else self
+        return self._newer[0] if self._newer else self
 
     def open_again(self) -> bool:
         """Open the index in its present state, as `newest` of this one; return whether that is possible."""
         if self._reopen is None:
             return False
-        self._newer[:] = [self._reopen()]
+        made = self._reopen()
+        # Shared by all that were opened one after the other, however many.
+        made._newer = self._newer
+        self._newer[:] = [made]
         return True
 
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:

@@ -37,8 +37,9 @@ from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 __all__ = ["RemoteRetriever"]
 
 T = TypeVar("T")
-# How often a call begins anew because the index was written again under it.
-_TRIES = 10
+# How often a call begins anew because the index was written again under it, and after how often it is answered from one state of
+# the database, where that is possible.
+_TRIES, _BEFORE_PINNING = 10, 2
 
 
 class RemoteRetriever(CorpusRetriever):
@@ -135,6 +136,10 @@ class RemoteRetriever(CorpusRetriever):
             except StaleIndexError:
                 if tries == _TRIES or not index.open_again():
                     raise
+            if tries >= _BEFORE_PINNING and index.pinned is not None:
+                # Writers may be faster than any answer.
+                with index.pinned() as state:
+                    return answer(self.over(state), call)
 
     def _listed(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)

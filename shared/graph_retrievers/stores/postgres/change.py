@@ -1,0 +1,264 @@
+"""One change of an index in PostgreSQL: its parts, in one transaction."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from graph_retrievers.errors import DimensionMismatchError, DuplicateNodeError, InvalidArgumentError, shown
+from graph_retrievers.graph.corpus_graph import EdgeLike
+from graph_retrievers.stores.changes import Changes
+from graph_retrievers.stores.postgres.database import Writing
+from graph_retrievers.stores.postgres.edges import (
+    append_edges,
+    count_neighbors,
+    delete_edges,
+    delete_edges_of,
+    replace_edges,
+    stage_edges,
+    touch_neighbors,
+)
+from graph_retrievers.stores.postgres.nodes import NodeBlock, copy_nodes, delete_rows, mark_blank
+from graph_retrievers.stores.postgres.schema import vector_index
+from graph_retrievers.stores.postgres.traits import corpus_traits
+from graph_retrievers.stores.postgres.values import decoded, encoded
+
+__all__ = ["Written"]
+
+logger = logging.getLogger(__name__)
+
+# The share of changed nodes from which on the planner's statistics are made anew.
+_SHARE = 0.1
+
+
+class Written(NamedTuple):
+    """What a change of an index in PostgreSQL changed: nodes, with their words and vectors, and edges."""
+
+    nodes: Changes
+    edges: Changes
+
+
+class Held(NamedTuple):
+    """A node that is there: its number, the digest of its contents, its position, and the document from which it was made."""
+
+    node: int
+    digest: bytes
+    position: int
+    source: str
+
+
+class Change:
+    """A change of the index of some name, which no other writer changes until the end of the transaction.
+
+    Its methods write parts; :meth:`finish` brings up to date what follows from all of them, and must come last.
+
+    Attributes
+    ----------
+    corpus : int
+        The number of the index.
+    size, dimension : int
+        Number of nodes, and width of the vectors, before the change.
+    embedding : str
+        Name of the model of the vectors, if it is known.
+    settings, traits : mapping or None
+        Of BM25, and see :func:`~graph_retrievers.systems.traits.traits_of`; None if the index is new.
+    """
+
+    def __init__(self, writing: Writing, name: str) -> None:
+        self.writing = writing
+        writing.run("INSERT INTO {corpora} (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING", name=name)
+        (found,) = writing.run(
+            "SELECT corpus, nodes, next_node, next_edge, dimension, embedding, settings, traits FROM {corpora} "
+            "WHERE name = %(name)s FOR UPDATE",
+            name=name,
+        ).fetchall()
+        self.corpus, self.size, self._next, self._next_edge, self.dimension, self.embedding, self.settings, self.traits = found
+        self._first, self._replaced, self._deleted = self._next, set[int](), 0
+        # Where new nodes go.
+        self._end = self.size
+        self._edges = Changes()
+        # Nodes whose edges changed, or that were written; those that only got another place or degree; and how many more nodes, or
+        # fewer, have each term.
+        for table in (
+            "affected (node integer PRIMARY KEY, written boolean NOT NULL DEFAULT false)",
+            "moved (node integer)",
+            'changed_terms (term text COLLATE "C", nodes bigint)',
+        ):
+            writing.run(f"CREATE TEMPORARY TABLE {table} ON COMMIT DROP")
+
+    def held(self, ids: Sequence[str]) -> dict[str, Held]:
+        """Return the nodes that are there, by their ids."""
+        rows = self.writing.run(
+            "SELECT id, node, digest, position, source FROM {nodes} WHERE corpus = %(corpus)s AND id = ANY(%(ids)s)",
+            corpus=self.corpus,
+            ids=list(ids),
+        ).fetchall()
+        return {row[0]: Held(*row[1:]) for row in rows}
+
+    def check_vectors(self, where: str, dimension: int, model: str, way: str) -> None:
+        """Raise an error if vectors are of another width or model than those that are there; `way` says what to do."""
+        if dimension != self.dimension:
+            raise DimensionMismatchError(
+                f"{where} has vectors of width {self.dimension}, and this index of width {dimension}. {way}"
+            )
+        if self.embedding and model and encoded(model) != self.embedding:
+            raise InvalidArgumentError(f"{where} has vectors of the model {self.embedding!r}, and this index of {model!r}. {way}")
+
+    def write(self, block: NodeBlock, positions: Sequence[int] | None = None, told: Callable[[], Any] = lambda: None) -> None:
+        """Write nodes, unless they are there with the same contents.
+
+        By default, a node that is there keeps its position, and others come last. `told` is called for each node.
+        DuplicateNodeError if one was written before in this change.
+        """
+        held = self.held(block.ids)
+        numbers, places, changed, moved, rehomed = list[int](), list[int](), list[int](), list[tuple[int, int]](), list[int]()
+        digests = []
+        for place, name in enumerate(block.ids):
+            digests.append(block.digest(place))
+            before = held.get(name)
+            if before is None:
+                numbers.append(self._next)
+                self._next += 1
+                places.append(self._end if positions is None else positions[place])
+                self._end += 1
+                changed.append(place)
+            elif before.node >= self._first or before.node in self._replaced:
+                raise DuplicateNodeError(f"Id {shown(decoded(name))} is given twice; make ids unique (drop one or rename it).")
+            else:
+                numbers.append(before.node)
+                places.append(before.position if positions is None else positions[place])
+                if bytes(before.digest) != digests[place]:
+                    changed.append(place)
+                    self._replaced.add(before.node)
+                    if before.source != block.sources[place]:
+                        rehomed.append(before.node)
+                elif before.position != places[place]:
+                    moved.append((before.node, places[place]))
+            told()
+        if old := [numbers[place] for place in changed if block.ids[place] in held]:
+            delete_rows(self.writing, self.corpus, old)
+        if changed:
+            copy_nodes(self.writing, self.corpus, block, changed, numbers, places, digests)
+            written = [numbers[place] for place in changed]
+            self.writing.run(
+                "INSERT INTO affected (node, written) SELECT unnest(%(nodes)s::integer[]), true "
+                "ON CONFLICT (node) DO UPDATE SET written = true",
+                nodes=written,
+            )
+        if moved:
+            self._move(moved)
+        if rehomed:
+            touch_neighbors(self.writing, self.corpus, rehomed)
+
+    def _move(self, moved: Sequence[tuple[int, int]]) -> None:
+        nodes, positions = map(list, zip(*moved, strict=True))
+        self.writing.run(
+            "WITH written AS (UPDATE {nodes} n SET position = m.position "
+            "FROM unnest(%(nodes)s::integer[], %(positions)s::integer[]) AS m (node, position) "
+            "WHERE n.corpus = %(corpus)s AND n.node = m.node RETURNING n.node) "
+            "INSERT INTO moved (node) SELECT node FROM written",
+            corpus=self.corpus,
+            nodes=nodes,
+            positions=positions,
+        )
+
+    def delete(self, nodes: Sequence[int], close: bool = True) -> None:
+        """Delete nodes and their edges, by the numbers of these nodes; with `close`, those behind them move up."""
+        if not nodes:
+            return
+        deleted = delete_edges_of(self.writing, self.corpus, nodes)
+        self._edges = self._edges._replace(deleted=self._edges.deleted + deleted)
+        ((first,),) = self.writing.run(
+            "SELECT min(position) FROM {nodes} WHERE corpus = %(corpus)s AND node = ANY(%(nodes)s)",
+            corpus=self.corpus,
+            nodes=list(nodes),
+        ).fetchall()
+        delete_rows(self.writing, self.corpus, nodes)
+        self._deleted += len(nodes)
+        self._end -= len(nodes)
+        if close:
+            self.writing.run(
+                "WITH placed AS (SELECT node, row_number() OVER (ORDER BY position) - 1 + %(first)s AS place FROM {nodes} "
+                "WHERE corpus = %(corpus)s AND position >= %(first)s), "
+                "written AS (UPDATE {nodes} n SET position = p.place FROM placed p "
+                "WHERE n.corpus = %(corpus)s AND n.node = p.node AND n.position <> p.place RETURNING n.node) "
+                "INSERT INTO moved (node) SELECT node FROM written",
+                corpus=self.corpus,
+                first=first,
+            )
+
+    def delete_edges(self, edges: Sequence[EdgeLike]) -> None:
+        """Delete edges; InvalidArgumentError if one is not there."""
+        if edges:
+            deleted = delete_edges(self.writing, self.corpus, edges)
+            self._edges = self._edges._replace(deleted=self._edges.deleted + deleted)
+
+    def append_edges(self, edges: Iterable[EdgeLike]) -> None:
+        """Add edges behind those that are there; UnknownNodeError if an end is not a node."""
+        stage_edges(self.writing, self.corpus, edges)
+        added = append_edges(self.writing, self.corpus, self._next_edge)
+        self._edges = self._edges._replace(written=self._edges.written + added)
+        self._next_edge += added
+
+    def replace_edges(self, edges: Iterable[EdgeLike]) -> None:
+        """Write edges in place of those that are there; UnknownNodeError if an end is not a node."""
+        self._next_edge = stage_edges(self.writing, self.corpus, edges)
+        with self.writing.joining(self._next_edge):
+            written, moved, deleted = replace_edges(self.writing, self.corpus)
+        self._edges = Changes(written, moved, self._edges.deleted + deleted)
+
+    def finish(self, settings: Any, dimension: int, embedding: str, include_titles: bool) -> Written:
+        """Bring up to date what follows from nodes and edges, and return what changed; a new version, if anything did."""
+        writing, corpus = self.writing, self.corpus
+        written = len(self._replaced) + self._next - self._first
+        self._count_terms()
+        if written > _SHARE * (self.size + written):
+            for table in ("nodes", "edges", "words", "terms", "vectors"):
+                # By a user who may not do that, it is left to the server.
+                writing.run(f"ANALYZE {{{table}}}")
+        count_neighbors(writing, corpus)
+        mark_blank(writing, corpus)
+        ((moved,),) = writing.run(
+            "SELECT count(DISTINCT node) FROM moved m WHERE NOT EXISTS (SELECT FROM affected a WHERE a.node = m.node AND a.written)"
+        ).fetchall()
+        nodes = Changes(written, moved, self._deleted)
+        told = corpus_traits(writing, corpus, settings, include_titles)
+        same = (settings, told.traits, dimension) == (self.settings, self.traits, self.dimension)
+        if not same or any(nodes) or any(self._edges):
+            writing.run(
+                "UPDATE {corpora} SET version = version + 1, nodes = %(nodes)s, length = %(length)s, next_node = %(next)s, "
+                "next_edge = %(next_edge)s, dimension = %(dimension)s, embedding = %(embedding)s, settings = %(settings)s, "
+                "traits = %(traits)s WHERE corpus = %(corpus)s",
+                corpus=corpus,
+                nodes=told.size,
+                length=told.length,
+                next=self._next,
+                next_edge=self._next_edge,
+                dimension=dimension,
+                embedding=encoded(embedding) or self.embedding,
+                settings=json.dumps(settings),
+                traits=json.dumps(told.traits),
+            )
+        return Written(nodes, self._edges)
+
+    def _count_terms(self) -> None:
+        given = {"corpus": self.corpus}
+        self.writing.run(
+            "INSERT INTO {terms} AS t (corpus, term, nodes) SELECT %(corpus)s, term, sum(nodes) FROM changed_terms GROUP BY term "
+            "HAVING sum(nodes) <> 0 ON CONFLICT (corpus, term) DO UPDATE SET nodes = t.nodes + excluded.nodes",
+            **given,
+        )
+        self.writing.run(
+            "DELETE FROM {terms} WHERE corpus = %(corpus)s AND nodes = 0 AND term IN (SELECT term FROM changed_terms)", **given
+        )
+
+    def drop_vector_index(self) -> None:
+        """Drop the HNSW index of the vectors that are there, if there is one: others have another width."""
+        name = vector_index(self.corpus)
+        place = f"{self.writing.tables['schema']}.{name}"
+        ((found,),) = self.writing.run("SELECT to_regclass(%(place)s) IS NOT NULL", place=place).fetchall()
+        if found:
+            self.writing.run(f"DROP INDEX {{schema}}.{name}")
+            logger.warning("The HNSW index of vectors was of another width and is dropped; call create_vector_index again.")

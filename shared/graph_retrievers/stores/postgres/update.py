@@ -1,0 +1,311 @@
+"""An index in PostgreSQL changed there, or filled, without the whole of it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graph_retrievers.arguments import listed, strings
+from graph_retrievers.construction.documents import to_nodes, unit_vectors
+from graph_retrievers.errors import (
+    DimensionMismatchError,
+    EmptyGraphError,
+    InvalidArgumentError,
+    MissingSignalError,
+    UnknownNodeError,
+    shown,
+)
+from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
+from graph_retrievers.index.build import word_options
+from graph_retrievers.index.change import check_ids as check_named
+from graph_retrievers.progress import progress_bar
+from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, model_name
+from graph_retrievers.signals.vector_cache import embed_corpus
+from graph_retrievers.stores.changes import tell_bare_nodes
+from graph_retrievers.stores.postgres.change import Change, Written
+from graph_retrievers.stores.postgres.corpus import corpus_name
+from graph_retrievers.stores.postgres.database import PostgresDatabase
+from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
+from graph_retrievers.stores.postgres.schema import ensure_tables
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.postgres.vectors import HEADER
+
+__all__ = ["update_index"]
+
+
+def update_index(
+    database: PostgresDatabase,
+    name: str,
+    *,
+    upsert: Iterable[Any] = (),
+    delete: Iterable[str] = (),
+    delete_sources: Iterable[str] = (),
+    add_edges: Iterable[EdgeLike] = (),
+    delete_edges: Iterable[EdgeLike] = (),
+    embedding: Any = None,
+    bm25: bool | str | BM25 = True,
+    strict: bool = False,
+    show_progress: bool = False,
+) -> Written:
+    """Change an index in PostgreSQL, or fill a new one, without the whole of it in memory.
+
+    Documents and edges are read as they are needed, and written in blocks, so that they may come from a generator and be more than
+    the memory holds. The change is one transaction: a reader sees the state before or after it, and after an error, or if a process
+    is killed, nothing has changed. Of several writers of an index, each waits for the one before.
+
+    Edges and nodes are deleted first, then documents are written, then edges. A document that replaces a node takes its place and
+    its edges; new documents come last. The answers are those of :func:`write_index` with an index of the same nodes and edges in
+    the same order. Edges that specifications found are edges like any other here: they stay until their nodes are deleted.
+
+    Parameters
+    ----------
+    database : PostgresDatabase
+    name : str
+        Of 1 to 500 characters. A name that is not there is that of a new index.
+    upsert : iterable of documents, default ()
+        See :func:`~graph_retrievers.construction.documents.to_nodes`; each has an id. A document with the id of a node replaces it.
+    delete : iterable of str, default ()
+        Ids of nodes, which are deleted with their edges.
+    delete_sources : iterable of str, default ()
+        Documents whose nodes are deleted; see :func:`~graph_retrievers.graph.addresses.node_source`.
+    add_edges, delete_edges : iterable of Edge, (source, target) or (source, target, relation), default ()
+        To delete, (source, target) means all relations.
+    embedding : object, optional
+        The model of the index. It embeds the documents without a vector of their own (``embedding``) whose texts have changed.
+    bm25 : bool, str or BM25, default True
+        How the words of a new index are read, see :meth:`~graph_retrievers.index.GraphIndex.from_graph`. The language is found from
+        the first 5,000 documents.
+    strict : bool, default False
+        Whether a title or type of a document that cannot be used is an error.
+    show_progress : bool, default False
+
+    Returns
+    -------
+    Written
+
+    Raises
+    ------
+    UnknownNodeError
+        If a node or source to delete, or an end of an edge to add, is not there.
+    DuplicateNodeError
+        If two documents have the same id.
+    InvalidArgumentError, DimensionMismatchError
+        If a document has no id, an edge to delete is not there, or vectors are of another model or width than those that are there.
+    MissingSignalError
+        If the index has vectors, and there is none for a new text and no model.
+    EmptyGraphError
+        If the index is new, and there is no document.
+    DatabaseUnreachableError, DatabaseAuthError, DatabaseError, MissingDatabaseFeatureError
+        As for :func:`write_index`.
+
+    Examples
+    --------
+    >>> database = PostgresDatabase("postgresql://localhost/works")  # doctest: +SKIP
+    >>> update_index(database, "machines", upsert=[Node("card", "A punched card.")], embedding=model).nodes  # doctest: +SKIP
+    Changes(written=1, moved=0, deleted=0)
+    """
+    if not isinstance(database, PostgresDatabase):
+        raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+    called, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
+    ids, sources = strings("delete", delete), strings("delete_sources", delete_sources)
+    if not isinstance(bm25, (str, BM25)) and bm25 is not True:
+        raise InvalidArgumentError(f"bm25 is {shown(bm25)}; expected True, a language such as 'de', or a BM25.")
+    old_edges, words = listed("delete_edges", delete_edges, "edges"), None if bm25 is True else word_options(bm25)
+    for what, given in (("upsert", upsert), ("add_edges", add_edges)):
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InvalidArgumentError(f"{what} is {shown(given)}; expected an iterable.")
+    ensure_tables(database)
+    documents = _Documents(upsert, None if embedding is None else as_embedding(embedding), words, strict, where)
+    (rows,) = database.read((_STATE, {"name": called}))
+    documents.state = _state(rows[0]) if rows else _NEW
+    # Texts are embedded, which takes long, before the index is locked; if there are several blocks, those of the first.
+    nodes = documents.read()
+    block = documents.block(nodes, lambda text, given: database.read((text, given))[0]) if nodes else None
+    with database.writing() as writing:
+        change = Change(writing, called)
+
+        def ask(text: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
+            return writing.run(text, **given).fetchall()  # type: ignore[no-any-return]
+
+        (found,) = ask(_STATE, {"name": called})
+        if nodes and documents.turned(_state(found)):
+            # Another writer has come first.
+            block = documents.block(nodes, ask)
+        if change.settings is None and block is None:
+            raise EmptyGraphError(f"{where} is new, and an index needs at least one node; pass documents in upsert=.")
+        change.delete_edges(old_edges)
+        change.delete(_numbers(change, ids, sources, where))
+        with progress_bar(desc="writing nodes", unit="node", disable=not show_progress) as bar:
+            while block is not None:
+                change.write(block, told=bar.update)
+                nodes = documents.read()
+                block = documents.block(nodes, ask) if nodes else None
+        edges = iter(add_edges)
+        if (edge := next(edges, None)) is not None:
+            change.append_edges(chain([edge], edges))
+        state = documents.state
+        assert state.settings is not None
+        written = change.finish(state.settings, state.dimension, decoded(state.embedding), state.include_titles)
+    documents.tell()
+    return written
+
+
+class _State(NamedTuple):
+    """What is true of all nodes of an index; no settings if it is new."""
+
+    corpus: int
+    settings: Any
+    dimension: int
+    embedding: str
+    include_titles: bool
+
+
+_NEW = _State(0, None, 0, "", True)
+
+
+def _state(row: Sequence[Any]) -> _State:
+    corpus, settings, dimension, embedding, traits = row
+    return _State(corpus, settings, dimension, embedding, True if traits is None else traits["include_titles"])
+
+
+_STATE = "SELECT corpus, settings, dimension, embedding, traits FROM {corpora} WHERE name = %(name)s"
+_UNCHANGED = """\
+SELECT g.place::integer, vector_send(v.vector)
+FROM unnest(%(ids)s::text[], %(titles)s::text[], %(texts)s::text[]) WITH ORDINALITY AS g (id, title, text, place)
+JOIN {nodes} n ON n.corpus = %(corpus)s AND n.id = g.id AND n.text = g.text AND (n.title = g.title OR NOT %(titled)s)
+LEFT JOIN {vectors} v ON v.corpus = n.corpus AND v.node = n.node"""
+_Ask = Callable[[str, dict[str, Any]], list[tuple[Any, ...]]]
+
+
+class _Documents:
+    """Documents that are read in blocks, with their vectors and words."""
+
+    def __init__(
+        self, documents: Iterable[Any], model: Embedding | None, words: dict[str, Any] | None, strict: bool, where: str
+    ) -> None:
+        self._documents, self._model, self._words, self._strict, self._where = iter(documents), model, words, strict, where
+        self.state = _NEW
+        self._given = _NEW
+        self._read, self._bare, self._bare_id = 0, 0, ""
+
+    def turned(self, state: _State) -> bool:
+        """Return whether the state of the index is another than that with which documents were read, and take it."""
+        turned = state[1:] != self._given[1:]
+        if turned:
+            self.state, self._read, self._bare = state, 0, 0
+        return turned
+
+    def read(self) -> list[Node]:
+        """Return the nodes of the next block; none at the end."""
+        documents = check_named(list(islice(self._documents, BLOCK)))
+        # The vector of a document of another kind is not in its node.
+        vectors = [getattr(document, "embedding", None) for document in documents]
+        nodes = to_nodes(documents, strict=self._strict)
+        return [node if vector is None else replace(node, embedding=vector) for node, vector in zip(nodes, vectors, strict=True)]
+
+    def block(self, nodes: Sequence[Node], ask: _Ask) -> NodeBlock:
+        """Return nodes with their vectors and words; `ask` reads from the database."""
+        graph = CorpusGraph.from_nodes(nodes, include_titles=self.state.include_titles)
+        check_ids(graph)
+        self._given = self.state
+        vectors = self._vectors(graph, nodes, ask)
+        if self.state.settings is None:
+            words = self._words if self._words is not None or vectors is not None else {"stem": True}
+            counted = BM25(graph.contents(), **(words or {}))
+            dimension = 0 if vectors is None else vectors.shape[1]
+            self.state = self.state._replace(settings=counted.settings, dimension=dimension)
+        else:
+            counted = BM25(graph.contents(), **{name: self.state.settings[name] for name in BM25.options})
+        self._read += len(nodes)
+        if vectors is not None and not (whole := vectors.any(1)).all():
+            self._bare += int((~whole).sum())
+            self._bare_id = graph.ids[int(np.argmin(whole))]
+        return NodeBlock(graph, range(len(graph)), CountedWords(counted), vectors)
+
+    def _vectors(self, graph: CorpusGraph, nodes: Sequence[Node], ask: _Ask) -> np.ndarray | None:
+        """Return the vectors of nodes: float32, shape [n, d], of unit length; None if the index has none."""
+        state, model = self.state, self._model
+        if state.settings is not None and "vectors" in state.settings:
+            raise InvalidArgumentError(
+                f"{self._where} has its vectors in a table of yours, which is only read; change the rows of that table, build the "
+                "index of it again, and write that with write_index."
+            )
+        brought = [None if node.embedding is None else unit_vectors(check_vectors([node.embedding]))[0] for node in nodes]
+        bare = [place for place, vector in enumerate(brought) if vector is None]
+        if model is None and not state.dimension and len(bare) == len(nodes):
+            return None
+        if state.settings is not None and not state.dimension:
+            raise DimensionMismatchError(
+                f"{self._where} has no vectors, and these documents have some, or a model; leave out both, or write the "
+                "index again."
+            )
+        name = encoded(model_name(model))
+        if state.embedding and name and name != state.embedding:
+            raise InvalidArgumentError(
+                f"{self._where} has vectors of the model {state.embedding!r}, and embedding= is {name!r}; pass the model of "
+                "the index."
+            )
+        found: dict[int, Tensor] = {place: vector for place, vector in enumerate(brought) if vector is not None}
+        if bare and state.corpus and state.dimension:
+            found |= self._unchanged(graph, bare, ask)
+        new = [place for place in bare if place not in found]
+        if new and model is None:
+            raise MissingSignalError(
+                f"{len(new)} new texts have no vectors, such as that of {shown(graph.ids[new[0]])}; pass embedding=, or documents "
+                "with vectors."
+            )
+        if new:
+            made = embed_corpus(model, [graph.content(place) for place in new])
+            found |= zip(new, unit_vectors(check_vectors(made, len(new)).cpu()), strict=True)
+        if name and not state.embedding:
+            self.state = state._replace(embedding=name)
+        width = state.dimension or len(found[0])
+        if (wrong := next((place for place in range(len(nodes)) if found[place].shape != (width,)), None)) is not None:
+            raise DimensionMismatchError(
+                f"{self._where} has vectors of width {width}, and that of {shown(graph.ids[wrong])} has {found[wrong].numel()}; "
+                "embed both with the same model."
+            )
+        return torch.stack([found[place] for place in range(len(nodes))]).cpu().numpy().astype(np.float32)
+
+    def _unchanged(self, graph: CorpusGraph, places: Sequence[int], ask: _Ask) -> dict[int, Tensor]:
+        """Return the vectors of the nodes that are there with the same texts; zeros for one that has none."""
+        columns = {"ids": graph.ids, "titles": graph.titles, "texts": graph.texts}
+        given: dict[str, Any] = {name: [encoded(column[place]) for place in places] for name, column in columns.items()}
+        rows = ask(_UNCHANGED, {**given, "corpus": self.state.corpus, "titled": self.state.include_titles})
+        nothing = np.zeros(self.state.dimension, ">f4").tobytes()
+        sent = {places[place - 1]: nothing if vector is None else vector[HEADER:] for place, vector in rows}
+        return {place: torch.from_numpy(np.frombuffer(vector, ">f4").astype(np.float32)) for place, vector in sent.items()}
+
+    def tell(self) -> None:
+        """Warn of nodes without a vector."""
+        if self._bare:
+            tell_bare_nodes(self._bare, self._read, self._bare_id)
+
+
+def _numbers(change: Change, ids: Sequence[str], sources: Sequence[str], where: str) -> list[int]:
+    """Return the numbers of nodes and of the nodes of documents; UnknownNodeError if one is not there."""
+    held = change.held([encoded(name) for name in ids if sendable(name)])
+    if (unknown := next((name for name in ids if not sendable(name) or encoded(name) not in held), None)) is not None:
+        raise UnknownNodeError(f"{shown(unknown)} is not a node of {where[0].lower()}{where[1:]}.")
+    found = {node.node for node in held.values()}
+    if sources:
+        asked = {encoded(source): source for source in sources if sendable(source)}
+        rows = change.writing.run(
+            "SELECT source, node FROM {nodes} WHERE corpus = %(corpus)s AND left(source, 500) = ANY(%(begun)s) "
+            "AND source = ANY(%(sources)s)",
+            corpus=change.corpus,
+            sources=list(asked),
+            begun=[source[:500] for source in asked],
+        ).fetchall()
+        made = {source for source, _ in rows}
+        if (unknown := next((name for name in sources if not sendable(name) or encoded(name) not in made), None)) is not None:
+            raise UnknownNodeError(f"No node was made from the source {shown(unknown)}; see node_source for what a source is.")
+        found.update(node for _, node in rows)
+    return sorted(found)

@@ -1,0 +1,73 @@
+"""Row-level security: a role sees the rows of its tenant alone, also in what the package asks."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graph_retrievers import Edge, Node, WalkFusion
+from graph_retrievers.stores.postgres import open_index, update_index
+from graph_retrievers.stores.remote import RemoteRetriever
+from tests.helpers import HashEmbedding
+
+PAGE = Path(__file__).parents[2] / "docs" / "postgres.md"
+NAMES = ("films", "music")
+
+
+def nodes(name):
+    words = ("loom", "card", "mill", "wheel")
+    return [Node(f"{name}-{row}", f"A {word} of {name}.", f"{word} {name}", "", {"tenant": name}) for row, word in enumerate(words)]
+
+
+def links(name):
+    return [Edge(f"{name}-{row}", f"{name}-{(row + 1) % 4}", "near", text=f"known to {name}") for row in range(4)]
+
+
+@pytest.fixture
+def secured(postgres_server, postgres):
+    """An index of two tenants with links between them, and the policies of the page for a role that is no owner."""
+    between = [Edge("films-0", "music-0", "between", text="known to both")]
+    edges = [*links("films"), *links("music"), *between]
+    update_index(postgres, "works", upsert=[*nodes("films"), *nodes("music")], add_edges=edges, embedding=HashEmbedding(16))
+    (sql,) = re.findall(r"```sql\n(CREATE ROLE.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    sql = sql.replace("graph_retrievers.", f"{postgres.schema}.").replace("SCHEMA graph_retrievers", f"SCHEMA {postgres.schema}")
+    with postgres.writing() as writing:
+        for statement in filter(str.strip, sql.split(";\n")):
+            writing.connection.execute(statement)
+    url = postgres_server.url.replace("postgres:@", "searcher:@")
+    yield {name: postgres_server.open(postgres.schema, url=f"{url}&options=-c%20app.tenant%3D{name}") for name in NAMES}
+    with postgres.writing() as writing:
+        writing.run("DROP SCHEMA {schema} CASCADE")
+        writing.run("DROP ROLE searcher")
+        writing.run("CREATE SCHEMA {schema}")
+
+
+def test_a_role_sees_the_rows_of_its_tenant_alone(secured):
+    for name, other in (NAMES, NAMES[::-1]):
+        database = secured[name]
+        tables = ("nodes", "words", "vectors", "edges")
+        counts = [len(rows) for rows in database.read(*((f"SELECT 1 FROM {{{table}}}", {}) for table in tables))]
+        assert counts[0] == counts[2] == counts[3] == 4 and counts[1] == 8
+        remote = open_index(database, "works", embedding=HashEmbedding(16))
+        # The number of nodes of all is no secret.
+        assert len(remote) == 8
+        # In a scope, degrees and the rarity of words are counted among the rows that the role sees.
+        retriever = RemoteRetriever(remote, WalkFusion(form="links"), k=20)
+        for question in (f"Which loom of {other}?", f"wheel {other} loom card", ""):
+            hits = retriever.retrieve(question, scope={"tenant": {"$exists": True}}, filter={"$type": ""})
+            shown = f"{hits.to_context()} {hits.notes} {hits.subgraph().nodes} {hits.subgraph().edges}"
+            assert len(hits) == 4 and all(hit.id.startswith(name) for hit in hits)
+            assert other not in shown.replace(question, "") and "known to both" not in shown
+        database.close()
+
+
+def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, postgres, secured):
+    for name in NAMES:
+        update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), embedding=HashEmbedding(16))
+        whole = RemoteRetriever(open_index(secured[name], "works", embedding=HashEmbedding(16)), WalkFusion(form="links"))
+        alone = RemoteRetriever(open_index(postgres, f"only {name}", embedding=HashEmbedding(16)), WalkFusion(form="links"))
+        found = whole.retrieve("Which loom and card?", scope={"tenant": name})
+        expected = alone.retrieve("Which loom and card?")
+        assert [hit.id for hit in found] == [hit.id for hit in expected] and len(found) == 4
+        np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], rtol=1e-5)
