@@ -256,7 +256,7 @@ class Queries(Batch):
         """Return the dot products of the vectors of questions and nodes: Tensor, shape [n]."""
         # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
         found = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
-        return found(torch.from_numpy(batch).to(self.index.device), torch.from_numpy(rows).to(self.index.device))
+        return found(*moved((batch, rows), self.index.device))
 
 
 def filter_masks(
@@ -275,3 +275,10 @@ def filter_masks(
 def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
     """Return the conjunction of two masks, where None allows everything."""
     return left if right is None else right if left is None else left & right
+
+
+def moved(arrays: Sequence[np.ndarray], device: torch.device) -> Sequence[Tensor]:
+    """Return arrays of one shape as tensors on a device, to which they are sent together."""
+    if device.type == "cpu":
+        return list(map(torch.from_numpy, arrays))
+    return torch.from_numpy(np.stack(arrays)).to(device).unbind(0)

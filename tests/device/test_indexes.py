@@ -19,6 +19,7 @@ from tests.property.test_every_retriever import QUERIES, embed, new_corpus
 
 CONTENTS = new_corpus().graph.contents()
 ROWS = len(CONTENTS)
+ASKED = [*QUERIES, *CONTENTS[:12], "loom loom card"]
 
 
 class Weights:
@@ -60,13 +61,13 @@ SIGNALS = {
 
 def searched(signal, device):
     """What a signal answers: all rows, some rows, pairs and terms, on the CPU; the first two as scores by row."""
-    asked = torch.from_numpy(embed(QUERIES)).float().to(device) if signal.reads == "vector" else QUERIES
+    asked = torch.from_numpy(embed(ASKED)).float().to(device) if signal.reads == "vector" else ASKED
     allowed = torch.arange(len(signal), device=device) % 3 > 0
-    batch, rows = (part.to(device) for part in torch.cartesian_prod(torch.arange(len(QUERIES)), torch.arange(len(signal))).T)
+    batch, rows = (part.to(device) for part in torch.cartesian_prod(torch.arange(len(ASKED)), torch.arange(len(signal))).T)
     found = [signal.table(asked), signal.scores(asked, batch, rows)]
     if signal.reads != "vector":
         found.append(signal.term_scores(asked, batch, rows))
-    for mask in (None, allowed, allowed.expand(len(QUERIES), -1)):
+    for mask in (None, allowed, allowed.expand(len(ASKED), -1)):
         scores, places = signal.search(asked, 7, mask)
         found += [scores.masked_fill(places < 0, 0.0), places]
     assert all(part.device.type == torch.device(device).type for part in found)
