@@ -20,6 +20,8 @@ RESTRICTED = {
     "filter": {"filter": KEPT},
     "seeds": {"seed_filter": KEPT, "traversal_filter": WALKED},
     "scope": {"scope": KEPT},
+    "nothing": {"filter": {"$id": "nobody"}},
+    "no seeds": {"seed_filter": {"$id": "nobody"}},
     "both": {"scope": WALKED, "filter": KEPT},
 }
 ASKING = [name for name in EVERY if any(field.name == "language_model" for field in fields(read_system(name)))]
@@ -62,7 +64,9 @@ def test_a_system_finds_the_same_with_filters_and_scopes(accelerator, name, rest
 
 @pytest.mark.parametrize("name", ["fastinsight", "re2", "gar", "path-reranking", "fused(systems=['fastinsight', 'hybrid'])"])
 def test_a_system_finds_the_same_with_a_relevance_model(accelerator, name):
-    same(found(index_on(accelerator, OVERLAP), name, BATCH), found(indexes("cpu", OVERLAP), name, BATCH))
+    for options in ({}, RESTRICTED["nothing"], RESTRICTED["no seeds"]):
+        here = found(indexes("cpu", OVERLAP), name, BATCH, **options)
+        same(found(index_on(accelerator, OVERLAP), name, BATCH, **options), here)
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -297,7 +297,7 @@ def _smoothed_lists(latents: Tensor, asked: Sequence[Relevance]) -> Tensor:
         own[range(size), range(size)] += np.where((mix > 0).any(1), 1 - request.alpha, 1.0)
     place = torch.from_numpy(np.concatenate([np.arange(size) + n * most for n, size in enumerate(sizes)])).to(latents.device)
     padded = latents.new_zeros(len(asked) * most, latents.shape[1]).index_copy_(0, place, latents)
-    products = torch.from_numpy(matrices).to(latents.device) @ padded.view(len(asked), most, -1)
+    products = torch.from_numpy(matrices).to(latents.device) @ padded.view(len(asked), most, latents.shape[1])
     return products.flatten(0, 1).index_select(0, place)
 
 
@@ -324,11 +324,3 @@ def split_by(asked: Sequence[tuple[int, Any]], values: Tensor) -> list[np.ndarra
 def host(values: Tensor) -> np.ndarray:
     """Return a tensor as an array."""
     return values.cpu().numpy()  # type: ignore[no-any-return]
-
-
-def ranked_on_host(scores: Tensor, rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and rows, both of one shape, as arrays, for which a device is asked once; double precision has both exactly."""
-    if scores.device.type == "cpu":
-        return scores.numpy(), rows.numpy()
-    values, numbers = host(torch.stack([scores.double(), rows.double()]))
-    return values.astype(torch.empty(0, dtype=scores.dtype).numpy().dtype), numbers.astype(np.int64)

@@ -43,12 +43,12 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, sh
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
-from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.ragged import ranked_on_host, top_k
 from graph_retrievers.graph.runs import runs, slices
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries, both, moved
-from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, ranked_on_host, split_by
+from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
 from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["ranked"]
@@ -375,7 +375,7 @@ class MemoryBackend(Backend):
 
     def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
-        return moved(entries_of(asked), self.queries.index.device)
+        return moved(*entries_of(asked), self.queries.index.device)
 
 
 def _listed(

@@ -15,7 +15,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.ragged import ranked_on_host, top_k
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.signal import Signal
 
@@ -239,7 +239,7 @@ class TermSignal(Signal):
 
     def _search_matches(self, count: int, found: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the result of :meth:`search` by reading only the rows that have a term: rare terms are in few of many rows."""
-        entries, weights = found.cpu().numpy(), scores.cpu().numpy()
+        weights, entries = ranked_on_host(scores, found)
         # Of most queries each row has one term, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
         first = np.diff(entries[order], prepend=-1) > 0

@@ -22,11 +22,10 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.graph.ragged import min_max, top_k
+from graph_retrievers.graph.ragged import min_max, ranked_on_host, top_k
 from graph_retrievers.graph.runs import slices
 from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.backend import ranked_on_host
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
