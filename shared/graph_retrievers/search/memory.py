@@ -375,7 +375,8 @@ class MemoryBackend(Backend):
 
     def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
-        return moved(*entries_of(asked), self.queries.index.device)
+        batch, nodes = entries_of(asked)
+        return moved(batch, nodes, self.queries.index.device)
 
 
 def _listed(
