@@ -15,7 +15,7 @@ demo: $(VENV)/.demo
 PYTEST = PYTHONDONTWRITEBYTECODE= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test
-	$(PYTEST) -m "not database and not process and not slow"
+	$(PYTEST) -m "not database and not device and not process and not slow"
 
 # The tests of encoders as on a processor without instructions for bfloat16.
 test-plain: $(VENV)/.test

@@ -56,9 +56,11 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark tests by what they need: a database, or minutes, as the random graphs of ``property`` do."""
+    """Mark tests by what they need: a database, a device, or minutes, as the random graphs of ``property`` do."""
     for item in items:
         if {"cypher_server", "postgres_server"} & {*item.fixturenames}:
             item.add_marker("database")
         if item.path.parent.name == "property":
             item.add_marker("slow")
+        if item.path.parent.name == "device":
+            item.add_marker("device")

@@ -255,7 +255,7 @@ class Queries(Batch):
         """Return the dot products of the vectors of questions and nodes: Tensor, shape [n]."""
         # Not from a table, whose last digits depend on how many queries it is computed for; stores have ways of their own.
         found = self.pair_scores if isinstance(self.index.dense, DenseIndex) else self.scores
-        return found(torch.from_numpy(batch).to(self.index.device), torch.from_numpy(rows).to(self.index.device))
+        return found(*moved(batch, rows, self.index.device))
 
 
 def filter_masks(
@@ -274,3 +274,11 @@ def filter_masks(
 def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
     """Return the conjunction of two masks, where None allows everything."""
     return left if right is None else right if left is None else left & right
+
+
+def moved(batch: np.ndarray, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the questions and rows of pairs, each of shape [n], as tensors on a device, to which they are sent together."""
+    if device.type == "cpu":
+        return torch.from_numpy(batch), torch.from_numpy(rows)
+    left, right = torch.from_numpy(np.stack([batch, rows])).to(device)
+    return left, right

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from numbers import Real
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, UnknownNodeError, shown
 from graph_retrievers.graph.plain import check_text, copied, plain
-from graph_retrievers.graph.ragged import gather_rows
+from graph_retrievers.graph.runs import slices
 
 __all__ = ["CorpusGraph", "Edge", "Node"]
 
@@ -545,28 +546,38 @@ class CorpusGraph:
     def edges(self, rows: Sequence[int] | None = None) -> list[Edge]:
         """Return relationship rows as edges: the given rows in their order, or all rows in the order in which they were added."""
         chosen = range(self.num_edges) if rows is None else rows
-        place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
-        ends = torch.stack([column[place].long() for column in (self.sources, self.targets, self.relations)]).tolist()
+        place = np.asarray(chosen, np.int64)
+        ends = (self.on_host(name)[place].tolist() for name in ("sources", "targets", "relations"))
         texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
         metadata = [self.edge_metadata[row] for row in chosen] if self.edge_metadata else ({} for _ in chosen)
         told = zip((self.ids, self.ids, self.relation_names), ends, strict=True)
         named = ([names[row] for row in column] for names, column in told)
-        return list(map(Edge, *named, self.weights[place].tolist(), texts, metadata))
+        return list(map(Edge, *named, self.on_host("weights")[place].tolist(), texts, metadata))
 
     def parallel_place(self, row: int) -> int:
         """Return the position of a relationship row, from 1, among the rows of its relation from its source to its target."""
-        source, target = int(self.sources[row]), int(self.targets[row])
-        _, entry = gather_rows(self.incidence.indptr, self.sources[row : row + 1].long())
-        view = self.incidence
-        same = (view.neighbors[entry] == target) & view.forward[entry] & (view.relations[entry] == self.relations[row])
-        return int((view.rows[entry][same] < row).sum()) + 1 if source != target else 1
+        source, target, relation = (int(self.on_host(name)[row]) for name in ("sources", "targets", "relations"))
+        if source == target:
+            return 1
+        names = ("indptr", "neighbors", "forward", "relations", "rows")
+        indptr, neighbors, forward, relations, rows = (self.on_host(f"incidence.{name}") for name in names)
+        entry = slice(indptr[source], indptr[source + 1])
+        same = (neighbors[entry] == target) & forward[entry] & (relations[entry] == relation)
+        return int((rows[entry][same] < row).sum()) + 1
 
     def edges_within(self, nodes: Sequence[int]) -> list[int]:
         """Return the relationship rows, ascending, of which both ends are among the given node rows."""
-        chosen = torch.tensor(sorted(set(nodes)), dtype=torch.int64, device=self.device)
-        _, entry = gather_rows(self.incidence.indptr, chosen)
-        inside = torch.isin(self.incidence.neighbors[entry].long(), chosen)
-        return torch.unique(self.incidence.rows[entry[inside]]).tolist()  # type: ignore[no-any-return]
+        chosen = np.unique(np.asarray(nodes, np.int64))
+        _, entry = slices(self.on_host("incidence.indptr"), chosen)
+        inside = np.isin(self.on_host("incidence.neighbors")[entry], chosen)
+        return np.unique(self.on_host("incidence.rows")[entry[inside]]).tolist()  # type: ignore[no-any-return]
+
+    def on_host(self, name: str) -> np.ndarray:
+        """Return an attribute, such as "degree" or "incidence.rows", as an array; that of another device is read once and kept."""
+        values: Tensor = attrgetter(name)(self)
+        if values.device.type == "cpu":
+            return values.numpy()
+        return self.cache.get((name, "on the host"), lambda: values.cpu().numpy())
 
     def edge_contents(self, rows: Sequence[int] | None = None) -> list[str]:
         """Return what signals read for relationship rows (all by default): the text, or "source relation target" if it is empty.
@@ -574,8 +585,8 @@ class CorpusGraph:
         The ends are named by their titles, or by their ids if a title is empty.
         """
         chosen = range(self.num_edges) if rows is None else rows
-        place = torch.tensor(chosen, dtype=torch.int64, device=self.device)
-        columns = [column[place].tolist() for column in (self.sources, self.relations, self.targets)]
+        place = np.asarray(chosen, np.int64)
+        columns = [self.on_host(name)[place].tolist() for name in ("sources", "relations", "targets")]
         texts = [self.edge_texts[row] for row in chosen] if self.edge_texts else repeat("")
         names = (lambda node: self.titles[node] or self.ids[node]), self.relation_names.__getitem__
         parts = zip(*(map(names[place % 2], column) for place, column in enumerate(columns)), strict=True)

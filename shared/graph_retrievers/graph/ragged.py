@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -163,3 +164,11 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """
     level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
     return ((values - low) / (high - low).masked_fill(level, 1.0)).clamp(0, 1).masked_fill(level, 1.0)
+
+
+def ranked_on_host(scores: Tensor, rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores and rows, both of one shape, as arrays, for which a device is asked once; double precision has both exactly."""
+    if scores.device.type == "cpu":
+        return scores.numpy(), rows.numpy()
+    values, numbers = torch.stack([scores.double(), rows.double()]).cpu().numpy()
+    return values.astype(torch.empty(0, dtype=scores.dtype).numpy().dtype), numbers.astype(np.int64)

@@ -605,7 +605,9 @@ class GraphIndex(Corpus):
         if graph is self.graph:
             return self
         signals = {name: signal.to(graph.device) for name, signal in self.signals.items()}
-        return GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
+        made = GraphIndex(graph, signals, embedding=self.embedding, relevance=self.relevance, edge_sources=self.edge_sources)
+        made.rows = None if self.rows is None else self.rows.to(graph.device)
+        return made
 
     def __copy__(self) -> Self:
         """Return the index itself, which does not change."""
@@ -616,9 +618,12 @@ class GraphIndex(Corpus):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle; raise InvalidArgumentError if a model cannot be pickled."""
+        """Return the state to pickle, on the CPU, as who reads it may have no other device; see :meth:`to`.
+
+        InvalidArgumentError if a model cannot be pickled.
+        """
         check_pickle("This index", {"embedding": self.embedding, "relevance": self.relevance})
-        return self.__dict__ | {"edge_sources": picklable_sources(self.edge_sources)}
+        return self.to("cpu").__dict__ | {"edge_sources": picklable_sources(self.edge_sources)}
 
     def __len__(self) -> int:
         """Return the number of nodes."""

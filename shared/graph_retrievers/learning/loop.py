@@ -110,8 +110,9 @@ def fit(
                 for batch in batches(generator):
                     optimizer.zero_grad(set_to_none=True)
                     value = loss(batch)
-                    if not bool(torch.isfinite(value)):
-                        told = f"The loss is {float(value.detach())} in epoch {epoch}"
+                    losses.append(float(value.detach()))
+                    if not math.isfinite(losses[-1]):
+                        told = f"The loss is {losses[-1]} in epoch {epoch}"
                         raise InvalidArgumentError(f"{told}; use a smaller learning_rate than {learning_rate}.")
                     value.backward()
                     if clip is not None:
@@ -120,7 +121,6 @@ def fit(
                     for group in optimizer.param_groups if warm_up else ():
                         group["lr"] = learning_rate * min(1.0, step / warm_up)
                     optimizer.step()
-                    losses.append(float(value.detach()))
                 module.eval()
                 with torch.no_grad():
                     found = evaluate()

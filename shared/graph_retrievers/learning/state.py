@@ -72,6 +72,9 @@ def save_state(
     for number, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
     tensors |= {"generator": generator.get_state(), "random": torch.get_rng_state()}
+    if (device := next(module.parameters()).device).type == "cuda":
+        # Dropout draws there.
+        tensors["random of the device"] = torch.cuda.get_rng_state(device)
     # Clones, as safetensors refuses tensors that share memory.
     cloned = {name: value.clone() for name, value in tensors.items()}
     save_checkpoint(folder, _PART, cloned, {**settings, "history": history.to_dict()})
@@ -147,6 +150,8 @@ def load_state(
         optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
         generator.set_state(random[0])
         torch.set_rng_state(random[1])
+        if device.type == "cuda" and "random of the device" in tensors:
+            torch.cuda.set_rng_state(tensors["random of the device"], device)
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(f"{folder} holds a damaged state of a training; remove it to start again: {error}") from error
     return history, best

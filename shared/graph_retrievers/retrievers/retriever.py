@@ -73,7 +73,8 @@ class Retriever(CorpusRetriever):
         except entities that represent names in texts and have no text themselves, such as those of
         :class:`~graph_retrievers.construction.entities.EntityMentions`; a `filter` that one of them passes includes them.
     batch_size : int, default 32
-        Number of queries that run together.
+        Number of queries that run together. On a GPU more are better, such as 256: a batch waits for it at each step of the
+        search, however many queries there are.
     share_batches : bool, optional
         Whether concurrent calls of threads or tasks are answered in batches of up to `batch_size` questions, which share
         embedding, search and reranking. By default only on a GPU; two cores of a CPU gain nothing.

@@ -219,8 +219,7 @@ class Backend(ABC):
         if first.model is not None:
             self.queries.latents.encoded += queries.latents.encoded
         if any(request.mix is not None for _, request in asked):
-            parts = zip(latents.split([len(request.nodes) for _, request in asked]), asked, strict=True)
-            mixed = torch.cat([smoothed(part, request.mix, request.alpha) for part, (_, request) in parts])
+            mixed = _smoothed_lists(latents, [request for _, request in asked])
         for place, request in asked:
             if request.notes is not None:
                 request.notes.extend(queries.relevance_notes(place))
@@ -292,10 +291,32 @@ def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
     return torch.where(linked, mixed, latents)
 
 
-def entries_of(asked: Sequence[tuple[int, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the question and the row of every node that requests ask about, each [n]."""
-    batch = np.repeat([b for b, _ in asked], [len(request.nodes) for _, request in asked])
-    return batch, np.concatenate([request.nodes for _, request in asked])
+def _smoothed_lists(latents: Tensor, asked: Sequence[Relevance]) -> Tensor:
+    """Return what :func:`smoothed` does for the latents of several lists, one after another: Tensor, shape [n, d]."""
+    sizes = [len(request.nodes) for request in asked]
+    if latents.device.type == "cpu":
+        parts = zip(latents.split(sizes), asked, strict=True)
+        return torch.cat([smoothed(part, request.mix, request.alpha) for part, request in parts])
+    # As one product of padded matrices, each (1 - alpha) I + alpha P: a device is sent one table, however many lists there are.
+    most = max(sizes)
+    matrices = np.zeros((len(asked), most, most), np.float32)
+    for own, size, request in zip(matrices, sizes, asked, strict=True):
+        mix = np.zeros((size, size), np.float32) if request.mix is None else request.mix
+        own[:size, :size] = request.alpha * mix
+        own[range(size), range(size)] += np.where((mix > 0).any(1), 1 - request.alpha, 1.0)
+    place = torch.from_numpy(np.concatenate([np.arange(size) + n * most for n, size in enumerate(sizes)])).to(latents.device)
+    padded = latents.new_zeros(len(asked) * most, latents.shape[1]).index_copy_(0, place, latents)
+    products = torch.from_numpy(matrices).to(latents.device) @ padded.view(len(asked), most, latents.shape[1])
+    return products.flatten(0, 1).index_select(0, place)
+
+
+def entries_of(asked: Sequence[tuple[int, Any]]) -> np.ndarray:
+    """Return the question and the row of every node that requests ask about: int64, shape [2, n]."""
+    sizes = [len(request.nodes) for _, request in asked]
+    entries = np.empty((2, sum(sizes)), np.int64)
+    entries[0] = np.repeat([b for b, _ in asked], sizes)
+    np.concatenate([request.nodes for _, request in asked], out=entries[1])
+    return entries
 
 
 def ends_of(asked: Sequence[tuple[int, Any]]) -> list[int]:

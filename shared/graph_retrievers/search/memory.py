@@ -45,10 +45,11 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.edge_sums import edge_sums
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.names import name_table, nodes_titled
-from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.ragged import ranked_on_host, top_k
+from graph_retrievers.graph.runs import runs, slices
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries, both
+from graph_retrievers.queries import Queries, both, moved
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
 from graph_retrievers.signals.dense import DenseIndex
 
@@ -107,7 +108,7 @@ class MemoryBackend(Backend):
 
     def ends(self, facts: np.ndarray) -> np.ndarray:
         """Return the node rows joined by some relationship rows, shape [M]: int64, shape [M, 2]."""
-        return np.stack([column(self.graph, end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
+        return np.stack([self.graph.on_host(end).take(facts) for end in ("sources", "targets")], 1).astype(np.int64)
 
     def relation_names(self, numbers: np.ndarray) -> list[str]:
         """Return the names of relations by their numbers, shape [T]."""
@@ -251,17 +252,15 @@ class MemoryBackend(Backend):
 
     def edges_at(self, asked: Sequence[tuple[int, Edges]]) -> list[EdgeRows]:
         """Return slices of the incidence lists, without those that lead where a traversal may not go."""
-        view, found = self.graph.incidence, []
-        indptr, neighbors, rows = self.graph.cache.get(
-            "incidence on the host", lambda: [host(part) for part in (view.indptr, view.neighbors, view.rows)]
-        )
+        found = []
+        indptr, neighbors, rows = (self.graph.on_host(f"incidence.{part}") for part in ("indptr", "neighbors", "rows"))
         for _, request in asked:
             owner, entry = slices(indptr, request.nodes)
             if self.queries.walk_allowed is not None:
                 kept = np.flatnonzero(_passing(self.queries.walk_allowed, neighbors.take(entry)))
                 owner, entry = owner[kept], entry[kept]
             row = rows.take(entry).astype(np.int64)
-            relation, weight = self._column("relations").take(row).astype(np.int64), self._column("weights").take(row)
+            relation, weight = self.graph.on_host("relations").take(row).astype(np.int64), self.graph.on_host("weights").take(row)
             found.append(EdgeRows(owner, row, neighbors.take(entry).astype(np.int64), relation, weight))
         return found
 
@@ -278,7 +277,7 @@ class MemoryBackend(Backend):
             read = np.cumsum(length)
             whole = not len(read) or bool(read[-1] <= request.most)
             length = length if whole else np.where(read > request.most, 0, length)
-            owner, entry = _runs(start, length)
+            owner, entry = runs(start, length)
             near = Near(owner, adjacency.neighbors.take(entry).astype(np.int64))
             mask = self.queries.walk_allowed
             found.append((near if mask is None else near.kept(_passing(mask, near.node)), whole))
@@ -304,7 +303,7 @@ class MemoryBackend(Backend):
     def _degrees(self, types: tuple[str, ...]) -> np.ndarray:
         """Return the number of neighbours of each node that are not of some types: shape [N]."""
         if not types:
-            return self._column("degree")
+            return self.graph.on_host("degree")
 
         def make() -> np.ndarray:
             counted = (~type_mask(self.graph, types)[self.graph.indices.long()]).double()
@@ -314,11 +313,11 @@ class MemoryBackend(Backend):
 
     def weights(self, asked: Sequence[tuple[int, Weights]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return adjacency matrices among nodes, and sums of weights."""
-        strength, found = self._column("strength"), []
+        strength, found = self.graph.on_host("strength"), []
         for _, request in asked:
             among = np.zeros((len(request.nodes), len(request.nodes)), np.float32)
             left, right, entry = self._inside(request.nodes, parallel=False)
-            among[left, right] = self._column("edge_weights").take(entry)
+            among[left, right] = self.graph.on_host("edge_weights").take(entry)
             found.append((among, strength.take(request.nodes)))
         return found
 
@@ -335,7 +334,7 @@ class MemoryBackend(Backend):
         indptr, indices = self._lists(parallel)
         if not parallel and (indptr.take(nodes + 1) - indptr.take(nodes)).sum() > _HUBS * len(nodes) ** 2:
             # Long lists: the pairs are looked up.
-            keys = self._column("edge_keys")
+            keys = self.graph.on_host("edge_keys")
             wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
             entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             held = np.flatnonzero(keys[entry] == wanted)
@@ -352,9 +351,6 @@ class MemoryBackend(Backend):
     def _place(self) -> np.ndarray:
         """A table of zeros, a place for each node."""
         return np.zeros(self.size, np.int32)
-
-    def _column(self, name: str) -> np.ndarray:
-        return column(self.graph, name)
 
     def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
         """Return the values of a function of queries and (query, node) pairs."""
@@ -391,35 +387,23 @@ class MemoryBackend(Backend):
         return Near(owner, indices.take(entry).astype(np.int64))
 
     def _lists(self, parallel: bool) -> tuple[np.ndarray, np.ndarray]:
-        view: Any = self.graph.incidence if parallel else self.graph
-        columns = view.indptr, view.neighbors if parallel else view.indices
-        if self.graph.device.type == "cpu":
-            return host(columns[0]), host(columns[1])
-        return self.graph.cache.get(("adjacency lists on the host", parallel), lambda: (host(columns[0]), host(columns[1])))
+        names = ("incidence.indptr", "incidence.neighbors") if parallel else ("indptr", "indices")
+        return self.graph.on_host(names[0]), self.graph.on_host(names[1])
 
     def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
-        device = self.queries.index.device
         batch, nodes = entries_of(asked)
-        return torch.from_numpy(batch).to(device), torch.from_numpy(nodes).to(device)
+        return moved(batch, nodes, self.queries.index.device)
 
 
 def _listed(
     scores: Tensor, nodes: Tensor, places: list[int], asked: Sequence[tuple[int, Any]]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row of each request."""
-    table, values = host(nodes), host(scores)
+    values, table = ranked_on_host(scores, nodes)
     lengths = (table >= 0).sum(1).tolist()
     sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
     return [(table[row, :n], values[row, :n]) for row, n in zip(places, sizes, strict=True)]
-
-
-def column(graph: CorpusGraph, name: str) -> np.ndarray:
-    """Return an attribute of a graph, such as `sources` or `degree`, on the host."""
-    values: Tensor = getattr(graph, name)
-    if values.device.type == "cpu":
-        return host(values)
-    return graph.cache.get((name, "on the host"), lambda: host(values))
 
 
 def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None = None) -> list[Candidates]:
@@ -436,18 +420,6 @@ def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None 
     backend = MemoryBackend(queries)
     searches = [operator.stepped(*pair) for pair in zip(backend.questions(), first, strict=True)]
     return run(backend, searches, queries.trace, operator.name)
-
-
-def slices(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries of rows, shape [n], of a CSR matrix: for each entry, the place of its row (ascending) and its position."""
-    start = indptr.take(rows)
-    return _runs(start, indptr.take(rows + 1) - start)
-
-
-def _runs(start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places in runs, `start` and `length` of shape [n], one after another: for each, its run and itself."""
-    owner = np.repeat(np.arange(len(start)), length)
-    return owner, np.arange(len(owner)) + (start - np.cumsum(length) + length).take(owner)
 
 
 def _typed(graph: CorpusGraph, types: tuple[str, ...]) -> Tensor:

@@ -38,24 +38,38 @@ def path_texts(graph: CorpusGraph, found: Candidates) -> list[str]:
     >>> path_texts(graph, found)
     ['Loom. A loom weaves.', 'Card. Cards drive looms.\nLoom <-[drives]- Card\nLoom. A loom weaves.']
     """
-    texts = [graph.content(row) for row in found.nodes.tolist()]
-    if found.trails.shape[1] < 2:
+    (texts,) = _texts_of_lists(graph, [found])
+    return texts
+
+
+def _texts_of_lists(graph: CorpusGraph, lists: Sequence[Candidates]) -> list[list[str]]:
+    """Return the :func:`path_texts` of several lists, whose steps are looked up together."""
+    texts = [[graph.content(row) for row in found.nodes.tolist()] for found in lists]
+    parts = []
+    for number, found in enumerate(lists):
+        if found.trails.shape[1] > 1:
+            parents = found.trails[:, -2]
+            places = np.flatnonzero(parents >= 0)
+            own = np.full(len(places), number), places, parents[places], found.nodes[places], found.steps()[places, -1]
+            parts.append(np.stack(own))
+    if not parts:
         return texts
-    parents = found.trails[:, -2]
-    places = np.flatnonzero(parents >= 0)
-    near, far, code = parents[places], found.nodes[places], found.steps()[places, -1]
-    ends = [torch.from_numpy(part).to(graph.device) for part in (near, far, code)]
-    edges, forward = graph.steps_between(*ends if (code >= 0).any() else ends[:2])
-    steps = zip(*(part.tolist() for part in (places, near, far, edges, forward, code)), strict=True)
-    for place, parent, node, edge, ahead, named in steps:
+    steps = np.concatenate(parts, 1)
+    near, far, code = torch.from_numpy(steps[2:]).to(graph.device)
+    edges, forward = graph.steps_between(near, far, code if (steps[4] >= 0).any() else None)
+    # One answer of the device to wait for.
+    told = torch.stack([edges, forward.long()]).tolist()
+    relations = graph.on_host("relations")
+    for (number, place, parent, node, named), edge, ahead in zip(steps.T.tolist(), *told, strict=True):
         joined = edge >= 0
-        relation = graph.relation_names[graph.relations[edge]] if joined else named_step(graph.texts[parent], named)
+        relation = graph.relation_names[relations[edge]] if joined else named_step(graph.texts[parent], named)
         if not joined and not relation:
             continue
         ids, titles = zip(*((graph.ids[row], graph.titles[row]) for row in (parent, node)), strict=True)
-        step = NodePath(ids, (relation,), (ahead if joined else None,), titles).text
-        told = graph.edge_texts[edge] if joined and graph.edge_texts else ""
-        texts[place] = PathText(texts[place], "\n".join(filter(None, (step, told))), graph.content(parent))
+        step = NodePath(ids, (relation,), (bool(ahead) if joined else None,), titles).text
+        edge_text = graph.edge_texts[edge] if joined and graph.edge_texts else ""
+        own_text = texts[number][place]
+        texts[number][place] = PathText(own_text, "\n".join(filter(None, (step, edge_text))), graph.content(parent))
     return texts
 
 
@@ -96,4 +110,4 @@ class PathTexts(Request):
     def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
         """Return the texts of each question's candidates."""
         graph, lists = backend.part([request.found for _, request in asked])
-        return [path_texts(graph, found) for found in lists]
+        return _texts_of_lists(graph, lists)

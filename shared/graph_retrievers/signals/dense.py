@@ -249,7 +249,7 @@ class DenseIndex(VectorSignal):
         # Some more than k, to see ties at rank k, which go to the lower row.
         reach = k + 16
         few = 0 < len(queries) <= _FEW_QUERIES and _MANY + 16 * reach <= len(self)
-        if not few or self._kept.is_cuda or self.precision != "float32" or (faiss := faiss_or_none()) is None:
+        if not few or self._kept.device.type != "cpu" or self.precision != "float32" or (faiss := faiss_or_none()) is None:
             return None
         slack = self._slack(queries)
         found, places = faiss.knn(queries.numpy(), self._kept.numpy(), reach, metric=faiss.METRIC_INNER_PRODUCT)

@@ -389,7 +389,7 @@ def _in_order(batches: Iterator[tuple[list[int], Any]], count: int) -> Tensor:
         rows += batch
         parts.append(check_vectors(vectors, len(batch), parts[0].shape[1] if parts else None))
     vectors = check_vectors(torch.cat(parts), count)
-    return torch.empty_like(vectors).index_copy_(0, torch.tensor(rows), vectors)
+    return torch.empty_like(vectors).index_copy_(0, torch.tensor(rows, device=vectors.device), vectors)
 
 
 def embedded_batches(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.graph.ragged import top_k
+from graph_retrievers.graph.ragged import ranked_on_host, top_k
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.signal import Signal
 
@@ -25,6 +26,8 @@ _ENTRIES_AT_A_TIME = 1 << 24
 _MOST_TERMS = 1 << 24
 # A table of all rows, which needs no sorting, costs as much as the matching rows alone if an eighth of its entries is filled.
 _DENSE = 8
+# A device adds the terms of more queries than this side by side; of fewer, term by term takes fewer operations.
+_SIDE_BY_SIDE = 8
 # Batches of queries whose terms are kept: a search and the scores of what it finds read them one after the other.
 _BATCHES = 8
 
@@ -121,10 +124,39 @@ class TermSignal(Signal):
         """Return the scores of every row: Tensor, shape [B, N], float32."""
         pointers, terms, weights = self._terms(queries)
         table = torch.zeros((len(queries), len(self)), device=self.device)
+        if self.device.type != "cpu" and len(queries) > _SIDE_BY_SIDE:
+            return self._filled(table, pointers, terms, weights)
         owners = torch.repeat_interleave(pointers.diff(), output_size=terms.numel()).tolist()
         # Term by term, as the entries of common words in one list would take more memory than the table.
         for query, (start, stop), weight in zip(owners, self._ends(terms).tolist(), weights.tolist(), strict=True):
             table[query].index_add_(0, self.rows[start:stop], self.data[start:stop], alpha=weight)
+        return table
+
+    def _filled(self, table: Tensor, pointers: Tensor, terms: Tensor, weights: Tensor) -> Tensor:
+        """Return :meth:`table` from zeros, for the terms of queries: the first terms of all together, then the second ones, ...
+
+        A term has a row once, so that no two of the entries added together are of one place: sums do not depend on their order.
+        """
+        # One answer of the device to wait for, and one table to send.
+        numbers = torch.cat([pointers, self.indptr[terms], self.indptr[terms + 1]]).cpu().numpy()
+        bounds, start, stop = np.split(numbers, [len(pointers), len(pointers) + len(terms)])
+        owner = np.repeat(np.arange(len(table)), np.diff(bounds))
+        place = np.arange(len(owner)) - bounds[owner]
+        order = np.argsort(place, kind="stable")
+        length = (stop - start)[order]
+        # Those of one place, or as many of them as fit into memory together.
+        before = np.cumsum(length) - length
+        groups = np.flatnonzero(np.diff(place[order], prepend=-1) | np.diff(before // _ENTRIES_AT_A_TIME, prepend=-1))
+        ends = [*groups.tolist(), len(order)]
+        shift = start[order] - before + np.repeat(before[groups], np.diff(ends))
+        sent = torch.from_numpy(np.stack([order, owner[order] * len(self), shift, length])).to(self.device)
+        weights, flat = weights[sent[0]], table.view(-1)
+        for first, last in pairwise(ends):
+            total = int(length[first:last].sum())
+            of = torch.repeat_interleave(sent[3, first:last], output_size=total)
+            query, place_of = sent[1:3, first:last].index_select(1, of)
+            entry = torch.arange(total, device=self.device) + place_of
+            flat.index_add_(0, query + self.rows[entry], self.data[entry] * weights[first:last][of])
         return table
 
     def _ends(self, terms: Tensor) -> Tensor:
@@ -207,7 +239,7 @@ class TermSignal(Signal):
 
     def _search_matches(self, count: int, found: Tensor, scores: Tensor, k: int, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the result of :meth:`search` by reading only the rows that have a term: rare terms are in few of many rows."""
-        entries, weights = found.cpu().numpy(), scores.cpu().numpy()
+        weights, entries = ranked_on_host(scores, found)
         # Of most queries each row has one term, so that the entries are in order.
         order = np.argsort(entries, kind="stable")
         first = np.diff(entries[order], prepend=-1) > 0

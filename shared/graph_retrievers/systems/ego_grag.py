@@ -49,8 +49,8 @@ class EdgeVectors(Request):
         """Return vectors, float64, from the signal."""
         queries = backend.queries
         dense, lines = queries.index.signal(asked[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
-        rows = [torch.from_numpy(request.rows).to(queries.index.device) for _, request in asked]
-        found = [normalize(dense.taken(part).double(), dim=1).cpu() for part in rows]
+        rows = torch.from_numpy(np.concatenate([request.rows for _, request in asked])).to(queries.index.device)
+        found = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.rows) for _, request in asked])
         return [(part.numpy(), (part @ lines[b]).numpy()) for part, (b, _) in zip(found, asked, strict=True)]
 
 

@@ -23,10 +23,10 @@ from graph_retrievers.core.requests import Nearest, Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.edge_sums import edge_sums, summed
-from graph_retrievers.graph.ragged import min_max, top_k
+from graph_retrievers.graph.ragged import min_max, ranked_on_host, top_k
+from graph_retrievers.graph.runs import slices
 from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import slices
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.push import TOLERANCE, pushed
@@ -100,10 +100,11 @@ class TransitionGraph:
 
 def _normalised(restart: Tensor) -> Tensor:
     total = restart.sum(1, keepdim=True, dtype=torch.float64)
-    # A row with NaN or infinity has no finite sum.
-    if not bool(torch.isfinite(total).all()) or (restart.numel() and bool(restart.amin() < 0)):
+    # A row with NaN or infinity has no finite sum. One answer of a device to wait for.
+    wrong, empty = torch.stack([~torch.isfinite(total).all() | (restart < 0).any(), (total <= 0).any()]).tolist()
+    if wrong:
         raise InvalidArgumentError("Restart weights must be finite and not negative.")
-    if bool((total <= 0).any()):
+    if empty:
         row = int((total.flatten() <= 0).nonzero()[0])
         raise InvalidArgumentError(f"Restart weights of query {row} are all zero; give at least one seed.")
     return restart / total
@@ -273,7 +274,7 @@ class Walk(Request):
             first.graph, restart.masked_fill(nowhere, 1.0), damping=first.damping, tolerance=_TOLERANCE
         ).masked_fill(nowhere, 0.0)
         parts = [top_k(shares if mask is None else shares.masked_fill(~mask, 0.0), k) for mask, k in first.best]
-        values, rows = (torch.cat(column, 1).cpu().numpy() for column in zip(*parts, strict=True))
+        values, rows = ranked_on_host(*(torch.cat(column, 1) for column in zip(*parts, strict=True)))
         return [(row[value > 0], value[value > 0]) for row, value in zip(rows, values, strict=True)]
 
 

@@ -241,10 +241,12 @@ class NetworkScores(Request):
     def together(cls, backend: Any, asked: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
         """Return scores, one document graph at a time."""
         # A network that was trained in the meantime would drop values at random.
-        network, scores = asked[0][1].operator.network.to(backend.queries.index.device).eval(), []
-        for b, request in asked:
-            scores.append(network(*request.inputs.arguments).cpu().numpy())
-            if not np.isfinite(scores[-1]).all():
+        network = asked[0][1].operator.network.to(backend.queries.index.device).eval()
+        found = [network(*request.inputs.arguments) for _, request in asked]
+        # One answer of the device to wait for.
+        scores = np.split(torch.cat(found).cpu().numpy(), np.cumsum([len(part) for part in found])[:-1])
+        for part, (b, _) in zip(scores, asked, strict=True):
+            if not np.isfinite(part).all():
                 text = backend.queries.texts[b][:60]
                 raise InvalidVectorError(f"The network of G-RAG gave NaN or infinity for {text!r}; retrain it.")
         return scores

@@ -22,7 +22,6 @@ from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.facts import NearestEdges, edges_within
-from graph_retrievers.search.memory import column
 from graph_retrievers.signals.language import as_language_model, failure_note
 
 __all__ = ["FactLinking"]
@@ -38,15 +37,16 @@ class PhraseGraph:
     """The nodes of a graph in HippoRAG 2's terms: phrases, and passages that mention them; created by :func:`phrase_graph`.
 
     `phrases` and `passages`, shape [N], bool, are nodes, and `facts`, shape [R], bool, relationship rows between two phrases.
-    With `doubled`, every node is both: its title is a phrase, its text a passage. `mentioned`, shape [N], int64, counts the
-    passages that mention each phrase.
+    With `doubled`, every node is both: its title is a phrase, its text a passage. On the host, `mentioned`, shape [N], int64,
+    counts the passages that mention each phrase, `named`, shape [N], bool, are the phrases.
     """
 
     phrases: Tensor
     passages: Tensor
     facts: Tensor
     doubled: bool
-    mentioned: Tensor
+    mentioned: np.ndarray
+    named: np.ndarray
 
 
 def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
@@ -74,7 +74,8 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
             near, far = source[links], target[links]
             pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
         mentioned = torch.bincount(torch.unique(pairs) % size, minlength=size)
-        return PhraseGraph(phrases, passages, phrases[source] & phrases[target], doubled, mentioned)
+        on_host = mentioned.cpu().numpy(), phrases.cpu().numpy()
+        return PhraseGraph(phrases, passages, phrases[source] & phrases[target], doubled, *on_host)
 
     return graph.cache.get(("phrases", passage_type), make)
 
@@ -167,9 +168,9 @@ class FactLinking(Operator):
                 kept = np.unique(np.array(answer["facts"], np.int64)) - 1
                 rows, scores = rows[kept], scores[kept]
         # w_v: the mean of s_f over the kept facts of a node, divided by the number of passages that mention it.
-        ends = np.append(column(graph, "sources")[rows], column(graph, "targets")[rows])
+        ends = np.append(graph.on_host("sources")[rows], graph.on_host("targets")[rows])
         nodes, place, count = np.unique(ends, return_inverse=True, return_counts=True)
-        mentioned = phrase_graph(graph, self.passage_type).mentioned.cpu().numpy()[nodes]
+        mentioned = phrase_graph(graph, self.passage_type).mentioned[nodes]
         weights = np.bincount(place, np.tile(scores, 2), len(nodes)) / (count * np.maximum(mentioned, 1))
         by = best(weights.astype(np.float32), self.limit, nodes)
         made = Candidates.seeds(nodes[by], weights[by], self.name)

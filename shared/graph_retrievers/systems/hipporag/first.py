@@ -89,7 +89,7 @@ class PhraseWalk(Operator):
             return Candidates.seeds(nodes, scores, VectorSearch.name)
         edges = phrase_edges(question, self.passage_type, self.synonyms)
         walk = walk_graph(question.queries, Same(edges), partial(TransitionGraph.of_edges, question.size, *edges))
-        specificity = 1 / np.maximum(parts.mentioned.cpu().numpy()[found.nodes], 1)
+        specificity = 1 / np.maximum(parts.mentioned[found.nodes], 1)
         nodes, shares = yield Walk(walk, found.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
         share = np.zeros(question.size)
         share[nodes] = shares

@@ -24,7 +24,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.vector_cache import embed_corpus
-from graph_retrievers.systems.hipporag.fact_linking import phrase_graph
+from graph_retrievers.systems.hipporag.fact_linking import PhraseGraph, phrase_graph
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, similarities, walk_graph, walk_parents
 
 __all__ = ["PassageWalk", "synonyms"]
@@ -139,19 +139,20 @@ class PassageWalk(Operator):
         # Where every node is both, its passage stands this far behind its phrase.
         shift = size if parts.doubled else 0
         keep = min(self.k or max(question.k, 100), size)
-        transitions, returned = self._transitions(question, shift), torch.nn.functional.pad(parts.passages, (shift, 0))
+        transitions = self._transitions(question, shift)
         if not len(found):
-            others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
-            nodes, scores = yield WithQuery(Nearest(keep, returned=True), question.text, others, returned=True)
+            types = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
+            nodes, scores = yield WithQuery(Nearest(keep, returned=True), question.text, types, returned=True)
             return Candidates.seeds(nodes, scores, VectorSearch.name)
         # Paths lead through phrases, which are not returned.
-        best = (returned, keep), (~returned, max(keep, 100))
+        returned, others = graph.cache.get(("passages of the walk", self.passage_type), lambda: _passages_and_others(parts, shift))
+        best = (returned, keep), (others, max(keep, 100))
         weights = np.maximum(found.scores, 0).astype(np.float64)
         nodes, shares = yield Walk(transitions, found.nodes, weights, self.passage_weight, self._passages, best, self.damping)
         by = order(shares.astype(np.float32))
         nodes, shares = nodes[by], falling(shares[by])
         trails = followed(nodes, walk_parents(transitions, nodes, shares, found.nodes))
-        kept = np.flatnonzero(returned.cpu().numpy()[nodes])[:keep]
+        kept = np.flatnonzero(nodes >= size if parts.doubled else ~parts.named[nodes])[:keep]
         rows, trails = nodes[kept] % size, np.where(trails[kept] < 0, -1, trails[kept] % size)
         return Candidates(rows, shares[kept], along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
 
@@ -195,6 +196,12 @@ class PassageWalk(Operator):
         return graph.cache.get(("walk edges", Same(phrases)), make)  # type: ignore[no-any-return]
 
 
+def _passages_and_others(parts: PhraseGraph, shift: int) -> tuple[Tensor, Tensor]:
+    """Return which nodes of the walk are passages, and which are not, each bool, shape [N] or [2 N]."""
+    passages = torch.nn.functional.pad(parts.passages, (shift, 0))
+    return passages, ~passages
+
+
 def phrase_edges(question: Question, passage_type: str, threshold: float | None) -> _EdgeTensors:
     """Return the edges between phrases, of facts in both directions and of synonyms: sources, targets and weights, shape [E].
 
@@ -203,7 +210,7 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
     graph, model = question.index.graph, question.index.embedding
     parts = phrase_graph(graph, passage_type)
     wanted = threshold is not None and model is not None
-    few = int(parts.phrases.sum()) <= _MOST_NAMES
+    few = np.count_nonzero(parts.named) <= _MOST_NAMES
     if wanted and not few:
         question.notes.append(f"no synonyms are looked for among more than {_MOST_NAMES:,} phrases")
 
@@ -226,7 +233,8 @@ def phrase_edges(question: Question, passage_type: str, threshold: float | None)
 def along_edges(graph: CorpusGraph, trails: np.ndarray) -> np.ndarray:
     """Return trails, [K, L], from their last step that follows no edge; a node that follows itself is kept once."""
     near, far = trails[:, :-1], trails[:, 1:]
-    linked = graph.adjacent(*(torch.from_numpy(part).to(graph.device) for part in (near, far))).cpu().numpy()
+    keys, wanted = graph.on_host("edge_keys"), near * len(graph) + far
+    linked = keys[np.searchsorted(keys, wanted).clip(max=len(keys) - 1)] == wanted if len(keys) else np.zeros(near.shape, bool)
     apart = (near >= 0) & (near != far) & ~linked
     # A step that no edge joins, and all before it.
     gone = np.flip(np.cumsum(np.flip(apart, 1), 1), 1) > 0

@@ -14,8 +14,8 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, EdgeTexts, Near, Neighbors, Similarity, Texts
+from graph_retrievers.graph.runs import slices
 from graph_retrievers.graph.tokens import estimate_tokens
-from graph_retrievers.search.memory import slices
 
 __all__ = ["ChunkGathering", "RelationGathering"]
 

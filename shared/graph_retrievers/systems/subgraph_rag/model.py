@@ -46,7 +46,7 @@ def distance_encoding(topics: Tensor, ends: Tensor, rounds: int = 2) -> Tensor:
     parts = [first]
     for near, far in (ends.unbind(1), ends.unbind(1)[::-1]):
         # Each node reads what is at the other end of its edges.
-        count = torch.zeros(len(topics)).index_add_(0, far, torch.ones(len(far))).clamp(min=1).unsqueeze(1)
+        count = first.new_zeros(len(topics)).index_add_(0, far, first.new_ones(len(far))).clamp(min=1).unsqueeze(1)
         encoding = first
         for _ in range(rounds):
             encoding = torch.zeros_like(first).index_add_(0, far, encoding[near]) / count

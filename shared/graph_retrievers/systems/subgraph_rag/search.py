@@ -220,14 +220,16 @@ class TripleScores(Request):
         operator, queries = asked[0][1].operator, backend.queries
         names = [name for _, request in asked for name in request.around.relations]
         relations = operator.relation_vectors(queries.index, names).split([len(request.around.ends) for _, request in asked])
+        # Without a network there is little to compute, and the vectors of nodes are on the host.
+        device = torch.device("cpu") if operator.network is None else queries.index.device
+        vectors = normalize(queries.vectors.float(), dim=1).to(device)
         return [
-            request.scores(queries.vectors[b], own, queries.index.device, queries.texts[b])
-            for own, (b, request) in zip(relations, asked, strict=True)
+            request.scores(vectors[b], own, device, queries.texts[b]) for own, (b, request) in zip(relations, asked, strict=True)
         ]
 
-    def scores(self, query: Tensor, relations: Tensor, device: torch.device, text: str) -> np.ndarray:
-        """Return the scores for the vectors of the question, shape [d], and of the relations, shape [m, d]."""
-        asked, nodes = normalize(query.float(), dim=0).to(device), torch.from_numpy(self.vectors).float().to(device)
+    def scores(self, asked: Tensor, relations: Tensor, device: torch.device, text: str) -> np.ndarray:
+        """Return the scores for the vectors of the question, of unit length, shape [d], and of the relations, shape [m, d]."""
+        nodes = torch.from_numpy(self.vectors).float().to(device)
         ends, network = torch.from_numpy(self.around.ends).to(device), self.operator.network
         if network is None:
             cosines = nodes @ asked

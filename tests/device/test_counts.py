@@ -1,0 +1,58 @@
+"""A batch waits for the device, and is sent to it, as often as it takes steps, however many questions it has."""
+
+import numpy as np
+import pytest
+import torch
+
+from graph_retrievers import GraphIndex, Retriever
+from graph_retrievers.signals import sparse
+from graph_retrievers.signals.bm25 import BM25
+from tests.accelerator import DEVICE
+from tests.property.test_every_retriever import OVERLAP, embed
+
+NODES, WORDS = 300, [f"word{number}" for number in range(150)]
+# By the name of a system: steps that its trace does not have, as a walk asks after each of its steps whether it goes on.
+SYSTEMS = {"vector": 0, "spreading": 0, "eager": 0, "ppr": 15, "gar": 0}
+OTHERS = ("bm25", "hybrid", "mmr", "scored", "fastinsight", "re2", "path-reranking", "pathrag", "qafd-rag", "lightrag", "kg2rag")
+OTHERS += ("ego-grag", "subgraph-rag")
+
+
+def texts(count, seed):
+    return [" ".join(words) for words in np.random.default_rng(seed).choice(WORDS, (count, 6)).tolist()]
+
+
+@pytest.fixture
+def index(accelerator):
+    pairs = np.random.default_rng(0).integers(0, NODES, (1200, 2)).tolist()
+    edges = [(str(a), str(b)) for a, b in pairs if a != b]
+    built = GraphIndex.from_texts(
+        texts(NODES, 1), edges=edges, embedding=embed, edge_signals=True, device=DEVICE, relevance=OVERLAP
+    )
+    return built.prepare() or built
+
+
+def asked(accelerator, retriever, questions):
+    """Return what a batch of so many questions asks of the device, and the number of its steps."""
+    before = accelerator.now()
+    hits = retriever.retrieve_batch(texts(questions, questions), 10)
+    assert len(hits) == questions and all(len(found) == 10 for found in hits)
+    return accelerator.since(before), len({each.step for each in hits[0].trace})
+
+
+@pytest.mark.parametrize("name", [*SYSTEMS, *OTHERS])
+def test_a_batch_costs_steps_not_questions(accelerator, index, name):
+    retriever = Retriever(index, name, batch_size=256)
+    # Tables of the graph are made by the first question.
+    retriever.retrieve_batch(texts(2, 2))
+    (few, _), (many, steps) = asked(accelerator, retriever, 32), asked(accelerator, retriever, 256)
+    most = 3 * (steps + SYSTEMS.get(name, 0)) + 10
+    assert many.reads <= most and many.uploads <= most
+    assert many.operations <= 1.5 * few.operations
+
+
+def test_words_of_many_questions_are_added_in_parts(accelerator, monkeypatch):
+    contents, questions = texts(40, 3), [*texts(20, 4), "word1 word1 word2", "unknown"]
+    expected = BM25(contents).table(questions)
+    for entries in (7, 1 << 24):
+        monkeypatch.setattr(sparse, "_ENTRIES_AT_A_TIME", entries)
+        torch.testing.assert_close(BM25(contents, device=DEVICE).table(questions).cpu(), expected)
