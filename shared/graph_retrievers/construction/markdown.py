@@ -13,7 +13,7 @@ from unicodedata import category
 
 from graph_retrievers.construction.front_matter import front_matter, names_of
 from graph_retrievers.construction.html import read_html
-from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.pages import Block, Page, is_power, plain_lines
 from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.words import composed
 
@@ -189,9 +189,16 @@ class _Piece:
 
     def read(self, tokens: Sequence[Any]) -> str:
         """Return what a person reads of the parts of a line or paragraph, and note its anchors and links."""
-        parts = []
+        parts: list[str] = []
+        raised = None
         for token in tokens:
-            if token.type == "link_open":
+            if token.type == "html_inline" and token.content.lower() == "<sup>":
+                raised = len(parts)
+            elif token.type == "html_inline" and token.content.lower() == "</sup>" and raised is not None:
+                if is_power("".join(parts[max(raised - 1, 0) : raised]), "".join(parts[raised:])):
+                    parts.insert(raised, "^")
+                raised = None
+            elif token.type == "link_open":
                 self.links.append(str(token.attrs.get("href", "")))
             elif token.type == "html_inline":
                 blocks = read_html(token.content, piece=True).blocks
