@@ -1,12 +1,11 @@
-"""A folder of text, Markdown and HTML files as nodes: one for each section."""
+"""A folder of text, Markdown, HTML and other files as nodes: one for each section."""
 
 from __future__ import annotations
 
 import logging
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +13,12 @@ from urllib.parse import quote
 
 from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
+from graph_retrievers.construction.cross_references import resolved
+from graph_retrievers.construction.formats import FORMATS
 from graph_retrievers.construction.front_matter import kept_fields, linked_fields
-from graph_retrievers.construction.html import html_charset, read_html
-from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.omissions import Omissions
-from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
+from graph_retrievers.construction.pages import Block, Page, UnreadableError, with_short_titles
+from graph_retrievers.construction.rst import config_folders
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
 from graph_retrievers.construction.sites import published
 from graph_retrievers.construction.titles import file_title
@@ -31,17 +31,14 @@ __all__ = ["read_folder"]
 
 logger = logging.getLogger(__name__)
 
-_MARKDOWN = (".md", ".mdx", ".markdown")
 _HTML = (".html", ".htm")
-_SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
+_RST = (".rst", ".rest")
 # Documents that are not read; other files, such as pictures and styles, are none.
-_UNREAD = frozenset(".adoc .doc .docx .epub .ipynb .odt .org .pdf .pptx .rst .rtf .tex".split())
+_UNREAD = frozenset(".adoc .doc .odp .ods .odt .org .ppt .rtf .tex .xls".split())
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
 # Pieces of navigation, pages and sections left out, that the log names.
 _NAMED = 8
-# A file in which more than one byte of so many is null is not text.
-_NULLS = 4
 _ADVICE = (
     "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or begin the name "
     "of a file that is not to be read with a dot."
@@ -130,7 +127,7 @@ def read_folder(
     root = as_path("folder", folder)
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
-    kinds = _UNREAD.union(_SUFFIXES)
+    kinds = _UNREAD.union(FORMATS)
     paths = [path for path in root.rglob("*") if path.suffix.lower() in kinds and path.is_file() and _inside(path, root)]
     # Names of files need not be UTF-8; what is not is written as \udc.. , since texts cannot hold it.
     ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
@@ -138,20 +135,20 @@ def read_folder(
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     generated = {name for name, _ in names if _is_generated(name)}
     names = [(name, path) for name, path in names if name not in generated]
-    unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() in _UNREAD)
-    names = [(name, path) for name, path in names if path.suffix.lower() in _SUFFIXES]
-    if unread:
-        told = ", ".join(f"{count} {suffix}" for suffix, count in sorted(unread.items()))
-        logger.warning("%s: did not read %s; loaders of LangChain and LlamaIndex read such files.", root, told)
+    suffixes = {suffix for suffix, held in FORMATS.items() if not held.missing}
+    unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
+    _tell_unread(root, unread)
+    names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
     if not names:
-        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
+        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(sorted(suffixes))}.")
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
-    left, found = Omissions(str(root), strict), {name: _read(path) for name, path in bar}
+    left, found = Omissions(str(root), strict), {name: _read(path, root) for name, path in bar}
     for name, page in found.items():
         if isinstance(page, str):
             left.add(name, page)
     left.tell(logger, _ADVICE, DatasetError)
-    pages = {name: page for name, page in found.items() if not isinstance(page, str)}
+    pages = resolved({name: page for name, page in found.items() if not isinstance(page, str)}, _config_folders(found, root))
+    pages = {name: with_short_titles(_titled(page, root / name)) for name, page in pages.items()}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
     book = AddressBook(pages, [site, known.site], known.pages)
     kept, moved = _distinct(pages, book)
@@ -202,25 +199,46 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _read(path: Path) -> Page | str:
+def _tell_unread(root: Path, unread: Mapping[str, int]) -> None:
+    """Warn of documents that are not read, and say what would read them."""
+    for what, told in (
+        ({suffix for suffix in unread if suffix in FORMATS}, "pip install 'graph-retrievers[files]' installs what reads them"),
+        ({suffix for suffix in unread if suffix not in FORMATS}, "loaders of LangChain and LlamaIndex read such files"),
+    ):
+        if what:
+            counts = ", ".join(f"{unread[suffix]} {suffix}" for suffix in sorted(what))
+            logger.warning("%s: did not read %s; %s.", root, counts, told)
+
+
+def _read(path: Path, root: Path) -> Page | str:
     """Return a file as a page, or why it cannot be read."""
     try:
-        raw = path.read_bytes()
+        return FORMATS[path.suffix.lower()].read(path.read_bytes(), path, root)
+    except UnreadableError as error:
+        return str(error)
     except OSError as error:
         return f"{error.strerror or error}"
-    suffix = path.suffix.lower()
-    # A mark at the beginning counts more than what is declared, as in browsers.
-    marked = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
-    encoding = marked or (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
-    try:
-        # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
-        text = raw.decode(encoding, "strict" if encoding.startswith("utf-") else "replace")
-    except UnicodeDecodeError as error:
-        return f"it is not {'UTF-16' if marked else 'UTF-8'}: {error.reason} at byte {error.start:,}"
-    if not marked and len(raw) < _NULLS * raw.count(0):
-        return "it has many null bytes: it is UTF-16 without a byte order mark, or it is not text"
-    page = read_html(text) if suffix in _HTML else read_markdown(text) if suffix in _MARKDOWN else read_text(text)
-    return with_short_titles(page._replace(title=" ".join(page.title.split()) or file_title(path.absolute())))
+
+
+def _titled(page: Page, path: Path) -> Page:
+    return page._replace(title=" ".join(page.title.split()) or file_title(path.absolute()))
+
+
+def _config_folders(names: Iterable[str], root: Path) -> dict[str, str]:
+    """Return for files of reStructuredText the folder with the settings of their project, relative to `root`; "" for others."""
+    found: dict[Path, str] = {}
+    folders = {}
+    for name in names:
+        if not name.lower().endswith(_RST):
+            continue
+        parent = (root / name).parent
+        if parent not in found:
+            config = next(config_folders(parent, root), None)
+            inside = config is not None and config.is_relative_to(root.resolve())
+            place = config.relative_to(root.resolve()).as_posix() if config is not None and inside else ""
+            found[parent] = "" if place == "." else place
+        folders[name] = found[parent]
+    return folders
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:
@@ -342,6 +360,8 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
             "anchors": list(chunk.anchors),
             "links": links.resolved(chunk.links, name),
         }
+        if chunk.page:
+            metadata["page"] = chunk.page
         if not place and page.contents:
             metadata["contents"] = links.resolved(page.contents, name)
         if not place and linked:
@@ -356,7 +376,7 @@ def _whole(page: Page) -> Chunk:
     anchors = tuple(dict.fromkeys(anchor for block in page.blocks for anchor in block.anchors))
     links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
     text, source = text_and_source(blocks)
-    return Chunk(text, (), anchors, links, "", 1, source=source)
+    return Chunk(text, (), anchors, links, "", 1, source=source, page=blocks[0].page)
 
 
 class _Resolver(NamedTuple):

@@ -17,10 +17,10 @@ ADDRESS_FIELDS = ("url", "source", "path", "file_path")
 _LONGEST = 4_096
 # At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
+_SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown|rst|rest|ipynb)$")
 # Endings of the path of a page; what is called otherwise, such as a picture, is none.
 _MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
-_PAGES = frozenset(["", ".html", ".htm", ".md", ".mdx", ".markdown", ".txt", ".rst"])
+_PAGES = frozenset(".html .htm .md .mdx .markdown .txt .rst .rest .ipynb .pdf .docx .pptx .xlsx .epub".split()) | {""}
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
 _INDEX = re.compile(r"/(?:index|readme)$")
