@@ -114,10 +114,10 @@ class _Names:
         """Return the addresses to which a reference leads, and what it shows."""
         role, name, shown = reference.role, reference.name, reference.shown
         if role in _ADDRESSES:
-            number, _, place = name.partition("#")
+            number, _, fragment = name.partition("#")
             there = self._series.get((role, number.strip().lstrip("0")))
             address = f"/{quote(there)}" if there else _ADDRESSES[role].format(number.strip())
-            return [address + (f"#{quote(place)}" if place else "")] if number.strip().isdecimal() else [], shown
+            return [address + (f"#{quote(fragment)}" if fragment else "")] if number.strip().isdecimal() else [], shown
         if role in _PATHS:
             paths = self._paths(reference, page)
             title = self._pages[paths[0]].title if paths and role == "doc" else ""

@@ -112,8 +112,7 @@ def _read(raw: bytes) -> Page:
         # As in a text file, the first lines may be a title.
         first = read_text(blocks[0].text + "\n\n-")
         if first.title and not title and first.blocks[0].level:
-            heading, *rest = first.blocks[:-1]
-            kept = [replace(block, page=blocks[0].page) for block in (heading, *rest)]
+            kept = [replace(block, page=blocks[0].page) for block in first.blocks[:-1]]
             kept[0] = replace(kept[0], anchors=blocks[0].anchors)
             kept[-1] = replace(kept[-1], links=blocks[0].links)
             return Page(first.title, [*kept, *blocks[1:]])

@@ -193,7 +193,11 @@ class _Inliner(states.Inliner):
         return [node], []
 
 
-class _Loose:
+# What a part of each state has, which is one of the many classes of the parser.
+_State: Any = object
+
+
+class _Loose(_State):
     """Reads every directive by itself; a part of all states."""
 
     nested_sm_cache: list[Any] = []
@@ -537,9 +541,8 @@ def _described(kind: str, domain: str, signature: str, context: Context, auto: b
     if domain == "rst":
         # Directives are named ".. name:: argument", roles ":name:".
         found = re.search(r"[^\W_][\w.+-]*(?::[\w.+-]+)*", signature)
-        inside = kind == "directive:option" and context.class_
-        kind = "rst-role" if kind == "role" else domain
-        return [Name(kind, f"{context.class_}:{found[0]}" if inside else found[0])] if found else []
+        around = f"{context.class_}:" if kind == "directive:option" and context.class_ else ""
+        return [Name("rst-role" if kind == "role" else domain, f"{around}{found[0]}")] if found else []
     if domain == "js":
         found = re.search(r"[\w.$]+", signature)
         return [Name(domain, found[0])] if found else []
