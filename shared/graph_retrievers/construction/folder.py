@@ -59,12 +59,14 @@ def read_folder(
     strict: bool = False,
     show_progress: bool = False,
 ) -> list[Node]:
-    r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
+    r"""Return the files of a folder as nodes: one for each section, sorted by path.
 
-    Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds to the
-    pages (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents in other formats, such as PDF, and another
-    names files that cannot be read as text: those that are neither UTF-8 nor UTF-16 with a byte order mark, and do not declare
-    another encoding by ``<meta charset=...>`` or in an XML declaration. Their encoding is not guessed. Navigation
+    Formats are text, Markdown, HTML, notebooks and EPUB, and with the extra ``files`` reStructuredText, PDF, Word, PowerPoint
+    and Excel. Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds
+    to the pages (indexes, ``_sources``, ``_static``) are skipped. A warning counts documents in other formats, or says which
+    extra reads them, and another names files that cannot be read: those that are broken, encrypted or without text, and texts
+    that are neither UTF-8 nor UTF-16 with a byte order mark, and do not declare another encoding by ``<meta charset=...>`` or in
+    an XML declaration. Their encoding is not guessed. Navigation
     is left out: elements that HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of
     the pages. A page with the same text as another is read once, and so is a section (see
     :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without its own
@@ -101,6 +103,7 @@ def read_folder(
         - ``headings``: those above the text, outermost first;
         - ``anchors``: the anchors by which a link, after ``#``, can point to this text;
         - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
+        - ``page``: of a PDF or a presentation, the number of the printed page or slide on which the text begins, from 1;
         - ``contents``: pages in the page's table of contents, only in its first node;
         - the fields of the front matter, such as ``tags``. Of fields that hold wiki links alone, such as ``up``, the first node has
           the targets, as in ``links``, and the names of these fields in ``linked``: ``Links(field="up", relation="up")`` makes

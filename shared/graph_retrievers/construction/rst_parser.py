@@ -305,7 +305,9 @@ class _Loose(_State):
         try:
             node += self.nested(found, sections=name in ("only", "ifconfig"))
         finally:
-            self.inliner.context = context
+            # ".. currentmodule::" in it counts for what follows.
+            module = context.module if kind == "module" else self.inliner.context.module
+            self.inliner.context = context._replace(module=module)
         return [node]
 
     # Directives of docutils and of Sphinx
@@ -352,7 +354,7 @@ class _Loose(_State):
 
     def read_currentmodule(self, found: Directive) -> list[Any]:
         module = "" if found.argument == "None" else found.argument
-        self.inliner.context = self.inliner.context._replace(module=module, class_="")
+        self.inliner.context = self.inliner.context._replace(module=module)
         return []
 
     def read_program(self, found: Directive) -> list[Any]:
