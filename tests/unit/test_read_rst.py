@@ -202,6 +202,16 @@ def test_labels_of_another_project_come_last(tmp_path):
     ]
 
 
+def test_a_role_leads_to_a_page_in_the_folder_of_its_kind(tmp_path):
+    files = {
+        "a/b.rst": "B\n=\n\n:command:`weave()`, :command:`no` and :variable:`LOOM_SIZE`",
+        "command/weave.rst": "weave\n=====\n\ntext",
+    }
+    node = read(tmp_path, files | {"variable/LOOM_SIZE.rst": "LOOM_SIZE\n=========\n\nA size."})[0]
+    assert node.text == "weave(), no and LOOM_SIZE"
+    assert node.metadata["links"] == ["/command/weave.rst", "/variable/LOOM_SIZE.rst"]
+
+
 def test_headers_of_peps_are_fields_and_links(tmp_path):
     header = "PEP: 561\nTitle: Type\n Information\nStatus: Final\nRequires: 484, 526\n\n"
     header += "Abstract\n========\n\nSee :pep:`484` and :pep:`8#x`."

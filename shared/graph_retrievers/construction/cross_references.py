@@ -126,7 +126,7 @@ class _Names:
         if place is None:
             return [], shown
         titled = place.target.title if role in (*_LABELS, "any") else ""
-        return [f"/{quote(place.page)}#{quote(place.target.anchor)}"], titled or shown
+        return [f"/{quote(place.page)}" + (f"#{quote(anchor)}" if (anchor := place.target.anchor) else "")], titled or shown
 
     def _paths(self, reference: Reference, page: str) -> list[str]:
         name = reference.name.strip()
@@ -193,7 +193,11 @@ class _Names:
         if role == "any":
             kinds = [kind for kind, held in self._places if held == _key(kind, name) and kind not in ("section", "cite", "tab")]
             return self._first([(kind, name) for kind in kinds[:1]], page)
-        return self._first([(role, name)], page)
+        if (found := self._first([(role, name)], page)) is not None:
+            return found
+        # The reference of CMake and others have a page for each thing, in a folder for each kind.
+        paths = self._paths(Reference("doc", f"/{role}/{name}"), page) if name and "/" not in name else []
+        return _Place(paths[0], Target("doc", name, "")) if paths else None
 
     def _python(self, name: str, module: str, class_: str, page: str, role: str) -> _Place | None:
         loose, name = name.startswith("."), name.lstrip(".")

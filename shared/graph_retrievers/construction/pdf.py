@@ -349,22 +349,17 @@ def _begins(leaf: _Leaf, headings: Sequence[_Heading]) -> dict[int, list[tuple[_
     """Return for lines of a page the headings that begin there, each with the number of lines that it takes."""
     begins: defaultdict[int, list[tuple[_Heading, int]]] = defaultdict(list)
     plain = [_letters(line) for line in leaf.lines]
+    # Where up to three lines together are a text; the numbers of headings may stand in the outline or in the text alone.
+    places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for line in range(len(plain)):
+        for count in (1, 2, 3):
+            places["".join(plain[line : line + count])].append((line, count))
+        places[_letters(_NUMBERED.sub("", leaf.lines[line]))].append((line, 1))
     after = 0
     for heading in headings:
         wanted = {_letters(heading.title), _letters(_NUMBERED.sub("", heading.title))} - {""}
-        found = None
-        for line in range(after, len(plain)):
-            joined = ""
-            for count in (1, 2, 3):
-                joined += plain[line + count - 1] if line + count <= len(plain) else ""
-                bare = _letters(_NUMBERED.sub("", leaf.lines[line])) if count == 1 else joined
-                if joined in wanted or bare in wanted:
-                    found = line, count
-                    break
-                if not any(title.startswith(joined) for title in wanted):
-                    break
-            if found:
-                break
+        held = (places.get(title, []) for title in wanted)
+        found = min((at[place] for at in held if (place := bisect_left(at, (after, 0))) < len(at)), default=None)
         if found is None:
             found = max(after, _line_below(leaf, float("inf") if heading.top is None else heading.top)), 0
         begins[found[0]].append((heading, found[1]))

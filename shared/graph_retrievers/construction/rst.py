@@ -23,7 +23,7 @@ _HEADER_FIELD = re.compile(r"^([!-9;-~]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILI
 _PEP_NUMBERS = frozenset(["requires", "replaces", "superseded-by"])
 # Roles whose text is only text, and those that name no place.
 _TEXT_ROLES = frozenset(
-    "abbr abbreviation ac acronym code command dfn emphasis file guilabel kbd literal mailheader makevar manpage math mimetype "
+    "abbr abbreviation ac acronym code dfn emphasis file guilabel kbd literal mailheader makevar manpage math mimetype "
     "menuselection newsgroup program raw regexp samp strong subscript sub superscript sup t title-reference title "
     "title_reference".split()
 )
