@@ -20,7 +20,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown|rst|rest|ipynb)$")
 # Endings of the path of a page; what is called otherwise, such as a picture, is none.
 _MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
-_PAGES = frozenset(".html .htm .md .mdx .markdown .txt .rst .rest .ipynb .pdf .docx .pptx .xlsx .epub".split()) | {""}
+_PAGES = frozenset(".html .htm .md .mdx .markdown .txt .rst .rest .ipynb".split()) | {""}
+# And those of other files that a folder may be read from.
+_FILES = _PAGES | {".pdf", ".docx", ".pptx", ".xlsx", ".epub"}
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
 _INDEX = re.compile(r"/(?:index|readme)$")
@@ -72,7 +74,7 @@ def page_of(node: str) -> str:
     """Return the page of an id that is a place on a page, such as ``page.html#place``; the id itself if it is none."""
     page, _, place = node.partition("#")
     ending = posixpath.splitext(page)[1].lower()
-    return page if place and ending and ending in _PAGES else node
+    return page if place and ending and ending in _FILES else node
 
 
 def is_other_file(name: str) -> bool:
@@ -82,13 +84,13 @@ def is_other_file(name: str) -> bool:
     (True, False, False)
     """
     ending = posixpath.splitext(name.strip())[1].lower()
-    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in _PAGES
+    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in _FILES
 
 
 def _named_path(path: str) -> list[str]:
     """Return the parts of a path by which wiki links name a page: case folded, without the ending."""
     stem, ending = posixpath.splitext(path.strip())
-    parts = unicodedata.normalize("NFC", stem if ending.lower() in _PAGES else path).casefold().split("/")
+    parts = unicodedata.normalize("NFC", stem if ending.lower() in _FILES else path).casefold().split("/")
     return [part.strip() for part in parts if part.strip(" .")] or [""]
 
 
