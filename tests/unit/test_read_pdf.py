@@ -127,6 +127,23 @@ def test_files_that_cannot_be_read_are_named(tmp_path, caplog):
         read_folder(tmp_path, strict=True)
 
 
+def test_a_broken_page_is_named_and_the_others_are_read(tmp_path, caplog, monkeypatch):
+    def broken(page, *others):
+        if page.page_number == 1:
+            raise KeyError("/Length")
+        return leaf(page, *others)
+
+    leaf = reader._leaf
+    monkeypatch.setattr(reader, "_leaf", broken)
+    raw = pdf([["One.", *body(0)], ["Two.", *body(1)], ["Three.", *body(2)]])
+    nodes = read(tmp_path, {"a.pdf": raw})
+    text = "\n".join(node.text for node in nodes)
+    assert "One." in text and "Three." in text and "Two." not in text
+    assert "a.pdf (page 2 is broken: KeyError: '/Length')" in caplog.text
+    with pytest.raises(DatasetError, match=r"a\.pdf \(page 2 is broken"):
+        read_folder(tmp_path, strict=True)
+
+
 def test_a_file_that_needs_no_password_to_be_read(tmp_path):
     assert read_pdf(pdf([["Free text."]], password="")).blocks[0].text == "Free text."
 

@@ -183,6 +183,13 @@ def test_roles_lead_across_the_files_of_a_project(tmp_path):
             assert not anchor or anchor in held[page], link
 
 
+@pytest.mark.parametrize(
+    "config", ["rst_epilog = (", "(" * 10_000, "\x00", "#" * 1_000_001 + "\nrst_epilog = '.. |a| replace:: b'", "rst_epilog = 5"]
+)
+def test_settings_that_cannot_be_read_are_none(tmp_path, config):
+    assert read(tmp_path, {"conf.py": config, "a.rst": "The text |a|."})[0].text == "The text |a|."
+
+
 def test_a_link_leads_to_the_section_with_its_label(tmp_path):
     long = WORDS * 20
     files = {"a.rst": f"A\n=\n\n:ref:`two`\n\n{long}", "b.rst": f"B\n=\n\n{long}\n\n.. _two:\n\nTwo\n---\n\n{long}"}

@@ -147,8 +147,8 @@ def read_folder(
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     left, found = Omissions(str(root), strict), {name: _read(path, root) for name, path in bar}
     for name, page in found.items():
-        if isinstance(page, str):
-            left.add(name, page)
+        for why in [page] if isinstance(page, str) else page.left:
+            left.add(name, why)
     left.tell(logger, _ADVICE, DatasetError)
     pages = resolved({name: page for name, page in found.items() if not isinstance(page, str)}, _config_folders(found, root))
     pages = {name: with_short_titles(_titled(page, root / name)) for name, page in pages.items()}

@@ -76,6 +76,8 @@ class Page(NamedTuple):
         fills them in.
     targets : sequence of Target
         The names that the page defines.
+    left : sequence of str
+        What of the file cannot be read, each with the reason.
     """
 
     title: str
@@ -87,6 +89,7 @@ class Page(NamedTuple):
     fields: Mapping[str, Any] = {}
     references: Sequence[Any] = ()
     targets: Sequence[Any] = ()
+    left: Sequence[str] = ()
 
 
 def with_short_titles(page: Page) -> Page:

@@ -60,7 +60,7 @@ def read_pdf(raw: bytes) -> Page:
     The entries of the outline are headings. A link leads to the page of its destination, or to the heading there; its anchor is
     ``page=3``, as in addresses of PDF files. Lines that repeat at the top or the bottom of pages are left out, and so are numbers
     of pages. A word that is divided at the end of a line is joined. The title is the one that the file states, else its first
-    line if that looks like a title.
+    line if that looks like a title. Printed pages that are broken are left out and named in ``left``.
 
     Raises
     ------
@@ -101,7 +101,18 @@ def _read(raw: bytes) -> Page:
         raise UnreadableError(f"it is encrypted: {error}") from error
     places = {page.indirect_reference.idnum: number for number, page in enumerate(reader.pages) if page.indirect_reference}
     names = _names(reader)
-    leaves = [_leaf(page, places, names) for page in reader.pages]
+    left: list[str] = []
+    leaves = []
+    for number, printed in enumerate(reader.pages, 1):
+        try:
+            leaves.append(_leaf(printed, places, names))
+        except UnreadableError:
+            raise
+        except Exception as error:
+            left.append(f"page {number} is broken: {type(error).__name__}: {f'{error}':.100}")
+            leaves.append(_Leaf([], []))
+    if left and not any(leaf.lines for leaf in leaves):
+        raise UnreadableError(left[0])
     if not any(leaf.lines for leaf in leaves):
         raise UnreadableError("it has no text; if it was scanned, recognise its text first, for example with ocrmypdf")
     headings = [heading for heading in _outline(reader, places) if heading.page < len(leaves)]
@@ -115,11 +126,10 @@ def _read(raw: bytes) -> Page:
             kept = [replace(block, page=blocks[0].page) for block in first.blocks[:-1]]
             kept[0] = replace(kept[0], anchors=blocks[0].anchors)
             kept[-1] = replace(kept[-1], links=blocks[0].links)
-            return Page(first.title, [*kept, *blocks[1:]])
+            return Page(first.title, [*kept, *blocks[1:]], left=left)
     heading = next((block.text for block in blocks if block.level), "")
-    return Page(
-        title or (heading if len([h for h in headings if h.level == 1]) == 1 else ""), blocks, stated=bool(title and headings)
-    )
+    alone = sum(entry.level == 1 for entry in headings) == 1
+    return Page(title or (heading if alone else ""), blocks, stated=bool(title and headings), left=left)
 
 
 def _title(reader: Any) -> str:
@@ -138,7 +148,7 @@ def _names(reader: Any) -> Mapping[str, Any]:
 
 
 def _leaf(page: Any, places: Mapping[int, int], names: Mapping[str, Any]) -> _Leaf:
-    """Return the lines and links of a printed page; a page that cannot be read makes the file unreadable."""
+    """Return the lines and links of a printed page."""
     contents = page.get_contents()
     if contents is not None and len(contents.get_data()) > _CONTENT:
         raise UnreadableError(f"a page draws more than {_CONTENT:,} bytes")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,8 @@ _RAISED = frozenset(["superscript", "sup"])
 _CALLED = frozenset(["func", "meth"])
 # Characters that substitutions may add to a page: few definitions can stand for gigabytes of text.
 _SUBSTITUTED = 1_000_000
+# Bytes of a conf.py that is read.
+_LONGEST_CONFIG = 1_000_000
 # Where "|release|" and the like stand in the text, which conf.py defines when it runs.
 _OF_SPHINX = frozenset(["version", "release", "today"])
 
@@ -91,12 +95,26 @@ def sphinx_settings(folder: Path, root: Path) -> Settings:
     path = next((path for path in config_folders(folder, root)), None)
     if path is None:
         return Settings()
+    try:
+        about = (path / "conf.py").stat()
+    except OSError:
+        return Settings()
+    held = _constants(path / "conf.py", about.st_mtime_ns) if about.st_size <= _LONGEST_CONFIG else {}
+    return Settings(*(held.get(name, "") for name in ("default_role", "primary_domain", "rst_prolog", "rst_epilog")))
+
+
+# All files of a project ask for the same.
+@lru_cache(maxsize=4)
+def _constants(path: Path, changed: int) -> Mapping[str, str]:
+    """Return the texts that a Python file assigns to names, as it is written; `changed` is when it was."""
     held: dict[str, str] = {}
-    with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        for line in ast.parse((path / "conf.py").read_bytes()).body:
+    # Python warns of backslashes in the texts of others.
+    with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for line in ast.parse(path.read_bytes()).body:
             if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str):
                 held |= {target.id: line.value.value for target in line.targets if isinstance(target, ast.Name)}
-    return Settings(*(held.get(name, "") for name in ("default_role", "primary_domain", "rst_prolog", "rst_epilog")))
+    return held
 
 
 def config_folders(folder: Path, root: Path) -> Iterator[Path]:
