@@ -138,12 +138,12 @@ def read_folder(
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     generated = {name for name, _ in names if _is_generated(name)}
     names = [(name, path) for name, path in names if name not in generated]
-    suffixes = {suffix for suffix, held in FORMATS.items() if not held.missing}
+    suffixes = [suffix for suffix, held in FORMATS.items() if not held.missing]
     unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
     _tell_unread(root, unread)
     names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
     if not names:
-        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(sorted(suffixes))}.")
+        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(suffixes)}.")
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
     left, found = Omissions(str(root), strict), {name: _read(path, root) for name, path in bar}
     for name, page in found.items():
