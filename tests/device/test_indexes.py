@@ -49,7 +49,6 @@ VECTORS = torch.from_numpy(embed(CONTENTS)).float()
 SIGNALS = {
     **{f"dense {p}": lambda device, p=p: DenseIndex(VECTORS, precision=p, device=device) for p in ("float32", "bfloat16", "int8")},
     "cosine": lambda device: DenseIndex(VECTORS * torch.arange(1, ROWS + 1).unsqueeze(1), metric="cosine", device=device),
-    "faiss": lambda device: DenseIndex(VECTORS, backend="faiss", device=device),
     "hnsw": lambda device: DenseIndex(VECTORS, backend="hnsw", device=device),
     "bm25": lambda device: BM25(CONTENTS, device=device),
     "tfidf": lambda device: TfIdf(CONTENTS, device=device),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graph_retrievers import GraphIndex, Pipeline, Retriever
-from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, read_folder
+from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, formats, read_folder
 from graph_retrievers.construction.html import html_charset
 from graph_retrievers.errors import DatasetError
 from graph_retrievers.operators import BM25Search, GatedPropagation
@@ -319,16 +319,27 @@ def test_site_names_are_counted_over_all_titles(tmp_path):
 def test_documents_of_other_formats_are_counted(tmp_path, caplog):
     for name in (".hidden", "_static"):
         (tmp_path / name).mkdir()
-    for name in ("a.pdf", "b.PDF", "c.rst", "d.png", ".hidden/e.pdf", "_static/f.pdf"):
-        (tmp_path / name).write_bytes(b"%PDF-1.4")
+    for name in ("a.odt", "b.ODT", "c.tex", "d.png", ".hidden/e.odt", "_static/f.odt"):
+        (tmp_path / name).write_bytes(b"PK")
     with pytest.raises(DatasetError, match="neither"):
         read_folder(tmp_path)
     assert [record.message.partition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
-        "did not read 2 .pdf, 1 .rst; loaders of LangChain and LlamaIndex read such files."
+        "did not read 2 .odt, 1 .tex; loaders of LangChain and LlamaIndex read such files."
     ]
     caplog.clear()
     read_folder(write(tmp_path / "own", a_md="# A\n\ntext"))
     assert "did not read" not in caplog.text
+
+
+def test_a_warning_names_the_extra_that_reads_files(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
+    files = dict.fromkeys(("a.pdf", "b.PDF", "c.rst", "d.docx", "e.pptx", "f.xlsx"), b"PK")
+    assert [node.id for node in read(tmp_path, files | {"a.md": "# A\n\ntext", "g.tex": "text"})] == ["a.md"]
+    told = [message.partition(": ")[2] for message in caplog.messages if "did not read" in message]
+    assert told == [
+        "did not read 1 .docx, 2 .pdf, 1 .pptx, 1 .rst, 1 .xlsx; pip install 'graph-retrievers[files]' installs what reads them.",
+        "did not read 1 .tex; loaders of LangChain and LlamaIndex read such files.",
+    ]
 
 
 def test_the_names_of_several_sites_are_left_out_each_in_its_folder(tmp_path):
@@ -428,7 +439,7 @@ MARKED = "# Head\n\n<p>html</p>"
     ],
 )
 def test_the_end_of_a_name_says_how_a_file_is_read(tmp_path, name, title, text):
-    (node,) = read(tmp_path, {name: MARKED, "no.rst": "no", "no": "no", "nomd": "no"})
+    (node,) = read(tmp_path, {name: MARKED, "no.tex": "no", "no": "no", "nomd": "no"})
     assert (node.id, node.title, node.text) == (name, title, text)
 
 

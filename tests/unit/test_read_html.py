@@ -519,3 +519,35 @@ def test_an_empty_term_or_heading_leads_nothing():
 def test_links_without_text_at_the_end_belong_to_the_last_block():
     (block,) = read_html("<p>x</p><a href=y><img></a>").blocks
     assert block.links == ("y",)
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("10<sup>25</sup> FLOPs, 10<sup>-3</sup>, 10<sup>\u22123</sup>", "10^25 FLOPs, 10^-3, 10^\u22123"),
+        ("x<sup>n</sup> + (a+b)<sup>2</sup> m<sup><i>2</i></sup> x<sup>2n</sup> x<sup>n-1</sup>", "x^n + (a+b)^2 m^2 x^2n x^n-1"),
+        ("1<sup>st</sup>, XX<sup>e</sup>, n<sup>o</sup> 5, Loom<sup>TM</sup>", "1st, XXe, no 5, LoomTM"),
+        ("<sup>1</sup> A note", "1 A note"),
+        ("H<sub>2</sub>O", "H2O"),
+        ("a loom<sup><a href='#fn1'>1</a></sup>. More", "a loom. More"),
+        ("a loom<sup id=r><a href='#cite_note-3'>[3]</a></sup>.", "a loom."),
+        (
+            "a loom<a class='footnote-reference brackets' href='#id3' role='doc-noteref'><span>[</span>1<span>]</span></a>.",
+            "a loom.",
+        ),
+        ("code <b class=conum>(1)</b><img src='images/callouts/2.png' alt='(2)'>", "code"),
+        ("x<sup>2<sup>3</sup></sup> a<sup></sup>b <sup>unclosed 5", "x2^3 ab unclosed 5"),
+    ],
+)
+def test_superscripts_and_marks_of_notes(source, shown):
+    assert [block.text for block in read_html(f"<p>{source}").blocks] == [shown]
+
+
+def test_marks_of_notes_are_links_and_links_back_are_none():
+    source = "<h1><a class=toc-backref href='#id1' role=doc-backlink>Looms</a></h1>"
+    source += "<p id=p>A<a id=r class=footnote-ref href='#fn1'>1</a>."
+    source += (
+        "<aside id=fn1><a role=doc-backlink href='#r'>1</a> A <a href='b.html'>note</a>. <a class=footnote-back href='#r'>x</a>"
+    )
+    found = [(block.text, block.anchors, block.links) for block in read_html(source).blocks]
+    assert found == [("Looms", (), ()), ("A.", ("p", "r"), ("#fn1",)), ("1 A note. x", ("fn1",), ("b.html",))]

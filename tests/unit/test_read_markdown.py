@@ -353,3 +353,8 @@ def test_links_by_the_names_of_pages(text, read, to):
     page = read_markdown(text)
     assert "\n".join(block.text for block in page.blocks) == read
     assert tuple(dict.fromkeys(link for block in page.blocks for link in block.links)) == to
+
+
+def test_superscripts_are_powers_unless_they_end_a_word():
+    (block,) = read_markdown("10<sup>25</sup> is `big`<SUP>2</SUP>, the 1<sup>st</sup> <sup>2</sup> <sup>open 5").blocks
+    assert block.text == "10^25 is big^2, the 1st 2 open 5"

@@ -34,7 +34,7 @@ def add_commands(subparsers: Any) -> None:
     what = "Build an index of documents and save it, or update the one in OUT or in the engines; only new texts are embedded."
     parser = subparsers.add_parser("index", help="build or update an index of documents", description=what)
     add = parser.add_argument
-    add("source", metavar="DIR_OR_DATASET", help="folder of .txt, .md and .html files, or a dataset")
+    add("source", metavar="DIR_OR_DATASET", help="folder of text, Markdown, HTML and other files, or a dataset")
     add("out", metavar="OUT", nargs="?", help="folder to write; optional with --to")
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")

@@ -1,12 +1,11 @@
-"""A folder of text, Markdown and HTML files as nodes: one for each section."""
+"""A folder of text, Markdown, HTML and other files as nodes: one for each section."""
 
 from __future__ import annotations
 
 import logging
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -15,9 +14,9 @@ from urllib.parse import quote
 
 from graph_retrievers.arguments import as_path, typed
 from graph_retrievers.construction.copies import without_copies
+from graph_retrievers.construction.cross_references import resolved
+from graph_retrievers.construction.formats import FORMATS
 from graph_retrievers.construction.front_matter import other_links
-from graph_retrievers.construction.html import html_charset, read_html
-from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.notes import (
     Notes,
     are_notes,
@@ -30,7 +29,8 @@ from graph_retrievers.construction.notes import (
     shared_fields,
 )
 from graph_retrievers.construction.omissions import Omissions
-from graph_retrievers.construction.pages import Block, Page, read_text, with_short_titles
+from graph_retrievers.construction.pages import Block, Page, UnreadableError, with_short_titles
+from graph_retrievers.construction.rst import config_folders
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
 from graph_retrievers.construction.sites import published
 from graph_retrievers.construction.titles import file_title
@@ -43,17 +43,14 @@ __all__ = ["read_folder"]
 
 logger = logging.getLogger(__name__)
 
-_MARKDOWN = (".md", ".mdx", ".markdown")
 _HTML = (".html", ".htm")
-_SUFFIXES = (".txt", *_MARKDOWN, *_HTML)
+_RST = (".rst", ".rest")
 # Documents that are not read; other files, such as pictures and styles, are none.
-_UNREAD = frozenset(".adoc .doc .docx .epub .ipynb .odt .org .pdf .pptx .rst .rtf .tex".split())
+_UNREAD = frozenset(".adoc .doc .odp .ods .odt .org .ppt .rtf .tex .xls".split())
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
 # Pieces of navigation, pages and sections left out, that the log names.
 _NAMED = 8
-# A file in which more than one byte of so many is null is not text.
-_NULLS = 4
 _ADVICE = (
     "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or begin the name "
     "of a file that is not to be read with a dot."
@@ -74,12 +71,14 @@ def read_folder(
     strict: bool = False,
     show_progress: bool = False,
 ) -> list[Node]:
-    r"""Return the ``.txt``, ``.md`` and ``.html`` files of a folder as nodes: one for each section, sorted by path.
+    r"""Return the files of a folder as nodes: one for each section, sorted by path.
 
-    Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds to the
-    pages (indexes, ``_sources``, ``_static``) are skipped; a warning counts documents in other formats, such as PDF, and another
-    names files that cannot be read as text: those that are neither UTF-8 nor UTF-16 with a byte order mark, and do not declare
-    another encoding by ``<meta charset=...>`` or in an XML declaration. Their encoding is not guessed. Navigation
+    Formats are text, Markdown, HTML, notebooks and EPUB, and with the extra ``files`` reStructuredText, PDF, Word, PowerPoint
+    and Excel. Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds
+    to the pages (indexes, ``_sources``, ``_static``) are skipped. A warning counts documents in other formats, or says which
+    extra reads them, and another names files that cannot be read: those that are broken, encrypted or without text, and texts
+    that are neither UTF-8 nor UTF-16 with a byte order mark, and do not declare another encoding by ``<meta charset=...>`` or in
+    an XML declaration. Their encoding is not guessed. Navigation
     is left out: elements that HTML marks as such, and links, labels and copyright lines at the beginning or the end of half of
     the pages. A page with the same text as another is read once, and so is a section (see
     :func:`~graph_retrievers.construction.copies.without_copies`); links lead to the one that is kept. A page without its own
@@ -120,6 +119,7 @@ def read_folder(
         - ``headings``: those above the text, outermost first;
         - ``anchors``: the anchors by which a link, after ``#``, can point to this text;
         - ``links``: the targets of its links; those inside the folder as paths from its root, with a leading slash;
+        - ``page``: of a PDF or a presentation, the number of the printed page or slide on which the text begins, from 1;
         - ``contents``: pages in the page's table of contents, only in its first node;
         - the fields of the front matter and of the text (``year:: 1804``), such as ``tags``, to which those in the text belong; if
           there are more than 200, or 20,000 characters, only in the first node;
@@ -150,7 +150,7 @@ def read_folder(
     root = as_path("folder", folder)
     if not root.is_dir():
         raise DatasetError(f"{root} is not a folder.")
-    kinds = _UNREAD.union(_SUFFIXES)
+    kinds = _UNREAD.union(FORMATS)
     paths = [path for path in root.rglob("*") if path.suffix.lower() in kinds and path.is_file() and _inside(path, root)]
     # Names of files need not be UTF-8; what is not is written as \udc.. , since texts cannot hold it.
     ids = (path.relative_to(root).as_posix().encode("utf-8", "backslashreplace").decode() for path in paths)
@@ -158,22 +158,22 @@ def read_folder(
     names = [(name, path) for name, path in names if not any(part.startswith(".") for part in name.split("/"))]
     generated = {name for name, _ in names if _is_generated(name)}
     names = [(name, path) for name, path in names if name not in generated]
-    unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() in _UNREAD)
-    names = [(name, path) for name, path in names if path.suffix.lower() in _SUFFIXES]
-    if unread:
-        told = ", ".join(f"{count} {suffix}" for suffix, count in sorted(unread.items()))
-        logger.warning("%s: did not read %s; loaders of LangChain and LlamaIndex read such files.", root, told)
+    suffixes = [suffix for suffix, held in FORMATS.items() if not held.missing]
+    unread = Counter(path.suffix.lower() for _, path in names if path.suffix.lower() not in suffixes)
+    _tell_unread(root, unread)
+    names = [(name, path) for name, path in names if path.suffix.lower() in suffixes]
     if not names:
-        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(_SUFFIXES)}.")
+        raise DatasetError(f"{root} has neither nodes.jsonl[.gz] nor a file ending in {', '.join(suffixes)}.")
     kind = folder_kind(root, dict(names))
     names = [(name, path) for name, path in names if not is_backup(kind, name)]
     bar = progress_bar(names, desc="reading", unit="page", disable=not show_progress)
-    left, found = Omissions(str(root), strict), {name: _read(path, name, kind) for name, path in bar}
+    left, found = Omissions(str(root), strict), {name: _read(path, root, kind) for name, path in bar}
     for name, page in found.items():
-        if isinstance(page, str):
-            left.add(name, page)
+        for why in [page] if isinstance(page, str) else page.left:
+            left.add(name, why)
     left.tell(logger, _ADVICE, DatasetError)
-    pages = {name: page for name, page in found.items() if not isinstance(page, str)}
+    pages = resolved({name: page for name, page in found.items() if not isinstance(page, str)}, _config_folders(found, root))
+    pages = {name: with_short_titles(_titled(kind, name, page, root / name)) for name, page in pages.items()}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})
     book = AddressBook(pages, [site, known.site], known.pages, further_names(kind, pages))
     is_vault = are_notes(root, kind, pages)
@@ -235,26 +235,46 @@ def _is_generated(name: str) -> bool:
     )
 
 
-def _read(path: Path, name: str, kind: str) -> Page | str:
+def _tell_unread(root: Path, unread: Mapping[str, int]) -> None:
+    """Warn of documents that are not read, and say what would read them."""
+    for what, told in (
+        ({suffix for suffix in unread if suffix in FORMATS}, "pip install 'graph-retrievers[files]' installs what reads them"),
+        ({suffix for suffix in unread if suffix not in FORMATS}, "loaders of LangChain and LlamaIndex read such files"),
+    ):
+        if what:
+            counts = ", ".join(f"{unread[suffix]} {suffix}" for suffix in sorted(what))
+            logger.warning("%s: did not read %s; %s.", root, counts, told)
+
+
+def _read(path: Path, root: Path, kind: str) -> Page | str:
     """Return a file as a page, or why it cannot be read; `kind` is that of the notes of its folder."""
     try:
-        raw = path.read_bytes()
+        return FORMATS[path.suffix.lower()].read(path.read_bytes(), path, root, kind)
+    except UnreadableError as error:
+        return str(error)
     except OSError as error:
         return f"{error.strerror or error}"
-    suffix = path.suffix.lower()
-    # A mark at the beginning counts more than what is declared, as in browsers.
-    marked = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
-    encoding = marked or (suffix in _HTML and html_charset(raw)) or "utf-8-sig"
-    try:
-        # As browsers do it where another encoding is declared; most of them leave some bytes undefined.
-        text = raw.decode(encoding, "strict" if encoding.startswith("utf-") else "replace")
-    except UnicodeDecodeError as error:
-        return f"it is not {'UTF-16' if marked else 'UTF-8'}: {error.reason} at byte {error.start:,}"
-    if not marked and len(raw) < _NULLS * raw.count(0):
-        return "it has many null bytes: it is UTF-16 without a byte order mark, or it is not text"
-    page = read_html(text) if suffix in _HTML else read_markdown(text, kind=kind) if suffix in _MARKDOWN else read_text(text)
-    title = " ".join(note_title(kind, name, page).split())
-    return with_short_titles(page._replace(title=title or file_title(path.absolute())))
+
+
+def _titled(kind: str, name: str, page: Page, path: Path) -> Page:
+    return page._replace(title=" ".join(note_title(kind, name, page).split()) or file_title(path.absolute()))
+
+
+def _config_folders(names: Iterable[str], root: Path) -> dict[str, str]:
+    """Return for files of reStructuredText the folder with the settings of their project, relative to `root`; "" for others."""
+    found: dict[Path, str] = {}
+    folders = {}
+    for name in names:
+        if not name.lower().endswith(_RST):
+            continue
+        parent = (root / name).parent
+        if parent not in found:
+            config = next(config_folders(parent, root), None)
+            inside = config is not None and config.is_relative_to(root.resolve())
+            place = config.relative_to(root.resolve()).as_posix() if config is not None and inside else ""
+            found[parent] = "" if place == "." else place
+        folders[name] = found[parent]
+    return folders
 
 
 def _is_named_by_file(path: Path, page: Page) -> bool:
@@ -383,6 +403,8 @@ def _nodes(name: str, page: Page, chunks: Sequence[Chunk], links: _Resolver, tak
             metadata = shared_fields(page, True) | metadata | links.of_page(chunk, name)
             if page.contents:
                 metadata["contents"] = links.resolved(page.contents, name)
+        if chunk.page:
+            metadata["page"] = chunk.page
         origin = {"markdown": chunk.source} if chunk.source else {}
         nodes.append(Node(identity, chunk.text, ": ".join(filter(None, [page.title, *titles])), metadata=metadata, origin=origin))
     return nodes
@@ -394,7 +416,7 @@ def _whole(page: Page) -> Chunk:
     links = tuple(dict.fromkeys(link for block in page.blocks for link in block.links))
     text, source = text_and_source(blocks)
     linked = tuple(dict.fromkeys(pair for block in page.blocks for pair in block.linked))
-    return Chunk(text, (), anchors, links, "", 1, source=source, linked=linked)
+    return Chunk(text, (), anchors, links, "", 1, source=source, linked=linked, page=blocks[0].page)
 
 
 class _Resolver(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from graph_retrievers.construction.encodings import web_encoding
-from graph_retrievers.construction.pages import Block, Page, without_number
+from graph_retrievers.construction.pages import Block, Page, is_power, without_number
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements that the HTML standard displays as blocks, and those that end a line or are read apart. All others, such as elements of a
@@ -34,6 +34,12 @@ _PARAGRAPHS = frozenset(["p", "div"])
 _BAR = " | "
 # What a link to the heading itself shows.
 _PERMALINKS = frozenset("§¶#")
+# Links of headings back to the table of contents, as docutils writes them, and of notes back to their marks.
+_BACK = frozenset("toc-backref fn-backref footnote-backref footnote-back data-footnote-backref doc-backlink".split())
+# Links that are the mark of a note, and the marks of places in code that a list below it explains.
+_MARKS = frozenset("footnote-reference footnote-ref noteref doc-noteref".split())
+_NOTE = re.compile(r"#(?:fn|footnote|cite_note|_ftn|endnote|_edn|user-content-fn)", re.IGNORECASE)
+_CALLOUTS = re.compile(r"(?:^|/)callouts/[^/]*$")
 _ROLES = frozenset(["navigation", "search", "contentinfo", "banner"])
 # Class names of navigation in the output of Sphinx, DocBook, MkDocs, Docusaurus, Doxygen, Javadoc and common themes; the second are
 # those of navigation outside the main part of a page only, since inside they may name content, such as the boxes of Sphinx.
@@ -150,7 +156,7 @@ class _Reader:
         self.canonical = self.shared = ""
         # For each open element: (tag, what it switched on).
         self._open: list[tuple[str, str]] = []
-        self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link", "bold"], 0)
+        self._on = dict.fromkeys(["silent", "contents", "main", "pre", "title", "list", "quote", "link", "bold", "mark"], 0)
         # What there was when the outermost table of contents began, and how long the text in it is: of links and lists, and other.
         self._before: tuple[int, int, list[str], list[str]] = (0, 0, [], [])
         self._lengths = [0, 0]
@@ -159,6 +165,8 @@ class _Reader:
         # Whether all that was read of a block is bold. Of each open table: the names of its columns.
         self._bold = True
         self._headers: list[str] = []
+        # Where the open superscripts begin.
+        self._raised: list[int] = []
         # Of a row: the number of blocks before it, whether its cells name columns, and whether another row stands above.
         self._begun, self._names, self._below = 0, False, False
 
@@ -204,9 +212,11 @@ class _Reader:
         if tag in _LEADS:
             self._level, self._leads = _HEADINGS.get(tag, 0), True
         self.anchors += filter(None, (attributes.get("id"), attributes.get("name") if tag == "a" else None))
-        if href:
+        if href and not _BACK & _names(attributes):
             self.links.append(href)
-        if tag == "img" and attributes.get("alt"):
+        if tag == "sup":
+            self._raised.append(len(self._parts))
+        if tag == "img" and attributes.get("alt") and not _CALLOUTS.search(attributes.get("src", "")):
             self._parts.append(f" {attributes['alt']} ")
 
     def _note_address(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -221,6 +231,8 @@ class _Reader:
     def end(self, tag: str) -> None:
         # The parser closes what is left open; a closing tag without an opening one gives no event.
         _, switched = self._open.pop()
+        if tag == "sup" and self._raised:
+            self._raise(self._raised.pop())
         ends = switched in ("main", "contents") and self._on[switched] == 1
         if self._reading and (tag in _BLOCKS or ends):
             self._flush(tag in _PARAGRAPHS)
@@ -236,6 +248,12 @@ class _Reader:
             self._end_contents()
         if switched:
             self._on[switched] -= 1
+
+    def _raise(self, begin: int) -> None:
+        """Write a power as it is written in a line: "10^25"."""
+        before = next((part for part in self._parts[min(begin, len(self._parts)) - 1 :: -1] if part), "") if begin else ""
+        if is_power(before, "".join(self._parts[begin:])):
+            self._parts.insert(begin, "^")
 
     def _end_row(self) -> None:
         """Take a row of names of columns, above all others, as the header of these."""
@@ -262,7 +280,7 @@ class _Reader:
     def data(self, text: str) -> None:
         if self._on["title"]:
             self.title += text if len(self.title) < 1000 else ""
-        elif self._reading and not (text in _PERMALINKS and self._open[-1][0] == "a"):
+        elif self._reading and not self._on["mark"] and not (text in _PERMALINKS and self._open[-1][0] == "a"):
             self._parts.append(text)
             self._bold = self._bold and (self._on["bold"] > 0 or not text.strip())
             self._lengths[0 if self._on["link"] or self._on["list"] else 1] += len(text.strip())
@@ -309,6 +327,9 @@ class _Reader:
             return "contents"
         if tag == "title" and self._reading:
             return "title"
+        raised = self._open[-1:] == [("sup", "")] and _NOTE.match(attributes.get("href", ""))
+        if "conum" in classes or (tag == "a" and (raised or _MARKS & _names(attributes))):
+            return "mark"
         if tag == "main" or role == "main":
             return "main"
         return "pre" if tag == "pre" else "link" if tag == "a" else "bold" if tag in _BOLD else "quote" if tag in _QUOTES else ""
@@ -333,6 +354,11 @@ class _Reader:
             block = Block(text, self._level, _once(self.anchors), _once(self.links), leads, None, header)
             self.read.append(_Read(block, self._on["main"] > 0))
             self.anchors, self.links, self._level, self._leads = [], [], 0, False
+
+
+def _names(attributes: Mapping[str, str]) -> set[str]:
+    """Return the classes and the role of an element."""
+    return {*attributes.get("class", "").lower().split(), *attributes.get("role", "").lower().split()}
 
 
 def _joined(base: str, link: str) -> str:

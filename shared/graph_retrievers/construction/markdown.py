@@ -13,7 +13,7 @@ from typing import Any
 from graph_retrievers.construction.front_matter import front_matter, names_of, tags_in
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.inline_fields import inline_fields, is_relation, only_links, with_inline
-from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.pages import Block, Page, is_power, plain_lines
 from graph_retrievers.construction.slugs import slug
 from graph_retrievers.construction.vaults import LOGSEQ
 from graph_retrievers.construction.wiki_links import (
@@ -252,9 +252,16 @@ class _Piece:
 
     def read_parts(self, tokens: Sequence[Any]) -> str:
         """Return what a person reads of some tokens, and note their anchors and links."""
-        parts = []
+        parts: list[str] = []
+        raised = None
         for token in tokens:
-            if token.type == "link_open":
+            if token.type == "html_inline" and token.content.lower() == "<sup>":
+                raised = len(parts)
+            elif token.type == "html_inline" and token.content.lower() == "</sup>" and raised is not None:
+                if is_power("".join(parts[max(raised - 1, 0) : raised]), "".join(parts[raised:])):
+                    parts.insert(raised, "^")
+                raised = None
+            elif token.type == "link_open":
                 self.links.append(link_of_address(str(token.attrs.get("href", ""))))
             elif token.type == "html_inline":
                 blocks = read_html(token.content, piece=True).blocks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,9 +17,16 @@ __all__ = ["Page", "read_text"]
 _TITLE = 300
 _BLANK = re.compile(r"\n[ \t]*\n")
 # "25.4. Archiving", "Chapter 20. Server Configuration": a number that ends with a dot, so that "3.11 released" keeps its own.
+# A number, or a variable; "o", "e" and the like end an ordinal.
+_POWER = re.compile(r"[-+\u2212\u2013]?(?:\d[\d.,/]*[a-z]?|[b-df-np-qt-zA-Z])(?:[-+\u2212*/]\w{1,5})*")
+_CLOSING = frozenset(")]}|")
 _NUMBER = re.compile(
     r"(?:(?:Part|Chapter|Appendix|Section)\s+[0-9A-Z]+(?:\.[0-9]+)*[.:]|(?:[0-9]+|[A-Z](?=\.[0-9]))(?:\.[0-9]+)*\.)\s+(?=\S)"
 )
+
+
+class UnreadableError(ValueError):
+    """A file that cannot be read; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Block:
     links, as written, and `linked` those in fields such as ``up:: [[Home]]``, with the name of the field. A block that
     `leads` introduces the next, such as a heading, a bold line or the term of a definition, and must not be separated from it.
     `source` are the source lines of the text, including those up to the next block; None if they equal the text. `header` has the
-    names of the columns for a later row of a table.
+    names of the columns for a later row of a table. `page` is the number of the printed page that it is on, 0 for none.
     """
 
     text: str
@@ -42,6 +49,7 @@ class Block:
     source: str | None = None
     header: str = ""
     linked: tuple[tuple[str, str], ...] = ()
+    page: int = 0
 
     @cached_property
     def tokens(self) -> int:
@@ -65,6 +73,13 @@ class Page(NamedTuple):
         Whether the title is stated separately from the headings, as in front matter: it is then the heading around all of them.
     address, base : str
         For HTML, the URL that the page states, and that of its base; "" for none.
+    references : sequence of Reference
+        The names that stand in texts and links as marks, until :func:`~graph_retrievers.construction.cross_references.resolved`
+        fills them in.
+    targets : sequence of Target
+        The names that the page defines.
+    left : sequence of str
+        What of the file cannot be read, each with the reason.
     """
 
     title: str
@@ -74,6 +89,9 @@ class Page(NamedTuple):
     base: str = ""
     stated: bool = False
     fields: Mapping[str, Any] = {}
+    references: Sequence[Any] = ()
+    targets: Sequence[Any] = ()
+    left: Sequence[str] = ()
 
 
 def with_short_titles(page: Page) -> Page:
@@ -104,6 +122,15 @@ def read_text(text: str) -> Page:
     parts[0] = "\n".join(rest[count - 1 :])
     title = " ".join(title.split())
     return Page(title, [Block(title, 1, leads=True), *(Block(part) for part in parts if part)])
+
+
+def is_power(before: str, raised: str) -> bool:
+    """Return whether a superscript is a power or an index, which a line of text writes with a caret, and no end of a word.
+
+    >>> is_power("10", "25"), is_power("x", "n-1"), is_power("1", "st"), is_power("", "1")
+    (True, True, False, False)
+    """
+    return (before[-1:].isalnum() or before[-1:] in _CLOSING) and _POWER.fullmatch(raised.strip()) is not None
 
 
 def plain_lines(text: str) -> str:

@@ -29,7 +29,8 @@ class Chunk:
     places that it covers and `anchor` that of its section, "" if there is none; `links` are addresses as written. `part` is 1 for
     the first chunk of a section, 2 for the next. `titles` has the headings of the sections around it that begin in it, followed
     by that of its section; it is empty if the chunk has text above all headings of the page. `source` is the source of the text,
-    such as Markdown; "" if it equals the text. `linked` has the names of fields and the addresses that they hold.
+    such as Markdown; "" if it equals the text. `linked` has the names of fields and the addresses that they hold. `page` is the
+    number of the printed page on which it begins, 0 for none.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Chunk:
     titles: tuple[str, ...] = ()
     source: str = ""
     linked: tuple[tuple[str, str], ...] = ()
+    page: int = 0
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ def _chunks(section: _Section, max_tokens: int) -> Iterator[Chunk]:
         counts[path] += 1
         titles = () if _Heading() in tokens else names[max(first, 1) - 1 :]
         text, source = text_and_source(shown, _repeated(blocks[0], max_tokens))
-        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, own.get(path, ""), counts[path], titles, source, linked)
+        anchor, printed = own.get(path, ""), blocks[0].page
+        yield Chunk(text, names, tuple(dict.fromkeys(anchors)), links, anchor, counts[path], titles, source, linked, printed)
 
 
 def _covering(tokens: Mapping[_Heading, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -293,7 +296,7 @@ def _pieces(block: Block, max_tokens: int, before: int) -> Iterator[Block]:
         held += tokens
     for place, units in enumerate(pieces):
         text = "".join(units).rstrip()
-        yield replace(block, text=text, source=None) if place == 0 else Block(text, header=block.header)
+        yield replace(block, text=text, source=None) if place == 0 else Block(text, header=block.header, page=block.page)
 
 
 def _units(text: str, max_tokens: int, ends: Sequence[re.Pattern[str]]) -> Iterator[tuple[str, int]]:

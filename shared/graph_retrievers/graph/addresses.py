@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.page_names import PAGES, PageNames
+from graph_retrievers.graph.page_names import FILES, PAGES, PageNames
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
@@ -17,7 +17,7 @@ ADDRESS_FIELDS = ("url", "source", "path", "file_path")
 _LONGEST = 4_096
 # At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown)$")
+_SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown|rst|rest|ipynb)$")
 _MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
@@ -76,7 +76,7 @@ def page_of(node: str) -> str:
     """Return the page of an id that is a place on a page, such as ``page.html#place``; the id itself if it is none."""
     page, _, place = node.partition("#")
     ending = posixpath.splitext(page)[1].lower()
-    return page if place and ending and ending in PAGES else node
+    return page if place and ending and ending in FILES else node
 
 
 def is_other_file(name: str) -> bool:
@@ -86,7 +86,7 @@ def is_other_file(name: str) -> bool:
     (True, False, False)
     """
     ending = posixpath.splitext(name.strip())[1].lower()
-    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in PAGES
+    return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in FILES
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 # Endings of the path of a page; what is called otherwise, such as a picture, is none.
-PAGES = frozenset(["", ".html", ".htm", ".md", ".mdx", ".markdown", ".txt", ".rst"])
+PAGES = frozenset(".html .htm .md .mdx .markdown .txt .rst .rest .ipynb".split()) | {""}
+# And those of other files that a folder may be read from.
+FILES = PAGES | {".pdf", ".docx", ".pptx", ".xlsx", ".epub"}
 # Parts of a path by which pages are looked up; what is longer is compared.
 _DEEP = 12
 
@@ -33,7 +35,7 @@ def named_path(path: str) -> _Path:
     (('guide', 'the loom'), ('node.js',))
     """
     stem, ending = posixpath.splitext(path.strip())
-    parts = folded(stem if ending.lower() in PAGES else path).split("/")
+    parts = folded(stem if ending.lower() in FILES else path).split("/")
     return tuple(part.strip() for part in parts if part.strip(" .")) or ("",)
 
 

@@ -1,0 +1,65 @@
+"""Jupyter notebooks as pages: their text and code, without what the code printed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from graph_retrievers.construction.markdown import read_markdown
+from graph_retrievers.construction.pages import Page, UnreadableError
+
+_FENCE = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
+_IN_MARKDOWN = "markdown"
+
+
+def read_notebook(text: str) -> Page:
+    """Return a notebook, versions 3 and 4 of its format, as a page of Markdown; code is a block of it, and outputs are left out.
+
+    >>> notebook = '{"cells": [{"cell_type": "markdown", "source": ["# Looms"]}, {"cell_type": "code", "source": "weave()"}]}'
+    >>> [(block.text, block.level) for block in read_notebook(notebook).blocks]
+    [('Looms', 1), ('weave()', 0)]
+    """
+    try:
+        held = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(f"it is not a notebook: {error}") from error
+    cells = _cells(held)
+    if cells is None:
+        raise UnreadableError("it is not a notebook: it has no list of cells")
+    language = _language(held)
+    parts = [_part(cell, language) for cell in cells if isinstance(cell, dict)]
+    return read_markdown("\n\n".join(part for part in parts if part.strip()))
+
+
+def _cells(held: Any) -> list[Any] | None:
+    if not isinstance(held, dict):
+        return None
+    sheets = held.get("worksheets")
+    if "cells" not in held and isinstance(sheets, list):
+        lists = [sheet.get("cells") for sheet in sheets if isinstance(sheet, dict)]
+        return [cell for cells in lists if isinstance(cells, list) for cell in cells]
+    return held["cells"] if isinstance(held.get("cells"), list) else None
+
+
+def _language(held: dict[str, Any]) -> str:
+    metadata = held.get("metadata")
+    about = metadata.get("language_info") if isinstance(metadata, dict) else None
+    name = about.get("name") if isinstance(about, dict) else None
+    return name if isinstance(name, str) and name.isalnum() else ""
+
+
+def _part(cell: dict[str, Any], language: str) -> str:
+    source = cell.get("source", cell.get("input", ""))
+    lines = source if isinstance(source, list) else [source]
+    text = "".join(line for line in lines if isinstance(line, str)).strip("\n")
+    kind = cell.get("cell_type")
+    if kind == _IN_MARKDOWN:
+        return text
+    if kind == "heading":
+        level = cell.get("level")
+        return f"{'#' * (level if isinstance(level, int) and 0 < level < 7 else 1)} {' '.join(text.split())}"
+    if kind != "code" or not text.strip():
+        return ""
+    fence = "`" * (1 + max([2, *(len(mark) for mark in _FENCE.findall(text))]))
+    return f"{fence}{language}\n{text}\n{fence}"
