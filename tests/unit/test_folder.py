@@ -333,11 +333,11 @@ def test_documents_of_other_formats_are_counted(tmp_path, caplog):
 
 def test_a_warning_names_the_extra_that_reads_files(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(formats, "find_spec", lambda name: None)
-    files = dict.fromkeys(("a.pdf", "b.PDF", "c.rst", "d.docx", "e.pptx", "f.xlsx"), b"PK")
+    files = dict.fromkeys(("a.pdf", "b.PDF", "d.docx", "e.pptx", "f.xlsx"), b"PK")
     assert [node.id for node in read(tmp_path, files | {"a.md": "# A\n\ntext", "g.tex": "text"})] == ["a.md"]
     told = [message.partition(": ")[2] for message in caplog.messages if "did not read" in message]
     assert told == [
-        "did not read 1 .docx, 2 .pdf, 1 .pptx, 1 .rst, 1 .xlsx; pip install 'graph-retrievers[files]' installs what reads them.",
+        "did not read 1 .docx, 2 .pdf, 1 .pptx, 1 .xlsx; pip install 'graph-retrievers[files]' installs what reads them.",
         "did not read 1 .tex; loaders of LangChain and LlamaIndex read such files.",
     ]
 

@@ -6,11 +6,8 @@ import pytest
 
 from graph_retrievers.construction import DocumentStructure, Links, build_edges, read_folder
 from graph_retrievers.construction.cross_references import resolved
-from tests.pages import WORDS, read
-
-pytest.importorskip("docutils", reason="reStructuredText is read with the extra 'files'")
-
 from graph_retrievers.construction.rst import read_rst
+from tests.pages import WORDS, read
 
 
 def blocks(text):

@@ -69,7 +69,7 @@ FORMATS = {
     ".txt": Format(_text),
     **dict.fromkeys((".md", ".mdx", ".markdown"), Format(_markdown)),
     **dict.fromkeys((".html", ".htm"), Format(_html)),
-    **dict.fromkeys((".rst", ".rest"), Format(_rst, ("docutils",))),
+    **dict.fromkeys((".rst", ".rest"), Format(_rst)),
     ".ipynb": Format(_notebook),
     ".epub": Format(_of_bytes(read_book)),
     ".pdf": Format(_of_bytes(read_pdf), ("pypdf",)),
