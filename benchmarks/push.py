@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from graph_retrievers.operators import VectorSearch
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, RemoteRetriever
-from tests.remote import MemoryGraph
+from tests.remote import MemoryGraph, MemoryVectors
 from tests.walks import FromTheNearest
 
 
@@ -38,39 +37,13 @@ class Graph(MemoryGraph):
             for end in {edge.source, edge.target}:
                 self.at.setdefault(end, []).append(edge)
 
-    def read(
-        self,
-        *,
-        ids: Collection[str] = (),
-        positions: Collection[int] = (),
-        texts: Collection[str] = (),
-        expand: Collection[str] = (),
-        titles: Collection[str] = (),
-        names: Collection[str] = (),
-        limit: int,
-    ) -> FetchedRows:
+    def read(self, *, ids: Any, positions: Any, texts: Any, expand: Any, limit: int, **others: Any) -> FetchedRows:
         """Return a page; titles and names are not asked for here."""
         edges = {edge.position: edge for name in expand for edge in self.at.get(name, ())}
         page = list(edges.values())[: limit + 1]
         whole = [self.node(self.graph.row(name), True) for name in {*texts, *expand}]
         rows = {*positions, *(self.graph.row(end) for edge in page for end in (edge.source, edge.target))}
         return FetchedRows([*whole, *map(self.node, sorted(rows | {self.graph.row(name) for name in ids}))], page)
-
-
-class Vectors:
-    """Unit vectors as a store."""
-
-    def __init__(self, ids: Sequence[str], vectors: np.ndarray) -> None:
-        self.ids, self.table = np.array(ids), vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        self.rows = {name: row for row, name in enumerate(ids)}
-
-    def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
-        """Return the nearest of each vector."""
-        return [self.ids[np.argsort(-(self.table @ vector), kind="stable")[:k]].tolist() for vector in vectors]
-
-    def vectors(self, ids: Sequence[str]) -> dict[str, np.ndarray]:
-        """Return vectors by their ids."""
-        return {name: self.table[self.rows[name]] for name in ids}
 
 
 def main() -> None:
@@ -87,8 +60,8 @@ def main() -> None:
     asked = [query for query in data.queries if query.split == options.split]
     texts, weight = [query.text for query in asked], options.passage_weight
     own = cached_vectors(model, texts)
-    stores = {"vectors": Vectors(index.graph.ids, index.dense.vectors.cpu().numpy())}
-    remote = RemoteIndex(Graph(index.graph), max_nodes=options.max_nodes, **stores)
+    vectors = MemoryVectors(index.graph.ids, index.dense.vectors.cpu().numpy())
+    remote = RemoteIndex(Graph(index.graph), max_nodes=options.max_nodes, vectors=vectors)
     there = RemoteRetriever(remote, PPR(passage_weight=weight))
     alike = Retriever(index, Pipeline(VectorSearch(5, returned=False), FromTheNearest(passage_weight=weight)))
     found = [

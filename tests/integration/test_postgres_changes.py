@@ -212,8 +212,8 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(postgres):
         (InvalidArgumentError, "upsert is 'a'; expected an iterable", {"upsert": "a"}),
         (InvalidArgumentError, "bm25 is False; expected True, a language", {"bm25": False}),
         (InvalidArgumentError, "has 2,601 bytes", {"upsert": [Node("y" * 2601, "")]}),
-        (ZeroDivisionError, "", {"upsert": (Node(str(1 // (3 - row)), "", embedding=np.ones(16)) for row in range(9))}),
-        (ZeroDivisionError, "", {"upsert": many, "add_edges": (("a", f"n{1 // (2 - row)}") for row in range(9))}),
+        (ZeroDivisionError, "by zero", {"upsert": (Node(str(1 // (3 - row)), "", embedding=np.ones(16)) for row in range(9))}),
+        (ZeroDivisionError, "by zero", {"upsert": many, "add_edges": (("a", f"n{1 // (2 - row)}") for row in range(9))}),
     ]
     for kind, said, change in cases:
         with pytest.raises(kind, match=said):

@@ -9,6 +9,7 @@ from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, formats, read_folder
 from graph_retrievers.construction.html import html_charset
 from graph_retrievers.errors import DatasetError
+from graph_retrievers.graph.page_names import FILES
 from graph_retrievers.operators import BM25Search, GatedPropagation
 from tests.pages import WORDS, read, write
 
@@ -329,6 +330,10 @@ def test_documents_of_other_formats_are_counted(tmp_path, caplog):
     caplog.clear()
     read_folder(write(tmp_path / "own", a_md="# A\n\ntext"))
     assert "did not read" not in caplog.text
+
+
+def test_every_format_is_known_as_the_page_of_a_link():
+    assert FILES == {"", *formats.FORMATS}
 
 
 def test_a_warning_names_the_extra_that_reads_files(tmp_path, caplog, monkeypatch):

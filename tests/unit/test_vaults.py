@@ -322,7 +322,7 @@ def text_documents_of(pages):
             "names of files, such as 'a.md', and the links have folders",
         ),
         ({"v/a.md": " ".join(f"[[n{n}]]" for n in range(12)), "v/b.md": "x"}, "read the whole folder from its root"),
-        ({"doc-1": " ".join(f"[[n{n}]]" for n in range(12)), "doc-2": "x"}, "are no paths of files that the links could name"),
+        ({"doc-1": " ".join(f"[[n{n}]]" for n in range(12)), "doc-2": "x"}, "are not paths of files, which the links name"),
     ],
 )
 def test_dead_links_are_told_once_with_the_reason(pages, reason, caplog):

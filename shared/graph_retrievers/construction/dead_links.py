@@ -48,7 +48,7 @@ def _reason(dead: Sequence[str], pages: Sequence[str], nodes: Sequence[Node]) ->
         )
     if not any(posixpath.splitext(page.partition("#")[0])[1].lower() in PAGES - {""} for page in islice(pages, _SEEN)):
         return (
-            f"The addresses of the pages, such as {example}, are no paths of files that the links could name; put the path or the "
+            f"The addresses of the pages, such as {example}, are not paths of files, which the links name; put the path or the "
             "URL of each page into a metadata field, and name it: Links(url_field=...)."
         )
     return (

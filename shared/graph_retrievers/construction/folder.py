@@ -86,8 +86,8 @@ def read_folder(
     logged.
 
     Notes of Obsidian, Logseq and Dendron are recognised by the settings in the folder, else by their files (see
-    :func:`~graph_retrievers.construction.notes.folder_kind`). A note without text, or one that nobody wrote, is a node with a title
-    if two notes link to it: it joins them, and is never returned.
+    :func:`~graph_retrievers.construction.notes.folder_kind`). A note without text, or one that does not exist, is a node with a
+    title if two notes link to it: it joins them, and is never returned.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def read_folder(
         bad = f"; {len(left)} of them cannot be read: {left.items[0]}" if left else ""
         raise DatasetError(f"{root} has no text in its {len(names)} files{bad}.")
     if silent:
-        told = "Notes without text that notes link to, or that nobody wrote: %d, such as %r; they join notes and are not returned."
+        told = "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."
         logger.info(told, len(silent), silent[0].title)
     if named := [name for name in kept if _is_named_by_file(root / name, pages[name])]:
         told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."

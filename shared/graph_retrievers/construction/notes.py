@@ -1,4 +1,4 @@
-"""Notes of a folder: their kind, their names, their links, and those that nobody wrote."""
+"""Notes of a folder: their kind, their names, their links, and those that do not exist."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Notes:
         return self._outlines[page].find(fragment) or fragment
 
     def instead(self, link: str) -> str | None:
-        """Return the path of the note without text, or which nobody wrote, that a wiki link leads to, if it is a node."""
+        """Return the path of the note without text, or without a file, that a wiki link leads to, if it is a node."""
         return self.created.get(_wanted(link))
 
     def linked(self, name: str) -> dict[str, list[str]]:

@@ -357,7 +357,7 @@ def _rank(kind: str, number: str) -> int:
 
 
 def _follows(before: str, number: str) -> bool:
-    """Return whether a letter comes behind another one: "i" behind "h" is no Roman numeral."""
+    """Return whether a letter comes behind another one: "i" after "h" is not a Roman numeral."""
     return len(before) == len(number) == 1 and ord(number) == ord(before) + 1
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _OPERATORS, _CONTENT = 2_000_000, 20_000_000
 # Lines at the top and at the bottom of a page that may repeat; so many pages, and this share of all, repeat what is left out.
 _EDGE, _FEW, _SHARE = 3, 3, 0.4
-# Two lines of a paragraph are no farther apart than usual lines, times this.
+# Two lines are of one paragraph if their distance is at most that of usual lines, times this.
 _GAP = 1.45
 _NUMBERS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 _UNIT = re.compile(r"^\W*(?:chapter|section|part|appendix|kapitel|abschnitt|teil|anhang|chapitre)\b(?:\s+[a-z0-9]{1,4}\b)?")

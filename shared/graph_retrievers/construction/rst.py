@@ -466,7 +466,7 @@ class _Reader:
                 self.add(child.astext())
 
     def _nothing(self, node: Any) -> None:
-        """Leave out what is no text."""
+        """Leave out an element that has no text to read."""
 
     _read_comment = _read_substitution_definition = _read_transition = _read_pending = _read_raw = _read_decoration = _nothing
 

@@ -298,7 +298,7 @@ class _Loose(_State):
             found.names = []
         node = DefinitionNode(names_=found.names, label=found.options.get("name", ""), link=_card_link(found.options))
         for signature in _signatures(found.arguments):
-            # A signature is no text with marks: "f(*args)".
+            # The stars of a signature, as in "f(*args)", are not emphasis.
             plain = domain != "std" or name in ("option", "envvar", "describe", "object")
             node += nodes.term(signature, "", *([nodes.Text(signature)] if plain else self.inline(signature, found.lineno)))
         self.inliner.context = inner

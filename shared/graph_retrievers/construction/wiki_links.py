@@ -98,7 +98,7 @@ def links_in_words(text: str, kind: str) -> list[str]:
 
 
 def links_of_tags(tags: Iterable[str], kind: str) -> list[str]:
-    """Return the addresses of the pages that tags are in this kind of notes, none where tags are no pages."""
+    """Return the addresses of the pages of tags; an empty list for a kind of notes whose tags have no pages."""
     if not kind:
         return []
     return [f"[[tags.{tag}]]" if kind == DENDRON else f"[[{tag}]]" for tag in tags]

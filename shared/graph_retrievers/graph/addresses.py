@@ -172,7 +172,7 @@ class AddressBook:
         path = posixpath.normpath(unquote(parts.path))
         if page := self._forms[0].page(f"{self._root}{_as_url(path)}"):
             return page
-        # "README.md" is no name where many folders have one.
+        # "README.md" names no page if several folders have one.
         first = posixpath.splitext(posixpath.basename(path))[0].lower() in _FIRST
         return None if first and self._named.is_shared(path) else self._named.find(path, _as_url(base))
 

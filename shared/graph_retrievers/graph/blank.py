@@ -29,8 +29,8 @@ def blank_nodes(graph: CorpusGraph) -> Tensor | None:
     """Return which nodes have nothing to read: Tensor, shape [N], bool, or None if there are none.
 
     Such a node has no text, or only spaces and marks that are not printed, and no title of its own. The title of a page is not its
-    own if it is the name of the file, as of a note that nobody wrote, or the title of another page with a text, as of all pages of
-    a PDF. Nodes of a type without any text are not blank, as in a knowledge graph whose nodes are called by their ids, nor are
+    own if it is the name of the file, as of a note that does not exist, or the title of another page with a text, as of all pages
+    of a PDF. Nodes of a type without any text are not blank, as in a knowledge graph whose nodes are called by their ids, nor are
     images of LlamaIndex.
 
     >>> graph = CorpusGraph(["p1", "p2", "ada"], ["A loom.", " ", ""], titles=["", "", "Ada"])
@@ -90,7 +90,7 @@ def tell_blank(graph: CorpusGraph) -> None:
     count = int(blank.sum())
     more = ", ..." if count > len(names) else ""
     _logger.warning(
-        "%s of %s nodes have no text, such as blank pages or notes that nobody wrote, and are neither returned nor searched: %s%s.",
+        "%s of %s nodes have no text, such as blank pages or notes that do not exist, and are neither returned nor searched: %s%s.",
         f"{count:,}",
         f"{len(graph):,}",
         ", ".join(map(repr, names)),

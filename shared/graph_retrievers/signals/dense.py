@@ -43,9 +43,9 @@ class DenseIndex(VectorSignal):
         The CPU by default.
     backend : {"exact", "hnsw"}, default "exact"
         ``"exact"`` compares all vectors: in tiles on the device, and for few queries on a processor by faiss, which gives the same
-        rows. ``"hnsw"`` searches a graph of near vectors where there is no filter or scope; it takes long to build, is saved, and
-        sometimes misses one of the k best (:attr:`recall`). It is for cosines: for vectors whose lengths or mean differ much from
-        those of unit vectors around zero, it may miss half of the k largest dot products.
+        rows. ``"hnsw"`` searches a graph of near vectors, except with a filter or a scope. The graph takes long to build and is
+        saved. The search sometimes misses one of the k best (:attr:`recall`). It is for cosines: for vectors whose lengths or mean
+        differ much from those of unit vectors around zero, it may miss half of the k largest dot products.
     covers : {"nodes", "edges"}, default "nodes"
     metric : {"dot", "cosine"}, default "dot"
         ``"cosine"`` scales these vectors and, in :meth:`prepared`, those of queries to unit length.

@@ -34,8 +34,7 @@ from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
-from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
-from graph_retrievers.stores.postgres.vectors import HEADER
+from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable
 
 __all__ = ["update_index"]
 
@@ -279,9 +278,8 @@ class _Documents:
         columns = {"ids": graph.ids, "titles": graph.titles, "texts": graph.texts}
         given: dict[str, Any] = {name: [encoded(column[place]) for place in places] for name, column in columns.items()}
         rows = ask(_UNCHANGED, {**given, "corpus": self.state.corpus, "titled": self.state.include_titles})
-        nothing = np.zeros(self.state.dimension, ">f4").tobytes()
-        sent = {places[place - 1]: nothing if vector is None else vector[HEADER:] for place, vector in rows}
-        return {place: torch.from_numpy(np.frombuffer(vector, ">f4").astype(np.float32)) for place, vector in sent.items()}
+        nothing = torch.zeros(self.state.dimension)
+        return {places[at - 1]: nothing if sent is None else torch.from_numpy(read_vector(sent)) for at, sent in rows}
 
     def tell(self) -> None:
         """Warn of nodes without a vector."""

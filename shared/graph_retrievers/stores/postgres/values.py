@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from graph_retrievers.graph.dates import instant
 from graph_retrievers.graph.nested import look_up
 
@@ -17,6 +19,17 @@ _CHARACTERS = {code: character for character, code in _CODES.items()}
 _WRITTEN, _READ = re.compile("[\x00-\x03]"), re.compile("\x01[\x02\x03]{2}")
 # From here on, a float is an integer, and its shortest writing may be that of another one.
 _EXACT = 2.0**53
+# Bytes before the numbers of a vector.
+_HEADER = 4
+
+
+def read_vector(sent: bytes) -> np.ndarray:
+    """Return a vector from the binary form of pgvector, which begins with its width and two bytes of nothing: float32, shape [d].
+
+    >>> read_vector(bytes([0, 2, 0, 0]) + np.array([1.0, 0.5], ">f4").tobytes())
+    array([1. , 0.5], dtype=float32)
+    """
+    return np.frombuffer(sent, ">f4", offset=_HEADER).astype(np.float32)
 
 
 def encoded(text: str) -> str:

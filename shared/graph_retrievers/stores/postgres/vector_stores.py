@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from graph_retrievers.errors import DatabaseError, GraphRetrieverError, InvalidArgumentError, InvalidVectorError, shown
+from graph_retrievers.stores.postgres.values import read_vector
 
 T = TypeVar("T")
 _METRICS = {
@@ -21,8 +22,6 @@ _METRICS = {
 }
 # Rows that a cursor on the server gives at a time.
 _BLOCK = 1000
-# What begins the binary form of a vector: its width, and nothing.
-_HEADER = 4
 _AWAITED = (
     "{} can only be awaited, and its table is read at once; make a store on the same table for it, with PGVector(..., "
     "connection='postgresql+psycopg://...') or PGVectorStore.create_sync(PGEngine.from_connection_string(...), ...)."
@@ -147,7 +146,7 @@ class StoreTable:
         if not isinstance(held, dict | None):
             raise InvalidArgumentError(f"The metadata of document {name!r} of {self.store} are {shown(held)}; expected a mapping.")
         own = {key: None if value is None else json.loads(value) for key, value in zip(self.fields, fields, strict=True)}
-        return StoredRow(name, text, {**(held or {}), **own}, np.frombuffer(vector, ">f4", offset=_HEADER).astype(np.float32))
+        return StoredRow(name, text, {**(held or {}), **own}, read_vector(vector))
 
     def _asked(self, read: Callable[[Any], T]) -> T:
         try:

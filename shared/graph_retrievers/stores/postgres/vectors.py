@@ -13,13 +13,11 @@ from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.schema import vector_index
-from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable
 from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
 
-HEADER = 4
-"""Bytes before the numbers in the binary form of a vector: its width, and nothing."""
 # A scope of fewer nodes is searched exactly: an index would read more.
 _FEW = 10_000
 # Candidates that a search of an index holds, at least and at most.
@@ -140,7 +138,7 @@ class PostgresVectors:
             raise DatabaseError(
                 f"Node {shown(decoded(gone))} has no row with a vector in the table {self._table.shown} any more: {_AGAIN}"
             )
-        return {decoded(name): np.frombuffer(sent, ">f4", offset=HEADER).astype(np.float32) for name, sent in rows}
+        return {decoded(name): read_vector(sent) for name, sent in rows}
 
 
 def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:
