@@ -214,6 +214,24 @@ def test_notebooks(tmp_path):
     assert [node.metadata["links"] for node in nodes] == [["/cards.md"], ["/a.ipynb#looms"]]
 
 
+@pytest.mark.parametrize("opened", ["<!-- no end", "```\ncode", "<script>"])
+def test_what_a_cell_leaves_open_ends_with_it(tmp_path, opened):
+    raw = notebook(("markdown", f"# Looms\n\n{opened}"), ("markdown", "## Cards\nThey have [holes][h]."), ("code", "weave()"))
+    (node,) = read(tmp_path, {"a.ipynb": raw})
+    assert node.text.endswith("Cards\nThey have [holes][h].\nweave()")
+    assert node.metadata["anchors"] == ["looms", "cards"]
+
+
+def test_cells_share_definitions_fields_and_slugs(tmp_path):
+    first = "---\ntags: [a]\n---\n# Looms\nSee [cards][c].\n\nyear:: 1804"
+    raw = notebook(
+        ("markdown", first), ("markdown", "## Looms\n#b\n\nyear:: 1805"), ("markdown", "---\nx: 1\n---\n\n[c]: cards.md")
+    )
+    node, *_ = read(tmp_path, {"a.ipynb": raw, "cards.md": "# Cards\n\ntext"})
+    assert (node.metadata["tags"], node.metadata["year"]) == (["a", "b"], [1804, 1805])
+    assert (node.metadata["links"], node.metadata["anchors"]) == (["/cards.md"], ["looms", "looms-1", "x-1"])
+
+
 def test_notebooks_of_version_3(tmp_path):
     cells = [{"cell_type": "heading", "level": 2, "source": "Looms"}, {"cell_type": "code", "input": ["weave()"]}]
     (node,) = read(tmp_path, {"a.ipynb": json.dumps({"worksheets": [{"cells": cells}]})})
