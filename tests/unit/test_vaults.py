@@ -111,6 +111,17 @@ def test_fields_in_the_text_are_metadata_tags_and_edges(tmp_path):
     assert {hit.id for hit in hits} == {"Loom.md", "Loom.md#parts"}
 
 
+def test_a_whole_note_has_the_fields_of_all_its_sections(tmp_path):
+    text = f"---\npage: 7\nup: '[[Home]]'\n---\n# Loom\n{LONG}\n## Parts\n{LONG}\nmaker:: [[Ada]]\npage:: [[Bob]]\n"
+    written(tmp_path, {"Loom.md": text, "Home.md": "Home.", "Ada.md": "Ada.", "Bob.md": "Bob."})
+    nodes = read_folder(tmp_path, max_tokens=None)
+    loom = next(node for node in nodes if node.id == "Loom.md")
+    # "page" is the number of a printed page.
+    assert loom.metadata["linked"] == ["up", "maker"] and "page" not in loom.metadata
+    edges = {("Loom.md", "Home.md", "up"), ("Loom.md", "Ada.md", "maker"), ("Loom.md", "Bob.md", "links")}
+    assert set(build_edges(nodes, Links(field="links"))) == edges
+
+
 def test_the_name_of_a_file_is_in_the_text_where_the_title_differs(tmp_path):
     pages = {
         "Jacquard_machine.md": "# The loom\nIt weaves.",
