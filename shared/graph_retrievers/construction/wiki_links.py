@@ -35,8 +35,8 @@ class WikiLink(NamedTuple):
 def wiki_link(found: re.Match[str], kind: str = "") -> WikiLink | None:
     """Return the link of a match of :data:`WIKI_LINK`, None for one that names nothing; `kind` is the kind of the notes.
 
-    Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, and ``page=3`` of
-    a PDF stay.
+    Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, and ``page=3``
+    of a PDF stay.
 
     >>> wiki_link(WIKI_LINK.match("[[Loom#Parts#The cards|cards]]"))
     WikiLink(address='[[Loom#parts#the-cards]]', shown='cards', embeds=False)
