@@ -125,6 +125,21 @@ def test_a_sheet_with_one_cell_far_away_is_named(tmp_path, caplog):
 
 
 @needs_extra
+def test_a_title_above_a_sheet_is_no_header_and_whole_numbers_have_no_point():
+    from openpyxl import Workbook
+
+    file = BytesIO()
+    sheets = Workbook()
+    for row in (["Looms of 1804"], ["Jacquard", 12]):
+        sheets.active.append(row)
+    sheets.save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name).replace(b"<v>12</v>", b"<v>12.0</v>") for name in archive.namelist()}
+    blocks = office.read_sheets(packed(parts)).blocks
+    assert [(block.text, block.header) for block in blocks[1:]] == [("Looms of 1804", ""), ("Jacquard | 12", "")]
+
+
+@needs_extra
 def test_cells_are_counted_however_a_sheet_is_written(monkeypatch):
     from openpyxl import Workbook
 
