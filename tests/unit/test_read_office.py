@@ -104,7 +104,7 @@ def test_sheets(tmp_path):
 
     book = Workbook()
     book.active.title = "Looms"
-    for row in (["Name", "Width"], ["Jacquard", 12], ["Dobby", None]):
+    for row in (["Name", "Width"], ["Jacquard", 12], ["Dobby", None], ["Drum", 3.5]):
         book.active.append(row)
     book.create_sheet("Mills").append(["a", "b"])
     book.save(tmp_path / "a.xlsx")
@@ -122,6 +122,40 @@ def test_a_sheet_with_one_cell_far_away_is_named(tmp_path, caplog):
     (tmp_path / "b.txt").write_text("text")
     assert [node.id for node in read_folder(tmp_path)] == ["b.txt"]
     assert "a.xlsx (a sheet has 1,048,576 rows and 16,384 columns, more than 2,000,000 cells)" in caplog.text
+
+
+@needs_extra
+def test_a_title_above_a_sheet_is_no_header_and_whole_numbers_have_no_point():
+    from openpyxl import Workbook
+
+    file = BytesIO()
+    sheets = Workbook()
+    for row in (["Looms of 1804"], ["Jacquard", 12]):
+        sheets.active.append(row)
+    sheets.save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name).replace(b"<v>12</v>", b"<v>12.0</v>") for name in archive.namelist()}
+    blocks = office.read_sheets(packed(parts)).blocks
+    assert [(block.text, block.header) for block in blocks[1:]] == [("Looms of 1804", ""), ("Jacquard | 12", "")]
+
+
+@needs_extra
+def test_cells_are_counted_however_a_sheet_is_written(monkeypatch):
+    from openpyxl import Workbook
+
+    monkeypatch.setattr(office, "_CELLS", 100)
+    file = BytesIO()
+    sheets = Workbook()
+    sheets.active["A1"] = 1
+    sheets.save(file)
+    with zipfile.ZipFile(file) as archive:
+        parts = {name.replace("worksheets/", "other/"): archive.read(name) for name in archive.namelist()}
+    parts = {name: raw.replace(b"worksheets/sheet1", b"other/sheet1") for name, raw in parts.items()}
+    assert office.read_sheets(packed(parts)).blocks[-1].text == "1"
+    row = b"<row r='1'><c r='CW1'><v>1</v></c></row>"
+    parts["xl/other/sheet1.xml"] = parts["xl/other/sheet1.xml"].replace(b"<sheetData>", b"<sheetData>" + row)
+    with pytest.raises(UnreadableError, match="a sheet has more than 100 cells"):
+        office.read_sheets(packed(parts))
 
 
 def book(chapters, more=""):
@@ -174,6 +208,10 @@ def test_broken_and_hostile_files_are_named(tmp_path, caplog, monkeypatch, suffi
         "f": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "it is encrypted, or in the format of Office 97"),
         "g": (bytes(locked), "it is encrypted; a password is needed"),
         "h": (packed({"x": "y"})[:60], "it is broken: "),
+        "i": (
+            packed({"word/document.png": "\ufeff\n<a>" + "x" * 999_998}),
+            "it has 1,000,005 bytes when it is unpacked, more than",
+        ),
     }
     files = {f"{name}{suffix}": raw for name, (raw, _) in bad.items()}
     assert [node.id for node in read(tmp_path, files | {"z.txt": "text"})] == ["z.txt"]
@@ -182,6 +220,15 @@ def test_broken_and_hostile_files_are_named(tmp_path, caplog, monkeypatch, suffi
         assert f"{name}{suffix} ({why}" in told
     with pytest.raises(DatasetError, match=f"{len(bad)} items .* cannot be used"):
         read_folder(tmp_path, strict=True)
+
+
+def test_chapters_of_a_book_are_counted_by_any_name(monkeypatch):
+    monkeypatch.setattr(office, "_MARKUP", 1_000)
+    with zipfile.ZipFile(BytesIO(book({"one.txt": ""}))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["OEBPS/text/one.txt"] = b"Looms " * 200
+    with pytest.raises(UnreadableError, match="its chapters have 1,200 bytes, more than 1,000"):
+        read_book(packed(parts))
 
 
 def test_what_a_file_says_of_its_size_bounds_what_is_unpacked():
@@ -212,6 +259,24 @@ def test_notebooks(tmp_path):
     nodes = read(tmp_path, {"a.ipynb": json.dumps(held), "cards.md": "# Cards\n\n[back](a.ipynb#looms)"})
     assert (nodes[0].title, nodes[0].text) == ("Looms", "See cards.\nx = 1\n# not a heading\n'''\n```\n'''")
     assert [node.metadata["links"] for node in nodes] == [["/cards.md"], ["/a.ipynb#looms"]]
+
+
+@pytest.mark.parametrize("opened", ["<!-- no end", "```\ncode", "<script>"])
+def test_what_a_cell_leaves_open_ends_with_it(tmp_path, opened):
+    raw = notebook(("markdown", f"# Looms\n\n{opened}"), ("markdown", "## Cards\nThey have [holes][h]."), ("code", "weave()"))
+    (node,) = read(tmp_path, {"a.ipynb": raw})
+    assert node.text.endswith("Cards\nThey have [holes][h].\nweave()")
+    assert node.metadata["anchors"] == ["looms", "cards"]
+
+
+def test_cells_share_definitions_fields_and_slugs(tmp_path):
+    first = "---\ntags: [a]\n---\n# Looms\nSee [cards][c].\n\nyear:: 1804"
+    raw = notebook(
+        ("markdown", first), ("markdown", "## Looms\n#b\n\nyear:: 1805"), ("markdown", "---\nx: 1\n---\n\n[c]: cards.md")
+    )
+    node, *_ = read(tmp_path, {"a.ipynb": raw, "cards.md": "# Cards\n\ntext"})
+    assert (node.metadata["tags"], node.metadata["year"]) == (["a", "b"], [1804, 1805])
+    assert (node.metadata["links"], node.metadata["anchors"]) == (["/cards.md"], ["looms", "looms-1", "x-1"])
 
 
 def test_notebooks_of_version_3(tmp_path):

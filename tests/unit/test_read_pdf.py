@@ -102,6 +102,21 @@ def test_nodes_know_their_printed_page(tmp_path):
     assert [node.metadata["chunk_index"] for node in nodes] == list(range(len(nodes)))
 
 
+@pytest.mark.parametrize("link", ["[[paper.pdf#page=3]]", "[[paper.pdf#page=3&selection=0,1,2,3|p]]", "[p](paper.pdf#page=3)"])
+def test_a_note_links_to_a_page_of_a_pdf(tmp_path, link):
+    (tmp_path / "paper.pdf").write_bytes(pdf([body(number, 10) for number in range(3)]))
+    (tmp_path / "note.md").write_text(f"# Note\nSee {link}.")
+    note, *_ = nodes = read_folder(tmp_path, max_tokens=100)
+    assert note.metadata["links"] == ["/paper.pdf#page%3D3"]
+    ((_, target, _),) = build_edges(nodes, [Links(field="links")])
+    assert next(node for node in nodes if node.id == target).metadata["page"] == 3
+
+
+def test_a_whole_file_has_the_page_on_which_its_text_begins(tmp_path):
+    (tmp_path / "paper.pdf").write_bytes(pdf([[], *(body(number, 4) for number in range(3))]))
+    assert [node.metadata["page"] for node in read_folder(tmp_path, max_tokens=None)] == [2]
+
+
 def test_titles():
     assert read_pdf(pdf([["Jacquard loom", "", "It reads cards.", LINE, LINE]])).title == "Jacquard loom"
     assert read_pdf(pdf([["Jacquard loom", "", "It reads cards.", LINE, LINE]], title="The loom")).title == "The loom"

@@ -1,5 +1,6 @@
 """Vaults of notes: what Obsidian, Logseq and Dendron link, by our reader and by what the frameworks' loaders return."""
 
+import json
 import logging
 from dataclasses import replace
 
@@ -85,7 +86,9 @@ def test_what_obsidian_links(tmp_path, written_as, target):
 
 
 def test_fields_in_the_text_are_metadata_tags_and_edges(tmp_path):
-    text = "# Loom\nSince:: 1804\nup:: [[Home]], [[Card]]\n\nA #tool/old one (by:: [[Ada]]), [done:: true]. `x:: y` std::vector\n\n"
+    text = (
+        "# Loom\nSince:: 1804\nup:: [[Home]], [[Card]]\n\nA #tool/old one (by:: [[Ada]]), [done:: true]. `(x:: y)` std::vector\n\n"
+    )
     text += f"{LONG}\n## Parts\n{LONG}\nmaker:: [[Ada]]\nsource:: [[Card]]\n"
     pages = {"Loom.md": f"---\ntags: [tool]\nSince: 1801\n---\n{text}", "Home.md": "Home.", "Card.md": "Card.", "Ada.md": "Ada."}
     nodes = {node.id: node for node in read(tmp_path, pages)}
@@ -109,6 +112,37 @@ def test_fields_in_the_text_are_metadata_tags_and_edges(tmp_path):
     index = GraphIndex.from_documents(listed, edges=[])
     hits = Retriever(index).retrieve("looms", filter={"tags": {"$contains": "tool/old"}})
     assert {hit.id for hit in hits} == {"Loom.md", "Loom.md#parts"}
+
+
+def test_a_whole_note_has_the_fields_of_all_its_sections(tmp_path):
+    text = f"---\npage: 7\nup: '[[Home]]'\n---\n# Loom\n{LONG}\n## Parts\n{LONG}\nmaker:: [[Ada]]\npage:: [[Bob]]\n"
+    written(tmp_path, {"Loom.md": text, "Home.md": "Home.", "Ada.md": "Ada.", "Bob.md": "Bob."})
+    nodes = read_folder(tmp_path, max_tokens=None)
+    loom = next(node for node in nodes if node.id == "Loom.md")
+    # "page" is the number of a printed page.
+    assert loom.metadata["linked"] == ["up", "maker"] and "page" not in loom.metadata
+    edges = {("Loom.md", "Home.md", "up"), ("Loom.md", "Ada.md", "maker"), ("Loom.md", "Bob.md", "links")}
+    assert set(build_edges(nodes, Links(field="links"))) == edges
+
+
+def test_files_beside_notes_keep_their_titles_and_are_found_by_name(tmp_path):
+    cells = {"cells": [{"cell_type": "markdown", "source": f"# The lab\n{LONG} See [[Loom]]."}]}
+    pages = {
+        "logseq/config.edn": "{}",
+        "pages/Loom.md": f"- {LONG} See [[experiment]], [[guide_1]] and [[Guide_1.rst]].",
+        "pages/experiment.ipynb": json.dumps(cells),
+        "pages/guide_1.rst": f"The guide\n=========\n\n{LONG}\n",
+    }
+    nodes = read(tmp_path, pages)
+    assert [node.title for node in nodes] == ["Loom", "The lab", "The guide"]
+    assert nodes[0].metadata["links"] == ["/pages/experiment.ipynb", "/pages/guide_1.rst"]
+    assert "experiment" not in nodes[1].text and "guide" not in nodes[2].text.casefold()
+
+
+def test_wiki_links_find_files_of_all_formats_without_their_endings():
+    book = AddressBook(["a/paper.pdf", "a/table.xlsx", "a/slides.pptx", "a/letter.docx", "a/story.epub", "a/lab.ipynb", "a/g.rest"])
+    for name in ("paper", "table", "slides", "letter", "story", "lab", "g"):
+        assert book.find(f"[[{name}]]") is not None
 
 
 def test_the_name_of_a_file_is_in_the_text_where_the_title_differs(tmp_path):

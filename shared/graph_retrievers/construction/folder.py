@@ -73,7 +73,7 @@ def read_folder(
 ) -> list[Node]:
     r"""Return the files of a folder as nodes: one for each section, sorted by path.
 
-    Formats are text, Markdown, HTML, notebooks and EPUB, and with the extra ``files`` reStructuredText, PDF, Word, PowerPoint
+    Formats are text, Markdown, HTML, reStructuredText, notebooks and EPUB, and with the extra ``files`` PDF, Word, PowerPoint
     and Excel. Subfolders are included. Names that begin with a dot, links that lead out of the folder, and files that Sphinx adds
     to the pages (indexes, ``_sources``, ``_static``) are skipped. A warning counts documents in other formats, or says which
     extra reads them, and another names files that cannot be read: those that are broken, encrypted or without text, and texts

@@ -16,7 +16,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(\w[\w-]*:.*?)^---[ \t]*(?:\n|\Z)", re
 _LONGEST = 20_000
 _ALIASES = ("aliases", "alias")
 # Other fields of a node have these names: its page, its document, and what its reader found.
-_TAKEN = frozenset([*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked".split()])
+_TAKEN = frozenset([*ADDRESS_FIELDS, *_ALIASES, *"title document chunk_index headings anchors links contents linked page".split()])
 _TAGS = frozenset(["tags", "tag"])
 # Of a list as Python writes it: its wiki links, and what YAML makes of a wiki link without quotation marks.
 _QUOTED = re.compile(r"""(?:"(\[\[[^"\n]*\]\])"|'(\[\[[^'\n]*\]\])')""")

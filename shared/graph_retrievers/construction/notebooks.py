@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graph_retrievers.construction.markdown import read_markdown
+from graph_retrievers.construction.markdown import read_markdown, reference_definitions
 from graph_retrievers.construction.pages import Page, UnreadableError
 
 _FENCE = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
@@ -28,8 +30,28 @@ def read_notebook(text: str) -> Page:
     if cells is None:
         raise UnreadableError("it is not a notebook: it has no list of cells")
     language = _language(held)
-    parts = [_part(cell, language) for cell in cells if isinstance(cell, dict)]
-    return read_markdown("\n\n".join(part for part in parts if part.strip()))
+    parts = [part for cell in cells if isinstance(cell, dict) and (part := _part(cell, language)).strip()]
+    references: dict[str, Any] = {}
+    for part in parts:
+        references = reference_definitions(part) | references
+    seen: Counter[str] = Counter()
+    # Each by itself, so that a comment or code that nobody closed ends with its cell. A line before all but the first, which are no
+    # front matter, and one behind each, so that a paragraph ends in the source too.
+    pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, seen) for place, part in enumerate(parts)]
+    title = next((page.title for page in pages if page.title), "")
+    blocks = [block for page in pages for block in page.blocks]
+    return Page(title, blocks, stated=bool(pages) and pages[0].stated, fields=_joined([page.fields for page in pages]))
+
+
+def _joined(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields of all cells; of a field with several values, these are a list."""
+    joined: dict[str, Any] = {}
+    for fields in found:
+        for name, value in fields.items():
+            before, more = ([*held] if isinstance(held, list) else [held] for held in (joined.get(name, []), value))
+            listed = [*before, *(item for item in more if item not in before)]
+            joined[name] = value if name not in joined or listed == [value] else listed
+    return joined
 
 
 def _cells(held: Any) -> list[Any] | None:

@@ -6,6 +6,7 @@ import posixpath
 import re
 import warnings
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,6 +25,8 @@ from graph_retrievers.construction.pages import Block, Page, UnreadableError
 # a sheet.
 _UNPACKED, _MARKUP, _CELLS = 500_000_000, 40_000_000, 2_000_000
 _MARKUP_NAMES = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
+# Bytes of a part that show whether it is markup, and those that may stand in front of that.
+_BEGINNING, _BEFORE_MARKUP = 64, b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 _SLIDE = re.compile(r"^<!-- Slide number: (\d+) -->\n?", re.MULTILINE)
 _ROW = re.compile(rb"<(?:\w+:)?row\b[^>]{0,300}?\br=\"(\d{1,9})\"")
 _CELL = re.compile(rb"<(?:\w+:)?c\b[^>]{0,300}?\br=\"([A-Z]{1,3})(\d{1,9})\"")
@@ -76,14 +79,26 @@ def _check_size(raw: bytes) -> zipfile.ZipFile:
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
         raise UnreadableError(f"it is broken: {error}") from error
     parts = archive.infolist()
-    markup = sum(part.file_size for part in parts if part.filename.lower().endswith(_MARKUP_NAMES))
+    if any(part.flag_bits & 1 for part in parts):
+        raise UnreadableError("it is encrypted; a password is needed")
+    markup = sum(part.file_size for part in parts if _is_markup(archive, part))
     # The size that is written is the most that is unpacked.
     for size, most in ((sum(part.file_size for part in parts), _UNPACKED), (markup, _MARKUP)):
         if size > most:
             raise UnreadableError(f"it has {size:,} bytes when it is unpacked, more than {most:,}")
-    if any(part.flag_bits & 1 for part in parts):
-        raise UnreadableError("it is encrypted; a password is needed")
     return archive
+
+
+def _is_markup(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
+    """Return whether a part is markup: by its name, or by how it begins, since a document may give its parts any names."""
+    if part.filename.lower().endswith(_MARKUP_NAMES):
+        return True
+    try:
+        with archive.open(part) as file:
+            return file.read(_BEGINNING).lstrip(_BEFORE_MARKUP)[:1] in (b"", b"<")
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError):
+        # What cannot be unpacked here cannot be later.
+        return False
 
 
 def _check_cells(archive: zipfile.ZipFile, name: str) -> None:
@@ -149,8 +164,12 @@ def _rows(raw: bytes) -> Iterator[Block]:
     for sheet in book.worksheets:
         yield Block(sheet.title, 1, (slug(sheet.title),), leads=True)
         sheet.reset_dimensions()
-        header, first = "", True
+        header, first, count = "", True, 0
         for row in sheet.iter_rows(values_only=True):
+            # What stands in front of the first cell of a row, and of the first row, is counted too.
+            count += max(len(row), 1)
+            if count > _CELLS:
+                raise UnreadableError(f"a sheet has more than {_CELLS:,} cells")
             cells = ["" if value is None else " ".join(str(_plain(value)).split()) for value in row]
             while cells and not cells[-1]:
                 cells.pop()
@@ -190,6 +209,8 @@ def _book(archive: zipfile.ZipFile) -> Page:
         chapters += [path for path in paths if path in there and path not in chapters][:1]
     title = " ".join("".join(about.xpath("(//*[local-name()='metadata']/*[local-name()='title'])[1]//text()")).split())
     known = set(chapters)
+    if (size := sum(archive.getinfo(chapter).file_size for chapter in chapters)) > _MARKUP:
+        raise UnreadableError(f"its chapters have {size:,} bytes, more than {_MARKUP:,}")
     blocks = [block for chapter in chapters for block in _chapter(archive.read(chapter), chapter, known)]
     return Page(title or next((block.text for block in blocks if block.level), ""), blocks, stated=bool(title))
 

@@ -18,6 +18,8 @@ _TAG, _DOTTED = re.compile(r"(?<![^\s(])#([\w/-]+)"), re.compile(r"(?<![^\s(])#(
 # A block of Logseq by its id, and who is named in Dendron.
 _BLOCK = re.compile(r"\(\(([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})\)\)")
 _USER = re.compile(r"(?<![^\s(])@(\w+(?:[.-]\w+)*)")
+# A page of a PDF; Obsidian adds what is selected there, "page=3&selection=0,1,2,3".
+_PRINTED = re.compile(r"page=\d+")
 # Where the part of a note begins, in Dendron with the lines to skip and where it ends.
 _RANGE = re.compile(r"(?:,\d+)?(?::#.*)?$")
 
@@ -33,7 +35,8 @@ class WikiLink(NamedTuple):
 def wiki_link(found: re.Match[str], kind: str = "") -> WikiLink | None:
     """Return the link of a match of :data:`WIKI_LINK`, None for one that names nothing; `kind` is the kind of the notes.
 
-    Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, stays.
+    Headings become slugs, separated by ``#`` where a link names those around it too; ``^name``, the id of a block, and ``page=3``
+    of a PDF stay.
 
     >>> wiki_link(WIKI_LINK.match("[[Loom#Parts#The cards|cards]]"))
     WikiLink(address='[[Loom#parts#the-cards]]', shown='cards', embeds=False)
@@ -49,9 +52,10 @@ def wiki_link(found: re.Match[str], kind: str = "") -> WikiLink | None:
     parts = [part.strip() for part in place.split("#") if part.strip()]
     if not page and not parts:
         return None
-    block = parts[-1] if parts and parts[-1].startswith("^") else ""
+    printed = _PRINTED.match(parts[-1]) if parts else None
+    block = printed[0] if printed else parts[-1] if parts and parts[-1].startswith("^") else ""
     fragment = block or "#".join(filter(None, map(slug, parts)))
-    named = [page, "" if block else parts[-1] if parts else ""]
+    named = [page, printed[0] if printed else "" if block else parts[-1] if parts else ""]
     return WikiLink(
         f"[[{page}#{fragment}]]" if fragment else f"[[{page}]]", shown or " > ".join(filter(None, named)), bool(found[1])
     )
