@@ -123,6 +123,13 @@ def test_files_that_cannot_be_read_are_left_out_and_named_together(tmp_path, cap
         read_folder(tmp_path)
 
 
+def test_the_advice_on_broken_files_is_not_that_on_encodings(tmp_path, caplog):
+    read(tmp_path, {"a.md": "# Looms\ntext", "b.ipynb": "{"})
+    (told,) = [message for message in caplog.messages if message.startswith("Left out")]
+    assert "b.ipynb (it is not a notebook" in told and "Repair such files, or begin the name of a file that" in told
+    assert "iconv" not in told
+
+
 def test_a_folder_without_pages_and_an_empty_page(tmp_path):
     with pytest.raises(DatasetError, match="is not a folder"):
         read_folder(tmp_path / "none")

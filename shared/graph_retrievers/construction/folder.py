@@ -51,10 +51,8 @@ _UNREAD = frozenset(".adoc .doc .odp .ods .odt .org .ppt .rtf .tex .xls".split()
 _FEW_PAGES = 5
 # Pieces of navigation, pages and sections left out, that the log names.
 _NAMED = 8
-_ADVICE = (
-    "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or begin the name "
-    "of a file that is not to be read with a dot."
-)
+_SKIP = "begin the name of a file that is not to be read with a dot."
+_CONVERT = "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or "
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
 _COPYRIGHT = re.compile(r"^(?:\(c\)|copyright\b)|©|all rights reserved", re.IGNORECASE)
 _INDEXES = frozenset(["genindex", "py-modindex", "modindex", "search"])
@@ -171,7 +169,8 @@ def read_folder(
     for name, page in found.items():
         for why in [page] if isinstance(page, str) else page.left:
             left.add(name, why)
-    left.tell(logger, _ADVICE, DatasetError)
+    encoded = any("UTF-" in item for item in left.items)
+    left.tell(logger, f"{_CONVERT if encoded else 'Repair such files, or '}{_SKIP}", DatasetError)
     pages = resolved({name: page for name, page in found.items() if not isinstance(page, str)}, _config_folders(found, root))
     pages = {name: with_short_titles(_titled(kind, name, page, root / name)) for name, page in pages.items()}
     known = published(root, {name: page for name, page in pages.items() if _is_html(name)})

@@ -23,7 +23,7 @@ from graph_retrievers.construction.pages import Block, Page, UnreadableError
 
 # Bytes of a file when it is unpacked, those of its parts that are markup, of which parsers take many times the memory, and cells of
 # a sheet.
-_UNPACKED, _MARKUP, _CELLS = 500_000_000, 40_000_000, 2_000_000
+_UNPACKED, _MARKUP, _CELLS = 500_000_000, 20_000_000, 2_000_000
 _MARKUP_NAMES = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
 # Bytes of a part that show whether it is markup, and those that may stand in front of that.
 _BEGINNING, _BEFORE_MARKUP = 64, b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
