@@ -333,6 +333,15 @@ def test_a_retriever_follows_changes_and_stores_that_were_opened_before_say_so(p
         bare.retrieve(QUESTIONS[0])
 
 
+def test_a_retriever_may_be_made_on_an_index_that_was_opened_before_a_change(postgres):
+    """WalkFusion reads the types of nodes and edges when it is made."""
+    index = GraphIndex.from_texts(["A loom."], ids=["loom"], embedding=HashEmbedding(16))
+    write_index(index, postgres, "works")
+    opened_before = open_index(postgres, "works", embedding=HashEmbedding(16))
+    write_index(index.with_changes(upsert=[Node("anvil", "An anvil.")]), postgres, "works")
+    assert RemoteRetriever(opened_before, WalkFusion()).retrieve("An anvil.")[0].id == "anvil"
+
+
 def test_a_write_that_fails_leaves_nothing(postgres, pages, monkeypatch):
     index = index_of(pages)
     write_index(index, postgres, "works")
