@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from graph_retrievers import Edge, GraphIndex, Node, Retriever, WalkFusion
+from graph_retrievers.core.limits import TimeLimit, in_thread, limited
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -596,6 +597,28 @@ def test_a_call_that_is_cancelled_ends_its_statement_in_the_server(postgres_serv
     # The connection that was cancelled is closed: a signal that comes late meets no other statement.
     wait_until(lambda: not postgres._cancelled)
     assert postgres._idle == [] and PostgresGraph(PostgresCorpus(postgres, "works")).sample(1)[0] == 1
+
+
+def test_the_limits_of_a_call_hold_in_a_snapshot_too(postgres_server, postgres):
+    with postgres.pinned() as state, limited(TimeLimit(0.3, "Vector")):
+        with pytest.raises(DatabaseUnreachableError, match="did not answer within"):
+            state.read((SLEEP, {}))
+
+    def read():
+        with postgres.pinned() as state:
+            state.read((SLEEP, {}))
+
+    async def leave():
+        task = asyncio.create_task(in_thread(read))
+        await asyncio.to_thread(wait_until, lambda: running(postgres_server))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    wait_until(lambda: not running(postgres_server))
+    wait_until(lambda: not postgres._cancelled)
+    assert postgres.read(("SELECT 1", {})) == [[(1,)]]
 
 
 def running(server):

@@ -336,10 +336,13 @@ class _Pinned(PostgresDatabase):
         yield self
 
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of statements, in one round trip."""
+        """Return the rows of statements, in one round trip; limits are those of :meth:`PostgresDatabase.read`."""
+        connection, left = self._connection, seconds_left()
         try:
-            with self._connection.pipeline():
-                cursors = [self._connection.execute(text.format_map(self.tables), parameters) for text, parameters in statements]
+            with ended_by_caller(partial(self._cancel, connection)), connection.pipeline():
+                if left is not None:
+                    connection.execute(_LIMITED, [_milliseconds(self._seconds)])
+                cursors = [connection.execute(text.format_map(self.tables), parameters) for text, parameters in statements]
             return [_rows(cursor) for cursor in cursors]
         except self._psycopg.Error as error:
             raise self._translated(error, self._connection) from error
