@@ -108,6 +108,16 @@ def test_changed_documents_write_their_changes_alone(postgres, pages):
     assert contents(postgres, "fresh") == changed
 
 
+def test_an_edge_alone_makes_another_state(postgres):
+    """Of the same ends and relation as one that is there, so that no degree and no other property changes."""
+    nodes, edges = [Node("a", "oak loom"), Node("b", "ash card")], [Edge("a", "b", "reads")]
+    write_index(GraphIndex.from_nodes(nodes, edges), postgres, "works")
+    index = open_index(postgres, "works")
+    write_index(GraphIndex.from_nodes(nodes, [Edge("a", "b", "reads", weight=0.1)]), postgres, "works")
+    with pytest.raises(StaleIndexError):
+        index.store.sample(1)
+
+
 def test_a_text_a_vector_or_an_edge_alone_is_written_alone(postgres):
     texts, vectors, edges = ["oak loom", "ash card", "elm mill", "fir clock"], np.eye(4), [Edge("a", "b", "reads")]
 
