@@ -260,6 +260,31 @@ def test_writers_of_one_index_wait_and_those_of_others_do_not(postgres_server, p
         assert first.result(20).edges == Changes(1) and second.result(20).nodes == Changes(1)
 
 
+@pytest.mark.parametrize("name", ["works", "another"])
+def test_a_change_without_documents_is_of_what_another_writer_has_just_written(postgres, monkeypatch, name):
+    whole = GraphIndex.from_texts(["A loom.", "A card.", "A mill."], ids=list("abc"), embedding=HashEmbedding(8))
+    update_index(postgres, name, upsert=[Node("a", "A loom."), Node("b", "A card.")])
+    plain = postgres.writing
+
+    def writing():
+        monkeypatch.undo()
+        write_index(whole, postgres, "works", replace=True)
+        return plain()
+
+    monkeypatch.setattr(postgres, "writing", writing)
+    assert update_index(postgres, "works", delete=["b"]).nodes == Changes(deleted=1, moved=1)
+    found, expected = as_one_write_leaves(postgres, "works", whole.with_changes(delete=["b"]))
+    assert found == expected and PostgresCorpus(postgres, "works").dimension == 8
+
+
+def test_vectors_of_an_unknown_model_replace_its_name(postgres):
+    write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), postgres, "works")
+    write_index(GraphIndex.from_texts(["A loom."], vectors=np.eye(1, 8)), postgres, "works", replace=True)
+    model = HashEmbedding(8)
+    model.name = "another"
+    assert update_index(postgres, "works", upsert=[Node("a", "A card.")], embedding=model).nodes.written == 1
+
+
 def test_of_ties_the_first_places_are_found(postgres):
     """Whatever the order in which nodes were written."""
     for ids in ("abcdefgh", "hgfedcba"):
