@@ -311,7 +311,8 @@ class PostgresDatabase:
                 f"{self.where} cannot be reached, or the connection was lost ({message}). Check its address, and that it runs; the "
                 "next call connects again."
             )
-        if code in ("3F000", "42P01"):
+        # Not of a table of the user.
+        if code == "3F000" or (code == "42P01" and f"{self.schema}." in message):
             return DatabaseError(
                 f"{self.where} has no index in the schema {self.schema!r} ({message}). Write one with write_index, or give schema=."
             )
