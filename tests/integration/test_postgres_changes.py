@@ -281,6 +281,22 @@ def test_a_change_without_documents_is_of_what_another_writer_has_just_written(p
     assert found == expected and PostgresCorpus(postgres, "works").dimension == 8
 
 
+def test_nodes_without_a_vector_are_told_once_where_another_writer_comes_first(postgres, monkeypatch, caplog):
+    update_index(postgres, "another", upsert=[Node("a", "A loom.")])
+    plain = postgres.writing
+
+    def writing():
+        monkeypatch.undo()
+        update_index(postgres, "works", upsert=[Node("a", "A loom.", embedding=np.eye(8)[0])])
+        return plain()
+
+    monkeypatch.setattr(postgres, "writing", writing)
+    update_index(
+        postgres, "works", upsert=[Node("b", "A card.", embedding=np.zeros(8)), Node("c", "A mill.", embedding=np.eye(8)[1])]
+    )
+    assert [message[:11] for message in caplog.messages] == ["1 of 2 node"]
+
+
 def test_vectors_of_an_unknown_model_replace_its_name(postgres):
     write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), postgres, "works")
     write_index(GraphIndex.from_texts(["A loom."], vectors=np.eye(1, 8)), postgres, "works", replace=True)
