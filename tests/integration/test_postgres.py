@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from graph_retrievers import Edge, GraphIndex, Node, Retriever, WalkFusion
+from graph_retrievers.core.limits import TimeLimit, in_thread, limited
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -105,6 +106,16 @@ def test_changed_documents_write_their_changes_alone(postgres, pages):
     )
     write_index(after, postgres, "fresh")
     assert contents(postgres, "fresh") == changed
+
+
+def test_an_edge_alone_makes_another_state(postgres):
+    """Of the same ends and relation as one that is there, so that no degree and no other property changes."""
+    nodes, edges = [Node("a", "oak loom"), Node("b", "ash card")], [Edge("a", "b", "reads")]
+    write_index(GraphIndex.from_nodes(nodes, edges), postgres, "works")
+    index = open_index(postgres, "works")
+    write_index(GraphIndex.from_nodes(nodes, [Edge("a", "b", "reads", weight=0.1)]), postgres, "works")
+    with pytest.raises(StaleIndexError):
+        index.store.sample(1)
 
 
 def test_a_text_a_vector_or_an_edge_alone_is_written_alone(postgres):
@@ -331,6 +342,15 @@ def test_a_retriever_follows_changes_and_stores_that_were_opened_before_say_so(p
     write_index(index.with_changes(delete=["kiln.md"]), postgres, "works")
     with pytest.raises(StaleIndexError, match="open it again"):
         bare.retrieve(QUESTIONS[0])
+
+
+def test_a_retriever_may_be_made_on_an_index_that_was_opened_before_a_change(postgres):
+    """WalkFusion reads the types of nodes and edges when it is made."""
+    index = GraphIndex.from_texts(["A loom."], ids=["loom"], embedding=HashEmbedding(16))
+    write_index(index, postgres, "works")
+    opened_before = open_index(postgres, "works", embedding=HashEmbedding(16))
+    write_index(index.with_changes(upsert=[Node("anvil", "An anvil.")]), postgres, "works")
+    assert RemoteRetriever(opened_before, WalkFusion()).retrieve("An anvil.")[0].id == "anvil"
 
 
 def test_a_write_that_fails_leaves_nothing(postgres, pages, monkeypatch):
@@ -587,6 +607,28 @@ def test_a_call_that_is_cancelled_ends_its_statement_in_the_server(postgres_serv
     # The connection that was cancelled is closed: a signal that comes late meets no other statement.
     wait_until(lambda: not postgres._cancelled)
     assert postgres._idle == [] and PostgresGraph(PostgresCorpus(postgres, "works")).sample(1)[0] == 1
+
+
+def test_the_limits_of_a_call_hold_in_a_snapshot_too(postgres_server, postgres):
+    with postgres.pinned() as state, limited(TimeLimit(0.3, "Vector")):
+        with pytest.raises(DatabaseUnreachableError, match="did not answer within"):
+            state.read((SLEEP, {}))
+
+    def read():
+        with postgres.pinned() as state:
+            state.read((SLEEP, {}))
+
+    async def leave():
+        task = asyncio.create_task(in_thread(read))
+        await asyncio.to_thread(wait_until, lambda: running(postgres_server))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(leave())
+    wait_until(lambda: not running(postgres_server))
+    wait_until(lambda: not postgres._cancelled)
+    assert postgres.read(("SELECT 1", {})) == [[(1,)]]
 
 
 def running(server):

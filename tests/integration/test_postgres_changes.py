@@ -156,6 +156,10 @@ def test_texts_that_did_not_change_are_not_embedded_again(postgres):
     assert update_index(postgres, "works", upsert=[replace(second[0], metadata={})]).nodes == Changes(1)
     found = contents(postgres, "works")
     assert found[4]["c"] == str([1, *[0] * 15]).replace(" ", "") and len(found[4]) == 3
+    # Nor for another title, where titles are no part of what is embedded.
+    whole = GraphIndex.from_nodes(first[:2], embedding=HashEmbedding(16), include_titles=False)
+    write_index(whole, postgres, "untitled")
+    assert update_index(postgres, "untitled", upsert=[replace(first[0], title="The loom")]).nodes == Changes(1)
 
 
 def test_the_words_of_a_new_index_are_read_as_in_memory(postgres):
@@ -258,6 +262,47 @@ def test_writers_of_one_index_wait_and_those_of_others_do_not(postgres_server, p
         assert not second.done() and PostgresCorpus(postgres, "works").nodes == 1
         go.set()
         assert first.result(20).edges == Changes(1) and second.result(20).nodes == Changes(1)
+
+
+@pytest.mark.parametrize("name", ["works", "another"])
+def test_a_change_without_documents_is_of_what_another_writer_has_just_written(postgres, monkeypatch, name):
+    whole = GraphIndex.from_texts(["A loom.", "A card.", "A mill."], ids=list("abc"), embedding=HashEmbedding(8))
+    update_index(postgres, name, upsert=[Node("a", "A loom."), Node("b", "A card.")])
+    plain = postgres.writing
+
+    def writing():
+        monkeypatch.undo()
+        write_index(whole, postgres, "works", replace=True)
+        return plain()
+
+    monkeypatch.setattr(postgres, "writing", writing)
+    assert update_index(postgres, "works", delete=["b"]).nodes == Changes(deleted=1, moved=1)
+    found, expected = as_one_write_leaves(postgres, "works", whole.with_changes(delete=["b"]))
+    assert found == expected and PostgresCorpus(postgres, "works").dimension == 8
+
+
+def test_nodes_without_a_vector_are_told_once_where_another_writer_comes_first(postgres, monkeypatch, caplog):
+    update_index(postgres, "another", upsert=[Node("a", "A loom.")])
+    plain = postgres.writing
+
+    def writing():
+        monkeypatch.undo()
+        update_index(postgres, "works", upsert=[Node("a", "A loom.", embedding=np.eye(8)[0])])
+        return plain()
+
+    monkeypatch.setattr(postgres, "writing", writing)
+    update_index(
+        postgres, "works", upsert=[Node("b", "A card.", embedding=np.zeros(8)), Node("c", "A mill.", embedding=np.eye(8)[1])]
+    )
+    assert [message[:11] for message in caplog.messages] == ["1 of 2 node"]
+
+
+def test_vectors_of_an_unknown_model_replace_its_name(postgres):
+    write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), postgres, "works")
+    write_index(GraphIndex.from_texts(["A loom."], vectors=np.eye(1, 8)), postgres, "works", replace=True)
+    model = HashEmbedding(8)
+    model.name = "another"
+    assert update_index(postgres, "works", upsert=[Node("a", "A card.")], embedding=model).nodes.written == 1
 
 
 def test_of_ties_the_first_places_are_found(postgres):

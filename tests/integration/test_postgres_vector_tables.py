@@ -382,6 +382,16 @@ def test_what_a_table_lacks_is_named(postgres_server, database):
         write_index(long, database, "works", vectors=table)
 
 
+def test_a_table_that_was_dropped_is_named(postgres_server, database):
+    index, vectors = numbered(3)
+    table = own_table(postgres_server.url, index.graph.ids, vectors)
+    write_index(index, database, "works", vectors=table)
+    store = PostgresVectors(PostgresCorpus(database, "works"))
+    run(postgres_server.url, f'DROP TABLE "{table.name}"')
+    with pytest.raises(DatabaseError, match=f"refused a statement .*{table.name}.* does not exist"):
+        store.search(vectors[:1], 1)
+
+
 def test_a_user_without_the_rights_is_told(postgres_server, database):
     index, vectors = numbered(3)
     table = own_table(postgres_server.url, index.graph.ids, vectors)

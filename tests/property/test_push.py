@@ -148,6 +148,11 @@ def test_nodes_that_are_alike_are_asked_for_together_or_not_at_all():
     assert asked == [1, 1] and len(set(shares[2:].tolist())) == 1
     _, shares, asked = found_by(index, [0], [1.0], 0.5, tolerance=0.04)
     assert asked == [1, 13] and len(set(shares[2:].tolist())) == 1
+    # Up to rounding: 0.1 + 0.2 is above 0.3, and it would do.
+    walk = PushedWalk(np.array([0, 1]), np.array([1.0, 1.0]), 0.5)
+    walk.residual = np.array([0.1 + 0.2, 0.3])
+    backend = MemoryBackend(Queries.of(index_of(3, [(0, 2, 1.0), (1, 2, 1.0)]), ["?"]))
+    assert run(backend, [walk.frontier(0.4)])[0].tolist() == [0, 1]
 
 
 def test_steps_are_hops_and_not_nodes():

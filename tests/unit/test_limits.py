@@ -21,6 +21,7 @@ from graph_retrievers.core.limits import (
     limited,
     present_limits,
     seconds_left,
+    within_limits,
 )
 from graph_retrievers.core.requests import Degree, Nearest, Neighbors, Request
 from graph_retrievers.core.trace import Asked
@@ -487,3 +488,12 @@ def test_a_call_is_ended_when_its_caller_goes_and_not_after_it():
 
     asyncio.run(leave())
     assert ended == ["while", "refused"]
+
+
+@pytest.mark.parametrize("of_call", [(), (TimeLimit(60, "GAR"),)], ids=["no limit", "a limit that is not over"])
+def test_an_answer_with_a_time_out_of_its_own_is_not_over_its_limit(of_call):
+    async def answer():
+        raise TimeoutError("of the model")
+
+    with limited(*of_call), pytest.raises(TimeoutError, match="of the model"):
+        asyncio.run(within_limits(answer()))

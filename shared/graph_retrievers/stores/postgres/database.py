@@ -311,7 +311,8 @@ class PostgresDatabase:
                 f"{self.where} cannot be reached, or the connection was lost ({message}). Check its address, and that it runs; the "
                 "next call connects again."
             )
-        if code in ("3F000", "42P01"):
+        # Not of a table of the user.
+        if code == "3F000" or (code == "42P01" and f"{self.schema}." in message):
             return DatabaseError(
                 f"{self.where} has no index in the schema {self.schema!r} ({message}). Write one with write_index, or give schema=."
             )
@@ -336,10 +337,13 @@ class _Pinned(PostgresDatabase):
         yield self
 
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of statements, in one round trip."""
+        """Return the rows of statements, in one round trip; limits are those of :meth:`PostgresDatabase.read`."""
+        connection, left = self._connection, seconds_left()
         try:
-            with self._connection.pipeline():
-                cursors = [self._connection.execute(text.format_map(self.tables), parameters) for text, parameters in statements]
+            with ended_by_caller(partial(self._cancel, connection)), connection.pipeline():
+                if left is not None:
+                    connection.execute(_LIMITED, [_milliseconds(self._seconds)])
+                cursors = [connection.execute(text.format_map(self.tables), parameters) for text, parameters in statements]
             return [_rows(cursor) for cursor in cursors]
         except self._psycopg.Error as error:
             raise self._translated(error, self._connection) from error

@@ -134,8 +134,8 @@ def update_index(
             return writing.run(text, **given).fetchall()  # type: ignore[no-any-return]
 
         (found,) = ask(_STATE, {"name": called})
-        if nodes and documents.turned(_state(found)):
-            # Another writer has come first.
+        # Of another writer who has come first.
+        if documents.turned(_state(found)) and nodes:
             block = documents.block(nodes, ask)
         if change.settings is None and block is None:
             raise EmptyGraphError(f"{where} is new, and an index needs at least one node; pass documents in upsert=.")

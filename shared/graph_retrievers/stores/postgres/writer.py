@@ -108,6 +108,9 @@ def write_index(
         if not replace and rows:
             way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
             change.check_vectors(where, dimension, index.embedding_name, way)
+        if replace:
+            # The vectors may be of another model, whose name is not known.
+            change.embedding = ""
         if change.dimension not in (0, dimension):
             change.drop_vector_index()
         change.delete(gone, close=False)

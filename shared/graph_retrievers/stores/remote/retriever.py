@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
@@ -103,7 +104,9 @@ class RemoteRetriever(CorpusRetriever):
         _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
-            index.read_schema()
+            # Each call reads that of the index as it is then.
+            with suppress(StaleIndexError):
+                index.newest.read_schema()
 
     def __repr__(self) -> str:
         """Return the retriever and the index."""
