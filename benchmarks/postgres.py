@@ -27,7 +27,6 @@ from scale import texts
 from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase, create_vector_index, open_index, write_index
-from graph_retrievers.stores.remote import RemoteRetriever
 
 WIDTH, EDGES, _BLOCK = 384, 5, 2000
 SYSTEMS = ("vector", "bm25", "hybrid", "eager", "spreading", "fastinsight", "walk-fusion")
@@ -56,7 +55,7 @@ def milliseconds(ask: Callable[[str, np.ndarray], Any], questions: Sequence[tupl
 def rows(index: GraphIndex, remotes: Mapping[str, Any], questions: Sequence[tuple[str, np.ndarray]]) -> Iterator[list[str]]:
     """Yield the times of each system, in memory and on what is opened of the database."""
     for name in SYSTEMS:
-        made = [Retriever(index, name), *(RemoteRetriever(remote, name) for remote in remotes.values())]
+        made = [Retriever(index, name), *(Retriever(remote, name) for remote in remotes.values())]
         yield [f"`{name}`", *(f"{milliseconds(lambda q, v, r=each: r.retrieve(q, vector=v), questions):.0f}" for each in made)]
 
 

@@ -29,8 +29,8 @@ from select import select
 from benchmarks.durability import forked, run_at_once
 from graph_retrievers import Edge, GraphIndex, Node, WalkFusion
 from graph_retrievers.errors import DatabaseUnreachableError
+from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, update_index, write_index
-from graph_retrievers.stores.remote import RemoteRetriever
 from tests.postgres import contents
 
 _GROUP = 4
@@ -149,7 +149,7 @@ def read(url: str, owners: int, until: Callable[[int], bool], seed: int = 0) -> 
         try:
             if retriever is None:
                 opened = open_index(PostgresDatabase(url), "works", embedding=_vectors)
-                retriever = RemoteRetriever(opened, WalkFusion(form="links"))
+                retriever = Retriever(opened, WalkFusion(form="links"))
             hits = retriever.retrieve(f"state {_WORDS[draw.randrange(4)]}", k=9, scope={"writer": owner})
         except DatabaseUnreachableError:
             # The server is being started again.

@@ -22,7 +22,7 @@ from graph_retrievers.datasets import read_dataset
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.vector_cache import cached_vectors
-from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import FetchedRows, RemoteIndex
 from tests.remote import MemoryGraph, MemoryVectors
 from tests.walks import FromTheNearest
 
@@ -62,7 +62,7 @@ def main() -> None:
     own = cached_vectors(model, texts)
     vectors = MemoryVectors(index.graph.ids, index.dense.vectors.cpu().numpy())
     remote = RemoteIndex(Graph(index.graph), max_nodes=options.max_nodes, vectors=vectors)
-    there = RemoteRetriever(remote, PPR(passage_weight=weight))
+    there = Retriever(remote, PPR(passage_weight=weight))
     alike = Retriever(index, Pipeline(VectorSearch(5, returned=False), FromTheNearest(passage_weight=weight)))
     found = [
         [retriever.retrieve(text, vector=vector) for text, vector in zip(texts, own, strict=True)]

@@ -50,7 +50,7 @@ from graph_retrievers.signals.vector_cache import cached_vectors
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems.system import System
 from tests.integration.conftest import Proxy, _start_arcadedb
 
@@ -270,7 +270,7 @@ def measured(index: GraphIndex, server: Any, label: str, names: list[str]) -> li
     if "WalkFusion" in names:
         questions = [f"Where did {named(i + 5)} and {index.graph.titles[9 * i]} see w{i} w{i + 7}?" for i in range(QUESTIONS)]
     for name, system in ((name, SYSTEMS[name]) for name in names):
-        retriever, local = RemoteRetriever(remote, system, k=10), Retriever(index, system, k=10)
+        retriever, local = Retriever(remote, system, k=10), Retriever(index, system, k=10)
         for batch in (1, QUESTIONS):
             totals: list[list[float]] = []
             for part in range(0, QUESTIONS, batch):
@@ -335,7 +335,7 @@ def compare(folder: Path, names: list[str], split: str, where: str) -> None:
                 vectors, words = QdrantVectors(client, "nodes"), held or QdrantWords(client, "nodes")
                 engines: dict[str, Any] = {"vectors": vectors, "words": words}
                 stored = RemoteIndex(CypherGraphStore(database), **engines, embedding=model, include_titles=data.include_titles)
-                remote, local = RemoteRetriever(stored), Retriever(index, WalkFusion())
+                remote, local = Retriever(stored), Retriever(index, WalkFusion())
                 found: list[Any] = []
                 spent = []
                 for retriever in (remote, local):

@@ -17,7 +17,7 @@ from graph_retrievers.arguments import keywords_of, positive
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
@@ -40,7 +40,7 @@ _KEPT = 8
 
 
 class GraphRetriever(CheckedFields, BatchRetriever):
-    """A system of the engine on an index as a LangChain retriever; or any retriever of the engine, in a database or your own.
+    """A system of the engine on an index as a LangChain retriever; or any retriever of the engine, or your own.
 
     It takes either `index`, with `system` for another than the default, or `retriever`. Retrievers may share an index. A changed
     field applies from the next call.
@@ -53,8 +53,8 @@ class GraphRetriever(CheckedFields, BatchRetriever):
 
     Parameters
     ----------
-    index : GraphIndex, optional
-        The index to search.
+    index : GraphIndex or RemoteIndex, optional
+        The index to search, in memory or in a database (:func:`graph_retrievers.stores.postgres.open_index`).
     system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
         ``PPR(damping=0.7)``, its text ``"ppr(damping=0.7)"``, or your own composition; see
         :class:`graph_retrievers.retrievers.retriever.Retriever`. By default the system with the best results on indexes with the
@@ -101,7 +101,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
 
     unlisted: ClassVar[frozenset[str]] = frozenset({"engines"})
 
-    index: GraphIndex | None = Field(default=None, repr=False, exclude=True, description="The index to search.")
+    index: Corpus | None = Field(default=None, repr=False, exclude=True, description="The index to search.")
     system: SystemLike | None = Field(
         default=None, description="The system, such as 'ppr(damping=0.7)'; by default one for the index."
     )
@@ -148,6 +148,8 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         index = self.index if self.retriever is None else getattr(self.retriever, "index", None)
         if isinstance(index, GraphIndex):
             yield from {"nodes": len(index), "edges": index.graph.num_edges}.items()
+        elif self.index is not None:
+            yield "index", self.index
         yield from ((name, _shown(value) if name == "system" else value) for name, value in super().__repr_args__())
 
     def configurable_fields(self, **fields: AnyConfigurableField) -> RunnableSerializable[str, list[Document]]:
@@ -323,7 +325,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
             params["ls_retriever_name"] = engine.name.lower()
         source = getattr(engine, "index", getattr(engine, "database", engine))
         params["ls_vector_store_provider"] = type(source).__name__
-        if isinstance(source, GraphIndex) and source.embedding is not None:
+        if isinstance(source, Corpus) and source.embedding is not None:
             params["ls_embedding_provider"] = type(source.embedding).__name__
             params["ls_embedding_model"] = source.embedding_name
         return params

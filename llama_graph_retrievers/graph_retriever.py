@@ -19,7 +19,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from graph_retrievers.arguments import keywords_of
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
@@ -45,10 +45,10 @@ class GraphRetriever(BaseRetriever):
 
     Parameters
     ----------
-    index : GraphIndex or RetrieverProtocol
-        An index; or a retriever of the engine, such as one on a store that changes
-        (:class:`graph_retrievers.retrievers.store_retriever.StoreRetriever`) or inside a graph database
-        (:class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`), or your own object with the same methods (see
+    index : GraphIndex, RemoteIndex or RetrieverProtocol
+        An index, in memory or in a database (:func:`graph_retrievers.stores.postgres.open_index`); or a retriever of the engine,
+        such as one on a store that changes (:class:`graph_retrievers.retrievers.store_retriever.StoreRetriever`) or inside a graph
+        database (:class:`graph_retrievers.stores.cypher.CypherSpreadingActivation`), or your own object with the same methods (see
         :class:`graph_retrievers.retrievers.protocol.RetrieverProtocol`).
     system : System, str, mapping, Operator, or function from a GraphIndex to an Operator, optional
         What searches an index, such as ``PPR(damping=0.7)`` or ``"ppr(damping=0.7)"``; see
@@ -90,7 +90,7 @@ class GraphRetriever(BaseRetriever):
     engine : RetrieverProtocol
         The engine retriever.
     index : GraphIndex or None
-        The index that the engine retriever searches, if it has one.
+        The index that the engine retriever searches, if it is in memory.
 
     Notes
     -----
@@ -115,7 +115,7 @@ class GraphRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: GraphIndex | RetrieverProtocol,
+        index: Corpus | RetrieverProtocol,
         system: SystemLike | None = None,
         *,
         similarity_top_k: int | None = None,
@@ -159,7 +159,7 @@ class GraphRetriever(BaseRetriever):
         kind = type(index).__name__
         if isinstance(index, BaseIndex):
             raise InvalidArgumentError(f"Pass the {kind} to {cls.__name__}.from_defaults(index=...).")
-        if isinstance(index, GraphIndex):
+        if isinstance(index, Corpus):
             value = given_system(cls.__name__, system, cls.system)
             check_options(cls.__name__, options, _keywords(), value)
             return Retriever(index, value, **options)
@@ -191,7 +191,7 @@ class GraphRetriever(BaseRetriever):
 
     @property
     def index(self) -> GraphIndex | None:
-        """The index that the engine retriever searches, if it has one."""
+        """The index that the engine retriever searches, if it is in memory."""
         return self._search.index
 
     @property

@@ -18,14 +18,14 @@ EVERY = [
 SHARED = keywords_of(Retriever.__init__)
 
 
-def on(index, kind, retriever=Retriever, **given):
+def on(index, kind, **given):
     """Return a retriever on an index, by a system, its class or its text, by an operator or a function.
 
-    `given` are parameters of the system and keywords of every retriever; `retriever` may be RemoteRetriever.
+    `given` are parameters of the system and keywords of every retriever.
     """
     own = {name: given.pop(name) for name in given.keys() - SHARED}
     if isinstance(kind, type) and issubclass(kind, System):
         kind = kind(**own)
     elif own:
         kind = replace(read_system(kind), **own)
-    return retriever(index, kind, **given)
+    return Retriever(index, kind, **given)

@@ -20,6 +20,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.labels import one_line
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits import Hit
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["GraphTools", "ToolAnswer"]
@@ -113,7 +114,7 @@ class GraphTools:
     """
 
     def __init__(self, retriever: Retriever, *, max_characters: int = 8000, max_items: int = 50) -> None:
-        if not isinstance(retriever, Retriever):
+        if not isinstance(retriever, MemoryRetriever):
             raise InvalidArgumentError(f"Expected a Retriever, whose index the tools read, got {type(retriever).__name__}.")
         self.retriever = retriever
         self.max_characters, self.max_items = positive("max_characters", max_characters), positive("max_items", max_items)

@@ -25,7 +25,6 @@ from graph_retrievers.signals.embedding import embed_queries
 from graph_retrievers.stores.remote import (
     GraphStore,
     RemoteIndex,
-    RemoteRetriever,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -209,7 +208,7 @@ def check_stores(
         _check_words(words.within(half), set(half), queries, k)
     remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=model, relevance=index.relevance)
     for system in _SYSTEMS:
-        here, there = Retriever(index, system, k=k), RemoteRetriever(remote, system, k=k)
+        here, there = Retriever(index, system, k=k), Retriever(remote, system, k=k)
         for scope in scopes:
             what = " within a scope" if scope else ""
             both = here.retrieve_batch(list(queries), **scope), there.retrieve_batch(list(queries), **scope)

@@ -24,7 +24,7 @@ from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, Cyp
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.qdrant_points import point_id
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.testing import check_stores
 from langchain_graph_retrievers import GraphRetriever
 from tests.engines import NOTHING, QUESTIONS, TRADES, Breaking, Losing, change_pages, contents, emptied, index_of, remote_of
@@ -36,7 +36,7 @@ def test_a_folder_in_the_engines_gives_the_answers_in_memory(database, client, p
     index = index_of(pages)
     written = write_index(index, database, client, "works")
     assert written == (Changes(len(index)), Changes(index.graph.num_edges), Changes(len(index)))
-    retriever, local = RemoteRetriever(remote_of(database, client)), Retriever(index, WalkFusion())
+    retriever, local = Retriever(remote_of(database, client)), Retriever(index, WalkFusion())
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
     vectors, words = QdrantVectors(client, "works"), QdrantWords(client, "works")
     check_stores(index, CypherGraphStore(database), vectors, QUESTIONS, words=words)
@@ -63,7 +63,7 @@ def test_changed_documents_write_their_changes_alone(database, client, pages):
     assert write_index(after, database, client, "works", length_drift=0) == (NOTHING, NOTHING, NOTHING)
     assert contents(database, client) == changed
     assert_same(
-        RemoteRetriever(remote_of(database, client)).retrieve_batch(QUESTIONS),
+        Retriever(remote_of(database, client)).retrieve_batch(QUESTIONS),
         Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS),
     )
     fresh = emptied(database)
@@ -183,7 +183,7 @@ def test_ids_and_titles_may_be_any_text(database, client):
     held = contents(database, client)
     assert held[0].keys() == held[2].keys() == set(HOSTILE) and len(held[1]) == index.graph.num_edges
     assert write_index(index, database, client, "works", length_drift=0) == (NOTHING, NOTHING, NOTHING)
-    retriever = RemoteRetriever(remote_of(database, client))
+    retriever = Retriever(remote_of(database, client))
     asked = [*HOSTILE[:7], "turns 3"]
     assert_same(retriever.retrieve_batch(asked), Retriever(index, WalkFusion()).retrieve_batch(asked))
     for name in HOSTILE:
@@ -203,7 +203,7 @@ def test_a_long_title_can_be_written_and_a_longer_id_cannot(database, client):
     nodes = [Node("a", "A loom.", "words " * 60_000), Node("b", "A card.")]
     index = GraphIndex.from_nodes(nodes, embedding=HashEmbedding(16))
     write_index(index, database, client, "works")
-    assert RemoteRetriever(remote_of(database, client)).retrieve("a card")[0].id == "b"
+    assert Retriever(remote_of(database, client)).retrieve("a card")[0].id == "b"
     with pytest.raises(InvalidArgumentError, match="has 2,001 characters; the index of a database takes at most 2,000: shorten"):
         write_index(GraphIndex.from_texts(["a"], ids=["y" * 2001]), database, client, "works", replace=True)
 
@@ -231,7 +231,7 @@ def test_two_indexes_of_one_database_and_one_qdrant_are_kept_apart(cypher_server
     second = GraphIndex.from_texts(["A town."] * len(first), ids=first.graph.ids, edges=[("loom.md", "card.md", "near")])
     write_index(second, other, client, "towns")
     assert contents(database, client) == whole
-    assert RemoteRetriever(remote_of(database, client)).retrieve(QUESTIONS[0])[0].text != "A town."
+    assert Retriever(remote_of(database, client)).retrieve(QUESTIONS[0])[0].text != "A town."
     write_index(second.with_changes(delete=["kiln.md"]), other, client, "towns")
     assert contents(database, client) == whole and "kiln.md" not in contents(other, client, "towns")[0]
     cypher_server.clean(other)
@@ -286,7 +286,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(cypher_serve
     assert contents(database, client) == whole and not client.collection_exists("new")
     # What is meant: another model in the place of this one, and other documents.
     write_index(GraphIndex.from_nodes(nodes, embedding=wide), database, client, "works", replace=True)
-    assert RemoteRetriever(remote_of(database, client, embedding=wide)).retrieve(QUESTIONS[0])
+    assert Retriever(remote_of(database, client, embedding=wide)).retrieve(QUESTIONS[0])
     # The collection is made anew, of which no points are left to delete.
     changes = write_index(GraphIndex.from_nodes(other, embedding=HashEmbedding(16)), database, client, "works", replace=True)
     assert changes.points == Changes(9) and changes.nodes == Changes(9, 0, len(index))
@@ -315,7 +315,7 @@ def test_nodes_without_a_vector_are_told(database, client, caplog):
     write_index(index, database, client, "works")
     said = "1 of 3 nodes have no vector (a row of zeros), such as 'b': on engines, a retriever that compares one ends in an error."
     assert caplog.messages == [said]
-    retriever = RemoteRetriever(remote_of(database, client, embedding=None), WalkFusion(form="links"))
+    retriever = Retriever(remote_of(database, client, embedding=None), WalkFusion(form="links"))
     with pytest.raises(InvalidVectorError, match="no vector of node 'b'"):
         retriever.retrieve("card", vector=vectors[0])
     # Words alone, in a collection of others, which has vectors of its own.
@@ -403,7 +403,7 @@ def test_the_default_is_that_in_memory(database, client, vectors, relations):
     write_index(index, database, client, "works", length_drift=0)
     words = QdrantWords(client, "works")
     remote = remote_of(database, client) if vectors else RemoteIndex(CypherGraphStore(database), words=words)
-    retriever, local = RemoteRetriever(remote), Retriever(index)
+    retriever, local = Retriever(remote), Retriever(index)
     assert retriever.name == local.name == ("BM25" if not vectors else "WalkFusion" if relations[1:] else "SpreadingActivation")
     asked = ["Which house knows Card 1?", "text 4", "the Kiln"]
     assert_same(retriever.retrieve_batch(asked), local.retrieve_batch(asked))
@@ -454,7 +454,7 @@ def test_words_of_the_database_take_the_place_of_those_of_qdrant(cypher_server, 
         words = CypherWords(database, f"{label}[name,description]")
     write_index(index, database, client, "works", words=words)
     assert set(client.scroll("works", limit=1, with_vectors=True)[0][0].vector) != {"words"}
-    retriever = RemoteRetriever(remote_of(database, client, words=words))
+    retriever = Retriever(remote_of(database, client, words=words))
     found = [{hit.id for hit in retriever.retrieve(question)} for question in QUESTIONS[:3]]
     local = [{hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)} for question in QUESTIONS[:3]]
     assert np.mean([len(a & b) / len(b) for a, b in zip(found, local, strict=True)]) >= 0.7

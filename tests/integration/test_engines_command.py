@@ -5,7 +5,6 @@ from qdrant_client import QdrantClient
 
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
 from graph_retrievers.cli import main
-from graph_retrievers.stores.remote import RemoteRetriever
 from tests.engines import QUESTIONS, change_pages, contents, remote_of
 
 
@@ -41,7 +40,7 @@ def test_the_command_fills_the_engines_and_follows_the_folder(cypher_server, dat
     client = QdrantClient(path=str(place))
     held = contents(database, client, label)
     assert held[0].keys() == held[2].keys() == set(index.graph.ids) and len(held[1]) == index.graph.num_edges
-    remote = RemoteRetriever(remote_of(database, client, label, embedding=minilm()))
+    remote = Retriever(remote_of(database, client, label, embedding=minilm()))
     for question in QUESTIONS:
         assert [hit.id for hit in remote.retrieve(question)] == [
             hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)

@@ -16,6 +16,7 @@ from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentErro
 from graph_retrievers.graph import Node
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import VectorSearch
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.store_retriever import StoreRetriever
 from graph_retrievers.signals.bm25 import BM25
@@ -156,14 +157,14 @@ SHARED = {
 def searched(monkeypatch):
     """What retrievers of the engine are set to when they search."""
     found = []
-    search = Retriever.search
+    search = MemoryRetriever.search
 
     def told(self, call):
         own = {name: getattr(self, name) for name in SHARED if name != "share_batches"}
         found.append(own | {"share_batches": self._shared_calls is not None, "types": list(self.types or ())})
         return search(self, call)
 
-    monkeypatch.setattr(Retriever, "search", told)
+    monkeypatch.setattr(MemoryRetriever, "search", told)
     return found
 
 

@@ -33,6 +33,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.systems import BM25, GAR, PPR, FastInsight, Hybrid, HyDE, Re2, Vector
 from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import (
@@ -64,7 +65,7 @@ PRESETS = [
 QUESTIONS = ["Who wrote a program for the Analytical Engine?", "What counted the census?", "Who broke ciphers at Bletchley Park?"]
 
 
-class CountingRetriever(Retriever):
+class CountingRetriever(MemoryRetriever):
     """Vector search that counts its batches and reads one further per-query input."""
 
     inputs = ("entities",)
@@ -505,7 +506,7 @@ def test_a_self_query_that_is_only_a_filter_gets_the_documents_that_pass(tmp_pat
 
 
 async def test_a_question_that_the_engine_cannot_answer_fails_alone(index):
-    class Picky(Retriever):
+    class Picky(MemoryRetriever):
         def retrieve_batch(self, queries, k=None, **options):
             if QUESTIONS[1] in queries:
                 raise RuntimeError("no such machine")

@@ -12,7 +12,7 @@ from graph_retrievers.retrievers import RetrieverProtocol
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION, LISTED, LISTING
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
 from graph_retrievers.stores.postgres import open_index, write_index
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever as LangChainRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaRetriever
 from llama_graph_retrievers import provenance
@@ -48,12 +48,12 @@ def retriever(request, index, database, postgres):
     if request.param == "postgres":
         write_index(index, postgres, "works")
         remote = open_index(postgres, "works", embedding=index.embedding)
-        return RemoteRetriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
+        return Retriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
     write_graph(database, index)
     if request.param == "stores":
         stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors), "words": MemoryWords(index)}
         remote = RemoteIndex(CypherGraphStore(database), **stores, embedding=index.embedding)
-        return RemoteRetriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
+        return Retriever(remote, SpreadingActivation(chains="hits", threshold=0.001), k=5, backfill=False)
     return CypherSpreadingActivation(database, embedding=index.embedding, chains="hits", k=5, threshold=0.001)
 
 
@@ -289,7 +289,7 @@ def test_a_blank_page_is_passed_through_and_not_returned(index, database):
     made = [
         on(index, SpreadingActivation, **options, backfill=False, hub_exponent=0.0),
         CypherSpreadingActivation(database, embedding=index.embedding, **options),
-        on(remote, SpreadingActivation, RemoteRetriever, **options, backfill=False, hub_exponent=0.0),
+        on(remote, SpreadingActivation, **options, backfill=False, hub_exponent=0.0),
     ]
     for question in ("Who used the Colossus?", "zzz", "blank"):
         first, *others = ([(hit.id, hit.path.nodes) for hit in each.retrieve(question)] for each in made)
@@ -299,7 +299,7 @@ def test_a_blank_page_is_passed_through_and_not_returned(index, database):
     for each in made:
         assert [hit.id for hit in each.retrieve("", filter={"year": {"$in": [1900, 1901]}})] == ["far"]
         assert not each.retrieve("zzz", filter={"$id": "blank"}) and not each.retrieve("", scope={"$id": "blank"})
-    searched = [Retriever(index, Vector(), k=50).retrieve("zzz"), RemoteRetriever(remote, Vector(), k=50).retrieve("zzz")]
+    searched = [Retriever(index, Vector(), k=50).retrieve("zzz"), Retriever(remote, Vector(), k=50).retrieve("zzz")]
     assert [hit.id for hit in searched[0]] == [hit.id for hit in searched[1]] and len(searched[0]) == len(index) - 1
 
 

@@ -39,7 +39,6 @@ from graph_retrievers.stores.postgres import (
 from graph_retrievers.stores.postgres.change import Written
 from graph_retrievers.stores.remote import (
     DatedGraphStore,
-    RemoteRetriever,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -66,7 +65,7 @@ def stores(database, name="works"):
 def test_a_folder_gives_the_answers_in_memory(postgres, pages):
     index = index_of(pages)
     assert write_index(index, postgres, "works") == (Changes(len(index)), Changes(index.graph.num_edges))
-    retriever, local = RemoteRetriever(opened(postgres)), Retriever(index, WalkFusion())
+    retriever, local = Retriever(opened(postgres)), Retriever(index, WalkFusion())
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
     graph, vectors, words = stores(postgres)
     assert isinstance(graph, (ScopedGraphStore, DatedGraphStore))
@@ -83,7 +82,7 @@ def test_an_index_is_opened_by_its_address(postgres_server, postgres, pages):
     with postgres_server.open("graph_retrievers") as database:
         write_index(index, database, "works")
         remote = open_index(postgres_server.url, "works", embedding=HashEmbedding(16))
-        hits = RemoteRetriever(remote).retrieve(QUESTIONS[0])
+        hits = Retriever(remote).retrieve(QUESTIONS[0])
         assert [hit.id for hit in hits] == [hit.id for hit in Retriever(index, WalkFusion()).retrieve(QUESTIONS[0])]
         remote.store.corpus.database.close()
         drop(database)
@@ -102,7 +101,7 @@ def test_changed_documents_write_their_changes_alone(postgres, pages):
     assert changed[0].keys() == set(after.graph.ids)
     assert write_index(after, postgres, "works") == UNCHANGED and contents(postgres, "works") == changed
     assert_same(
-        RemoteRetriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS)
+        Retriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS)
     )
     write_index(after, postgres, "fresh")
     assert contents(postgres, "fresh") == changed
@@ -219,7 +218,7 @@ def test_any_text_may_stand_anywhere(postgres):
     assert write_index(index, postgres, HOSTILE[0]) == UNCHANGED
     graph, vectors, words = stores(postgres, HOSTILE[0])
     check_stores(index, graph, vectors, [*HOSTILE[:7], "turns 3"], words=words)
-    retriever, local = RemoteRetriever(opened(postgres, HOSTILE[0])), Retriever(index, WalkFusion())
+    retriever, local = Retriever(opened(postgres, HOSTILE[0])), Retriever(index, WalkFusion())
     asked = [name for name in HOSTILE if name.strip()]
     assert_same(retriever.retrieve_batch(asked), local.retrieve_batch(asked))
     held = graph.read(texts=HOSTILE, limit=99)
@@ -228,7 +227,7 @@ def test_any_text_may_stand_anywhere(postgres):
     }
     # In a scope, a form is that of the whole.
     system = WalkFusion(form="links", bridges=1)
-    retriever, local = RemoteRetriever(opened(postgres, HOSTILE[0]), system), Retriever(index, system)
+    retriever, local = Retriever(opened(postgres, HOSTILE[0]), system), Retriever(index, system)
     for place, name in enumerate(HOSTILE):
         assert vectors.vectors([name]).keys() == {name}
         conditions = [{f"_{name[:90]}": name}, {"in": {f"_{name[:9]}": {"$contains": name}}}, {"list": [name]}, {"$id": name}]
@@ -249,7 +248,7 @@ def test_any_text_may_stand_anywhere(postgres):
 def test_half_of_a_surrogate_pair_is_in_no_graph_and_harms_no_question(postgres, pages, wrong):
     index = index_of(pages)
     write_index(index, postgres, "works")
-    retriever, local = RemoteRetriever(opened(postgres)), Retriever(index, WalkFusion())
+    retriever, local = Retriever(opened(postgres)), Retriever(index, WalkFusion())
     graph, _, words = stores(postgres)
     assert words.search([f"{wrong} machine"], 5) == words.search(["machine"], 5) and words.term_scores([(wrong, [wrong])]) == [[]]
     for condition in ({"$id": wrong}, {"path": wrong}, {"path": {"$in": [wrong, "loom.md"]}}, {"$title": {"$contains": wrong}}):
@@ -314,18 +313,18 @@ def test_two_indexes_of_one_database_are_kept_apart(postgres, pages):
     assert contents(postgres, "works") == whole
     towns = opened(postgres, "towns", embedding=None)
     assert list(towns.signals) == ["bm25"] and towns.vectors is None
-    assert RemoteRetriever(towns).retrieve("town")[0].text == "A town."
+    assert Retriever(towns).retrieve("town")[0].text == "A town."
     write_index(second.with_changes(delete=["kiln.md"]), postgres, "towns")
     assert contents(postgres, "works") == whole and "kiln.md" not in contents(postgres, "towns")[0]
     assert_same(
-        RemoteRetriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(first, WalkFusion()).retrieve_batch(QUESTIONS)
+        Retriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(first, WalkFusion()).retrieve_batch(QUESTIONS)
     )
 
 
 def test_a_retriever_follows_changes_and_stores_that_were_opened_before_say_so(postgres, pages):
     index = index_of(pages)
     write_index(index, postgres, "works")
-    retriever = RemoteRetriever(opened(postgres))
+    retriever = Retriever(opened(postgres))
     before = retriever.retrieve(QUESTIONS[0])
     write_index(index, postgres, "works")
     assert [hit.id for hit in retriever.retrieve(QUESTIONS[0])] == [hit.id for hit in before]
@@ -338,7 +337,7 @@ def test_a_retriever_follows_changes_and_stores_that_were_opened_before_say_so(p
     again = retriever.with_options(k=3).retrieve_batch(["An anvil.", QUESTIONS[0]])
     assert [hit.id for hit in again[1]] == [hit.id for hit in before][:3] and "anvil.md" not in [hit.id for hit in again[0]]
     # Without a way to open it again, the error says what to do.
-    bare = RemoteRetriever(opened(postgres, reopen=None))
+    bare = Retriever(opened(postgres, reopen=None))
     write_index(index.with_changes(delete=["kiln.md"]), postgres, "works")
     with pytest.raises(StaleIndexError, match="open it again"):
         bare.retrieve(QUESTIONS[0])
@@ -350,7 +349,7 @@ def test_a_retriever_may_be_made_on_an_index_that_was_opened_before_a_change(pos
     write_index(index, postgres, "works")
     opened_before = open_index(postgres, "works", embedding=HashEmbedding(16))
     write_index(index.with_changes(upsert=[Node("anvil", "An anvil.")]), postgres, "works")
-    assert RemoteRetriever(opened_before, WalkFusion()).retrieve("An anvil.")[0].id == "anvil"
+    assert Retriever(opened_before, WalkFusion()).retrieve("An anvil.")[0].id == "anvil"
 
 
 def test_a_write_that_fails_leaves_nothing(postgres, pages, monkeypatch):
@@ -393,10 +392,10 @@ def test_readers_see_the_state_before_or_after_a_write(postgres_server, postgres
 
     def read(place):
         with postgres_server.open(postgres.schema) as database:
-            kept = RemoteRetriever(opened(database))
+            kept = Retriever(opened(database))
             while not ended.is_set():
                 # One retriever for all of them, and one that is made anew.
-                seen.extend([hit.id for hit in each.retrieve(QUESTIONS[0])] for each in (kept, RemoteRetriever(opened(database))))
+                seen.extend([hit.id for hit in each.retrieve(QUESTIONS[0])] for each in (kept, Retriever(opened(database))))
 
     def write(place):
         with postgres_server.open(postgres.schema) as database:
@@ -487,7 +486,7 @@ def test_nodes_without_a_vector_are_told(postgres, caplog):
     said = "1 of 3 nodes have no vector (a row of zeros), such as 'b': on engines, a retriever that compares one ends in an error."
     assert caplog.messages == [said]
     with pytest.raises(InvalidVectorError, match="no vector of node 'b'"):
-        RemoteRetriever(opened(postgres, embedding=None), WalkFusion(form="links")).retrieve("card", vector=vectors[0])
+        Retriever(opened(postgres, embedding=None), WalkFusion(form="links")).retrieve("card", vector=vectors[0])
 
 
 @pytest.mark.parametrize(
@@ -579,7 +578,7 @@ def sleeper(database, **options):
     """A retriever that answers after 20 seconds."""
     write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), database, "works")
     index = opened(database, vectors=Sleeps(PostgresCorpus(database, "works")))
-    return RemoteRetriever(index, "vector", **options)
+    return Retriever(index, "vector", **options)
 
 
 def test_a_time_limit_ends_the_statement_in_the_server(postgres_server, postgres):

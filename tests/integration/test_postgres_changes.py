@@ -33,7 +33,6 @@ from graph_retrievers.stores.postgres import (
     update_index,
     write_index,
 )
-from graph_retrievers.stores.remote import RemoteRetriever
 from graph_retrievers.systems.traits import traits_of
 from tests.engines import QUESTIONS, index_of
 from tests.helpers import HashEmbedding
@@ -111,7 +110,7 @@ def test_any_changes_leave_what_one_write_leaves(postgres, seed, monkeypatch):
     assert update_index(postgres, "works", upsert=map(index.graph.node, range(len(index))), embedding=model) == UNCHANGED
     if not name_types(again.graph):
         asked = [" ".join(draw.choices(WORDS, k=3)) for _ in range(6)]
-        remote = RemoteRetriever(open_index(postgres, "works", vectors=None), "bm25", k=6, backfill=False)
+        remote = Retriever(open_index(postgres, "works", vectors=None), "bm25", k=6, backfill=False)
         local = Retriever(again, "bm25", k=6, backfill=False)
         for found, expected in zip(remote.retrieve_batch(asked), local.retrieve_batch(asked), strict=True):
             assert told(found) == told(expected)
@@ -119,7 +118,7 @@ def test_any_changes_leave_what_one_write_leaves(postgres, seed, monkeypatch):
 
 
 def opened(database, name="works", **options):
-    return RemoteRetriever(open_index(database, name, embedding=HashEmbedding(16)), **options)
+    return Retriever(open_index(database, name, embedding=HashEmbedding(16)), **options)
 
 
 def test_a_folder_that_changes_gives_the_answers_in_memory(postgres, pages):
@@ -317,7 +316,7 @@ def test_of_ties_the_first_places_are_found(postgres):
 
 def test_a_reader_is_answered_while_others_write_before_each_of_its_reads(postgres_server, postgres, monkeypatch):
     update_index(postgres, "works", upsert=[Node("a", "A loom, state 0."), Node("b", "A card, state 0.")], add_edges=[("a", "b")])
-    retriever, plain, count = RemoteRetriever(open_index(postgres, "works")), PostgresDatabase.read, 0
+    retriever, plain, count = Retriever(open_index(postgres, "works")), PostgresDatabase.read, 0
     with postgres_server.open(postgres.schema) as other:
 
         def read(database, *statements):

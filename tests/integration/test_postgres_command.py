@@ -5,7 +5,6 @@ import pytest
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
 from graph_retrievers.cli import main
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index
-from graph_retrievers.stores.remote import RemoteRetriever
 from tests.engines import QUESTIONS, change_pages
 from tests.postgres import drop
 
@@ -36,7 +35,7 @@ def test_the_command_fills_the_tables_and_follows_the_folder(postgres_server, pa
     status, out, err = command(tmp_path / "out", *options)
     assert "works: 18 nodes (6 written, 11 moved, 4 deleted), " in out, err
     index = GraphIndex.load(tmp_path / "out", embedding=minilm())
-    remote = RemoteRetriever(open_index(database, "works", embedding=minilm()))
+    remote = Retriever(open_index(database, "works", embedding=minilm()))
     for question in QUESTIONS:
         assert [hit.id for hit in remote.retrieve(question)] == [
             hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)

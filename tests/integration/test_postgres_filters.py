@@ -10,7 +10,6 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, open_index, write_index
 from graph_retrievers.stores.postgres.predicates import filter_predicate
-from graph_retrievers.stores.remote import RemoteRetriever
 from tests.integration.test_cypher_filters import CONDITIONS, DATED, DAY, TIME, expected, filtered_index, random_filter
 from tests.postgres import drop
 
@@ -166,7 +165,7 @@ def test_an_integer_of_hundreds_of_digits_is_compared(postgres):
     values = [10**400 - 1, 10**400, 10**400 + 1, 5, 1e300, "10"]
     index = GraphIndex.from_nodes([Node(str(row), "A loom.", metadata={"a": value}) for row, value in enumerate(values)])
     write_index(index, postgres, "works")
-    stored = RemoteRetriever(open_index(postgres, "works"), "bm25")
+    stored = Retriever(open_index(postgres, "works"), "bm25")
     for sign in ("$gte", "$gt", "$lt", "$eq"):
         condition = {"a": {sign: 10**400}}
         expected = [name for name, passes in zip(index.graph.ids, filter_mask(index.graph, condition), strict=True) if passes]
@@ -183,7 +182,7 @@ def owned():
 def test_a_filter_in_a_scope_reads_the_scope_alone(question, postgres):
     index = GraphIndex.from_nodes(owned())
     write_index(index, postgres, "works")
-    stored, local = RemoteRetriever(open_index(postgres, "works"), "bm25"), Retriever(index, "bm25")
+    stored, local = Retriever(open_index(postgres, "works"), "bm25"), Retriever(index, "bm25")
     for owner, found in (("a", None), ("b", ["b0", "b1"]), ("c", [])):
         given = {"scope": {"owner": owner}, "filter": {"note": {"$gt": DAY}}}
         if found is not None:

@@ -9,7 +9,7 @@ import torch
 
 from graph_retrievers import GAR, KAR, FastInsight, GraphIndex, HybGRAG, Node, Retriever, WalkFusion
 from graph_retrievers.stores.postgres import PostgresCorpus, PostgresWords, open_index, words, write_index
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from tests.integration.test_scale_out import FILTERS, INPUTS, Hashed
 from tests.integration.test_scale_out import SYSTEMS as ON_EVERY_STORE
 from tests.integration.test_tenants_on_stores import alone, corpus, strange, tenant
@@ -74,7 +74,7 @@ def test_the_answers_are_those_in_memory(engine, name, filters):
     vectors, inputs = question_vectors(made), INPUTS.get(name, {})
     models = models_of(name)
     remote = open_index(database, "works", relevance=CountingRelevance(), **models)
-    retriever, local = on(remote, system, RemoteRetriever, **options), on(index.with_models(**models), system, **options)
+    retriever, local = on(remote, system, **options), on(index.with_models(**models), system, **options)
     batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs)
     assert_same(batch, local.retrieve_batch(QUESTIONS, vectors=vectors, **filters, **inputs))
     assert any(len(hits.nodes) > 3 for hits in batch)
@@ -90,7 +90,7 @@ def test_the_answers_are_those_in_memory(engine, name, filters):
 def test_walks_have_the_shares_in_memory(engine, name, filters):
     system, expected = WALKS[name]
     made, index, database = engine
-    remote, vectors = RemoteRetriever(open_index(database, "works"), system, backfill=False), question_vectors(made)
+    remote, vectors = Retriever(open_index(database, "works"), system, backfill=False), question_vectors(made)
     local = Retriever(index, expected, backfill=False)
     check_near(*(each.retrieve_batch(QUESTIONS, 30, vectors=vectors, **filters) for each in (remote, local)))
 
@@ -115,7 +115,7 @@ def test_a_tenant_gets_the_answers_of_an_index_of_its_own(corpus, shared, place)
     system, options, *_ = SYSTEMS[name]
     models = models_of(name)
     vectors, inputs, found = question_vectors(corpus), INPUTS.get(name, {}), 0
-    retriever = on(open_index(shared, "shared", relevance=CountingRelevance(), **models), system, RemoteRetriever, **options)
+    retriever = on(open_index(shared, "shared", relevance=CountingRelevance(), **models), system, **options)
     for number in range(place, 100, len(SYSTEMS)):
         own = alone(corpus, number, relevance=CountingRelevance(), **models)
         batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, scope=tenant(number), **inputs)
@@ -129,7 +129,7 @@ def test_other_filters_narrow_a_scope_and_a_batch_may_have_a_scope_each(corpus, 
     vectors = question_vectors(corpus)
     filters = {"filter": {"$type": {"$ne": "place"}}, "traversal_filter": {"year": {"$gte": 1993}}}
     system = FastInsight(budget=12, nodes_per_round=4)
-    retriever = RemoteRetriever(open_index(shared, "shared", relevance=CountingRelevance()), system)
+    retriever = Retriever(open_index(shared, "shared", relevance=CountingRelevance()), system)
     numbers = [1, 2, 1, 3]
     batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, scope=list(map(tenant, numbers)), **filters)
     for hits, question, vector, number in zip(batch, QUESTIONS, vectors, numbers, strict=True):
@@ -258,11 +258,11 @@ def test_random_graphs_give_the_answers_in_memory(postgres_server, seed, request
         stores = {"vectors": MemoryVectors(index.graph.ids, vectors), "words": MemoryWords(index)}
         plain = RemoteIndex(MemoryGraph(index.graph), **stores)
         for system in SYSTEM:
-            retriever, local = RemoteRetriever(remote, system, k=4), Retriever(index, system, k=4)
+            retriever, local = Retriever(remote, system, k=4), Retriever(index, system, k=4)
             for filters in ({}, {"filter": odd_filter(draw, nodes)}, {"scope": odd_filter(draw, nodes)}):
                 if "scope" in filters:
                     # What is told of names is told of the whole graph, as with any other store.
-                    local = RemoteRetriever(plain, system, k=4)
+                    local = Retriever(plain, system, k=4)
                 texts = [" ".join(draw.choices(WORDS, k=3)) for _ in range(2)]
                 own = np.random.default_rng(seed).normal(size=(2, 3)).astype(np.float32)
                 expected = local.retrieve_batch(texts, vectors=own, **filters)

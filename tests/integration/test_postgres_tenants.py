@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from graph_retrievers import Edge, Node, WalkFusion
+from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import open_index, update_index
-from graph_retrievers.stores.remote import RemoteRetriever
 from tests.helpers import HashEmbedding
 
 PAGE = Path(__file__).parents[2] / "docs" / "postgres.md"
@@ -53,7 +53,7 @@ def test_a_role_sees_the_rows_of_its_tenant_alone(secured):
         # The number of nodes of all is no secret.
         assert len(remote) == 8
         # In a scope, degrees and the rarity of words are counted among the rows that the role sees.
-        retriever = RemoteRetriever(remote, WalkFusion(form="links"), k=20)
+        retriever = Retriever(remote, WalkFusion(form="links"), k=20)
         for question in (f"Which loom of {other}?", f"wheel {other} loom card", ""):
             hits = retriever.retrieve(question, scope={"tenant": {"$exists": True}}, filter={"$type": ""})
             shown = f"{hits.to_context()} {hits.notes} {hits.subgraph().nodes} {hits.subgraph().edges}"
@@ -65,8 +65,8 @@ def test_a_role_sees_the_rows_of_its_tenant_alone(secured):
 def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, postgres, secured):
     for name in NAMES:
         update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), embedding=HashEmbedding(16))
-        whole = RemoteRetriever(open_index(secured[name], "works", embedding=HashEmbedding(16)), WalkFusion(form="links"))
-        alone = RemoteRetriever(open_index(postgres, f"only {name}", embedding=HashEmbedding(16)), WalkFusion(form="links"))
+        whole = Retriever(open_index(secured[name], "works", embedding=HashEmbedding(16)), WalkFusion(form="links"))
+        alone = Retriever(open_index(postgres, f"only {name}", embedding=HashEmbedding(16)), WalkFusion(form="links"))
         found = whole.retrieve("Which loom and card?", scope={"tenant": name})
         expected = alone.retrieve("Which loom and card?")
         assert [hit.id for hit in found] == [hit.id for hit in expected] and len(found) == 4

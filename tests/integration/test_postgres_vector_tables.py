@@ -19,7 +19,6 @@ from graph_retrievers.stores.postgres import (
     update_index,
     write_index,
 )
-from graph_retrievers.stores.remote import RemoteRetriever
 from graph_retrievers.testing import check_stores
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
@@ -102,7 +101,7 @@ def test_answers_are_those_in_memory_and_no_vector_is_copied(stored, database):
     assert kept_vectors(database) == 0
     remote = open_index(database, "works", embedding=HashEmbedding())
     for system in (None, "vector", "walk-fusion", "fastinsight"):
-        here, there = Retriever(index, system, k=4), RemoteRetriever(remote, system, k=4)
+        here, there = Retriever(index, system, k=4), Retriever(remote, system, k=4)
         for question in QUESTIONS:
             assert_same([there.retrieve(question)], [here.retrieve(question)])
         scope = {"year": {"$lt": 1850}}
@@ -111,7 +110,7 @@ def test_answers_are_those_in_memory_and_no_vector_is_copied(stored, database):
 
 def test_both_frameworks_answer_with_the_documents_of_the_store(stored, database):
     index, _ = written(stored, database)
-    remote = RemoteRetriever(open_index(database, "works", embedding=HashEmbedding()), k=3)
+    remote = Retriever(open_index(database, "works", embedding=HashEmbedding()), k=3)
     theirs = LlamaGraphRetriever if stored.kind.startswith("Llama") else GraphRetriever
     there = theirs(remote) if theirs is LlamaGraphRetriever else theirs(retriever=remote)
     here = stored.retriever(edges=EDGES, k=3)
@@ -135,7 +134,7 @@ def test_a_store_meets_the_contract_of_vector_stores(stored, database):
 
 def test_a_second_write_writes_what_the_store_changed(stored, database):
     index, _ = written(stored, database)
-    retriever = RemoteRetriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion", k=3)
+    retriever = Retriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion", k=3)
     assert sum(written(stored, database)[1].nodes) == 0
     # A row without a node is not found, and takes no place of one that is.
     new = "A telegraph sends signals by wire."
@@ -168,7 +167,7 @@ def test_a_row_that_was_deleted_is_not_found_by_its_vector_and_told_where_its_no
     open_index(database, "works")
     assert vectors.search(asked, 12)[0].count("ada") == 0 and len(vectors.search(asked, 12)[0]) == 11
     with pytest.raises(DatabaseError, match="Node 'ada' has no row with a vector in the table .* any more.*write its index again"):
-        RemoteRetriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion").retrieve(
+        Retriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion").retrieve(
             "Ada Lovelace wrote a program"
         )
 
@@ -318,7 +317,7 @@ def test_collections_of_one_table_do_not_mix(postgres_server, database):
     assert held.search(asked, 5) == [["mix2"]]
     one.delete_collection()
     with pytest.raises(DatabaseError, match="No node has a row with a vector"):
-        RemoteRetriever(open_index(database, "one", embedding=HashEmbedding()), "vector").retrieve(text)
+        Retriever(open_index(database, "one", embedding=HashEmbedding()), "vector").retrieve(text)
     with pytest.raises(InvalidArgumentError, match="no collection of the name of the PGVector collection .* was deleted"):
         write_index(index, database, "one", vectors=one)
 
@@ -406,7 +405,7 @@ def test_a_user_without_the_rights_is_told(postgres_server, database):
     run(postgres_server.url, f"GRANT SELECT ON ALL TABLES IN SCHEMA {database.schema} TO {user}")
     reader = postgres_server.open(database.schema, url=url)
     with pytest.raises(DatabaseAuthError, match=f"permission denied for table {table.name}"):
-        RemoteRetriever(open_index(reader, "works"), "vector").retrieve("text", vector=vectors[0])
+        Retriever(open_index(reader, "works"), "vector").retrieve("text", vector=vectors[0])
     run(postgres_server.url, f"GRANT SELECT ON {table.name} TO {user}")
     assert PostgresVectors(PostgresCorpus(reader, "works")).search(vectors[:1], 1) == [["n0"]]
     reader.close()

@@ -40,7 +40,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.stores.cypher import CypherGraphStore, GraphSchema, write_graph
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import LlamaIndexVectors
@@ -158,7 +158,7 @@ def remote(engines, system, options, **index_options):
     _, index, database, vectors = engines
     index_options = {"relevance": CountingRelevance(), **index_options}
     made = RemoteIndex(CypherGraphStore(database), vectors=vectors, signals={"bm25": index.bm25}, **index_options)
-    return on(made, system, RemoteRetriever, **options)
+    return on(made, system, **options)
 
 
 def round_trips(hits):
@@ -231,7 +231,7 @@ def test_values_are_no_part_of_a_query(cypher_server, sent):
         texts |= set(sent)
     assert len(texts) == 1
     vectors = MemoryVectors(index.graph.ids, np.eye(6))
-    found = RemoteRetriever(RemoteIndex(store, vectors=vectors), FastInsight()).retrieve("?", vector=np.ones(6))
+    found = Retriever(RemoteIndex(store, vectors=vectors), FastInsight()).retrieve("?", vector=np.ones(6))
     assert sorted(hit.id for hit in found) == sorted(hostile)
     cypher_server.clean(database)
 
@@ -252,7 +252,7 @@ def test_a_hub_of_30000_neighbors_is_read_up_to_the_limit(cypher_server, sent, m
     vectors, question = MemoryVectors(ids, draw), draw[0]
     local = GraphIndex.from_texts([f"text {i}" for i in range(size)], ids=ids, vectors=draw, metric="cosine", bm25=False,
                                   edges=[("n0", name) for name in ids[1:]])  # fmt: skip
-    found = RemoteRetriever(RemoteIndex(CypherGraphStore(database), vectors=vectors), FastInsight(budget=30)).retrieve(
+    found = Retriever(RemoteIndex(CypherGraphStore(database), vectors=vectors), FastInsight(budget=30)).retrieve(
         "?", vector=question
     )
     assert_same([found], [Retriever(local, FastInsight(budget=30)).retrieve("?", vector=question)])
@@ -267,7 +267,7 @@ def test_a_hub_of_30000_neighbors_is_read_up_to_the_limit(cypher_server, sent, m
     monkeypatch.setattr(CypherGraphStore, "_read", counted)
     bounded = RemoteIndex(CypherGraphStore(database), vectors=vectors, max_nodes=5000)
     with pytest.raises(DatabaseError, match="max_nodes=5000"):
-        RemoteRetriever(bounded, FastInsight(budget=30)).retrieve("?", vector=question)
+        Retriever(bounded, FastInsight(budget=30)).retrieve("?", vector=question)
     assert max(rows) <= 5001 + 200
     cypher_server.clean(database)
 
@@ -277,7 +277,7 @@ def test_a_server_that_is_gone_or_silent_ends_in_an_error(engines, cypher_server
     mute = Mute(cypher_server.uri)
     for way in (proxy, mute):
         other = cypher_server.open(uri=way.uri, timeout=3.0, schema=database.schema)
-        retriever = RemoteRetriever(RemoteIndex(CypherGraphStore(other), vectors=vectors), FastInsight())
+        retriever = Retriever(RemoteIndex(CypherGraphStore(other), vectors=vectors), FastInsight())
         assert len(retriever.retrieve("?", vector=np.ones(6))) == 10
         (way.cut if way is proxy else mute.muted.set)()
         begin = time.monotonic()
@@ -307,7 +307,7 @@ def test_a_graph_that_was_changed_or_written_by_others_is_refused(cypher_server)
     index, database = index_of(corpus, bm25=False), cypher_server.open()
     write_graph(database, index)
     store, vectors, label = CypherGraphStore(database), MemoryVectors(index.graph.ids, corpus[2]), database.schema.label
-    retriever = RemoteRetriever(RemoteIndex(store, vectors=vectors), FastInsight())
+    retriever = Retriever(RemoteIndex(store, vectors=vectors), FastInsight())
     retriever.retrieve("?", vector=np.ones(6))
     database.write(f"MATCH (a:{label})-[e]-(b:{label}) WHERE a.position = 0 DELETE e")
     with pytest.raises(DatabaseError, match="has 0 neighbours, and its property says"):
@@ -358,7 +358,7 @@ async def test_the_frameworks_wrap_it_as_any_retriever(engines):
     held.add([TextNode(id_=name, embedding=row.tolist()) for name, row in zip(index.graph.ids, corpus[2], strict=True)])
     for vectors in (engines[3], LlamaIndexVectors(held)):
         made = RemoteIndex(CypherGraphStore(database), vectors=vectors, embedding=Hashed(), relevance=CountingRelevance())
-        retriever = RemoteRetriever(made, FastInsight(budget=20, nodes_per_round=5))
+        retriever = Retriever(made, FastInsight(budget=20, nodes_per_round=5))
         with_model = index.with_models(embedding=Hashed())
         expected = [hit.id for hit in Retriever(with_model, FastInsight(budget=20, nodes_per_round=5)).retrieve(QUESTIONS[0])]
         documents = GraphRetriever(retriever=retriever, provenance=True).invoke(QUESTIONS[0])

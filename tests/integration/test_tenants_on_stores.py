@@ -14,7 +14,7 @@ from graph_retrievers import GAR, Edge, FastInsight, GraphIndex, MoR, Pipeline, 
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherSpreadingActivation, write_graph
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import LlamaIndexVectors
@@ -97,7 +97,7 @@ def test_a_tenant_gets_the_answers_of_an_index_of_its_own(corpus, engines, place
     system, options, *_ = SYSTEMS[name]
     models = {"embedding": Hashed()} if "entities" in name else {}
     vectors, inputs = question_vectors(corpus), INPUTS.get(name, {})
-    retriever, found = on(shared(engines, **models), system, RemoteRetriever, **options), 0
+    retriever, found = on(shared(engines, **models), system, **options), 0
     # All tenants, over the systems.
     for number in range(place, TENANTS, len(SYSTEMS)):
         own = alone(corpus, number, relevance=CountingRelevance(), **models)
@@ -107,7 +107,7 @@ def test_a_tenant_gets_the_answers_of_an_index_of_its_own(corpus, engines, place
         # In as many round trips.
         stores = {"vectors": LangChainVectors(in_qdrant(own)), "signals": {"bm25": own.bm25}}
         remote = RemoteIndex(MemoryGraph(own.graph), relevance=CountingRelevance(), **stores, **models)
-        apart = on(remote, system, RemoteRetriever, **options).retrieve_batch(QUESTIONS, vectors=vectors, **inputs)
+        apart = on(remote, system, **options).retrieve_batch(QUESTIONS, vectors=vectors, **inputs)
         assert [hits.notes for hits in batch] == [hits.notes for hits in apart]
         found += sum(map(len, batch))
     assert found > 20
@@ -117,7 +117,7 @@ def test_other_filters_narrow_a_scope_and_a_batch_may_have_a_scope_each(corpus, 
     vectors = question_vectors(corpus)
     filters = {"filter": {"$type": {"$ne": "place"}}, "traversal_filter": {"year": {"$gte": 1993}}}
     system = FastInsight(budget=12, nodes_per_round=4)
-    retriever = RemoteRetriever(shared(engines), system)
+    retriever = Retriever(shared(engines), system)
     numbers = [1, 2, 1, 3]
     batch = retriever.retrieve_batch(QUESTIONS, vectors=vectors, scope=list(map(tenant, numbers)), **filters)
     for hits, question, vector, number in zip(batch, QUESTIONS, vectors, numbers, strict=True):
@@ -130,7 +130,7 @@ def test_other_filters_narrow_a_scope_and_a_batch_may_have_a_scope_each(corpus, 
 
 
 def test_a_scope_takes_one_round_trip_more_once(corpus, engines, sent):
-    retriever, vectors = RemoteRetriever(shared(engines), GAR(budget=8)), question_vectors(corpus)
+    retriever, vectors = Retriever(shared(engines), GAR(budget=8)), question_vectors(corpus)
     counts = []
     for scope in (tenant(4), tenant(4), {"tenant": "T4x"}, tenant(5), tenant("nobody"), tenant("nobody"), {}):
         sent.clear()
@@ -143,7 +143,7 @@ def test_a_scope_takes_one_round_trip_more_once(corpus, engines, sent):
     sent.clear()
     assert [list(retriever.retrieve("?", vector=vectors[0], scope={"tenant": name})) for name in hostile] == [[]] * 4
     assert len(set(sent)) == 1 and len(sent) == 4
-    planned = RemoteRetriever(retriever.index, MoR())
+    planned = Retriever(retriever.index, MoR())
     sent.clear()
     assert planned.index.within(tenant(4)) is retriever.index.within(tenant(4))
     hits = planned.retrieve(QUESTIONS[0], vector=vectors[0], scope=tenant(4))
@@ -172,7 +172,7 @@ def test_stores_of_both_frameworks_are_searched_in_a_scope(corpus, engines):
     own = alone(corpus, 8, relevance=CountingRelevance(), embedding=Hashed())
     expected = Retriever(own, GAR(budget=8)).retrieve_batch(QUESTIONS)
     for store in (LangChainVectors(memory), LlamaIndexVectors(simple), engines[2]):
-        retriever = RemoteRetriever(shared(engines, vectors=store, embedding=Hashed()), GAR(budget=8))
+        retriever = Retriever(shared(engines, vectors=store, embedding=Hashed()), GAR(budget=8))
         assert_same(retriever.retrieve_batch(QUESTIONS, scope=tenant(8)), expected)
         ids = [[hit.id for hit in hits] for hits in expected]
         documents = GraphRetriever(retriever=retriever).batch(QUESTIONS, scope=tenant(8))
@@ -197,7 +197,7 @@ def test_spreading_inside_the_database_has_a_hundred_tenants_too(corpus, engines
 def test_a_filter_with_dates_reads_the_nodes_of_the_scope_alone(database):
     index = GraphIndex.from_nodes(owned())
     write_graph(database, index)
-    stored = RemoteRetriever(RemoteIndex(CypherGraphStore(database), signals={"bm25": index.bm25}), "bm25")
+    stored = Retriever(RemoteIndex(CypherGraphStore(database), signals={"bm25": index.bm25}), "bm25")
     inside = CypherSpreadingActivation(database, gate="uniform")
     given = {"filter": {"note": {"$gt": DAY}}}
     assert [hit.id for hit in stored.retrieve("loom", scope={"owner": "b"}, **given)] == ["b0", "b1"]
@@ -249,7 +249,7 @@ def test_what_cannot_be_asked_in_a_scope_is_refused_with_the_reason(corpus, engi
     good = {"vectors": held, "signals": {"bm25": whole.bm25}}
 
     def asked(store=graph, scope=None, **options):
-        retriever = RemoteRetriever(RemoteIndex(store, **{**good, **options}), Pipeline(VectorSearch(5)))
+        retriever = Retriever(RemoteIndex(store, **{**good, **options}), Pipeline(VectorSearch(5)))
         return retriever.retrieve("word1", vector=np.ones(6), scope=tenant(1) if scope is None else scope)
 
     assert len(asked()) == 10
@@ -266,7 +266,7 @@ def test_what_cannot_be_asked_in_a_scope_is_refused_with_the_reason(corpus, engi
     with pytest.raises(InvalidArgumentError, match="scope is .*expected a mapping"):
         asked(scope=lambda node: True)
     with pytest.raises(InvalidArgumentError, match="scope is a|cannot be part|compared to strings"):
-        RemoteRetriever(shared(engines), GAR()).retrieve("?", vector=np.ones(6), scope={"made": {"$eq": object()}})
+        Retriever(shared(engines), GAR()).retrieve("?", vector=np.ones(6), scope={"made": {"$eq": object()}})
 
 
 def test_a_node_that_came_into_a_scope_after_its_ids_were_read_is_noticed(corpus):
@@ -276,7 +276,7 @@ def test_a_node_that_came_into_a_scope_after_its_ids_were_read_is_noticed(corpus
     kept = [edge for edge in edges if {edge.source, edge.target} <= ids]
     index = GraphIndex.from_nodes(own, kept, vectors=vectors[:40], metric="cosine", bm25=False)
     graph = MemoryGraph(index.graph)
-    retriever = RemoteRetriever(RemoteIndex(graph, vectors=MemoryVectors(index.graph.ids, vectors[:40])), FastInsight())
+    retriever = Retriever(RemoteIndex(graph, vectors=MemoryVectors(index.graph.ids, vectors[:40])), FastInsight())
     assert len(retriever.retrieve("?", vector=np.ones(6), scope={"tenant": "a"})) == 10
     scoped = retriever.index.within({"tenant": "a"}).store
     scoped.graph = graph

@@ -22,7 +22,7 @@ from graph_retrievers.stores import postgres
 from graph_retrievers.stores.cypher import CypherGraphStore, CypherWords, write_graph
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever, WordStore
+from graph_retrievers.stores.remote import RemoteIndex, WordStore
 from langchain_graph_retrievers import GraphRetriever, LangChainVectors
 from tests.postgres import drop
 from tests.remote import MemoryVectors, assert_same
@@ -117,7 +117,7 @@ FILTERS = [
 @pytest.mark.parametrize("system", [WalkFusion(), FastInsight(), SpreadingActivation()])
 def test_defaults_give_the_answers_in_memory(engines, system, filters):
     index, remote = engines
-    retriever = RemoteRetriever(remote, system)
+    retriever = Retriever(remote, system)
     found = retriever.retrieve_batch(QUESTIONS, **filters)
     assert_same(found, Retriever(index, system).retrieve_batch(QUESTIONS, **filters))
     assert any(len(hits) > 3 for hits in found) and not remote.own_signals
@@ -126,7 +126,7 @@ def test_defaults_give_the_answers_in_memory(engines, system, filters):
 
 def test_the_default_is_that_in_memory_and_says_why(engines):
     index, remote = engines
-    retriever = RemoteRetriever(remote)
+    retriever = Retriever(remote)
     assert (
         WalkFusion().form_on(retriever.index) == WalkFusion().form_on(index)
         and retriever.reason == Retriever(index, WalkFusion()).reason
@@ -139,7 +139,7 @@ def test_a_name_is_asked_of_the_database_with_what_else_a_step_reads(engines):
     index, remote = engines
     trips = [
         [int(number) for number in hits.notes[-1].replace(",", "").split() if number.isdigit()][:3]
-        for hits in (RemoteRetriever(remote).retrieve(question) for question in QUESTIONS)
+        for hits in (Retriever(remote).retrieve(question) for question in QUESTIONS)
     ]
     # To the graph, the vector store, and the word store; names of texts are one request for all.
     most = {"names": (9, 9, 3), "links": (5, 5, 2), "pieces": (6, 6, 2), "relations": (7, 6, 1)}[WalkFusion().form_on(index)]
@@ -155,7 +155,7 @@ def test_a_scope_has_its_own_nodes_and_counts_words_among_them(cypher_server):
     database = cypher_server.open()
     remote = in_engines(index, database)
     system = WalkFusion(form="links", bridges=1)
-    retriever, local = RemoteRetriever(remote, system), Retriever(index, system)
+    retriever, local = Retriever(remote, system), Retriever(index, system)
     for tenant in ("t0", "t1", "t2"):
         own = {node.id for node in nodes if node.metadata["tenant"] == tenant}
         batch = retriever.retrieve_batch(QUESTIONS, scope={"tenant": tenant})
@@ -249,7 +249,7 @@ def test_a_full_text_index_of_the_database_finds_nearly_the_same(cypher_server, 
     write_graph(database, index.graph)
     words, vectors = full_text(cypher_server, database, index), MemoryVectors(index.graph.ids, index.dense.vectors.numpy())
     remote = RemoteIndex(CypherGraphStore(database), vectors=vectors, words=words, embedding=Hashed())
-    retriever, local = RemoteRetriever(remote), Retriever(index, WalkFusion())
+    retriever, local = Retriever(remote), Retriever(index, WalkFusion())
     assert retriever.reason == local.reason
     shared = [
         {hit.id for hit in retriever.retrieve(question)} & {hit.id for hit in local.retrieve(question)} for question in QUESTIONS

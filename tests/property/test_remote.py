@@ -53,7 +53,7 @@ from graph_retrievers.operators import (
     TripleSearch,
     VectorSearch,
 )
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
     QUESTIONS,
@@ -229,7 +229,7 @@ def test_the_answers_are_those_in_memory(name, data):
     k, own = data.draw(st.sampled_from([1, 10, 70])), question_vectors(corpus, seed)
     assume(are_told_apart(own, corpus[2]))
     inputs = {"plan": [data.draw(PLAN) for _ in questions]} if system is MoR else {}
-    retriever = on(remote, system, RemoteRetriever, **options)
+    retriever = on(remote, system, **options)
     found = retriever.retrieve_batch(questions, k, vectors=own, **filters, **inputs)
     if name == "fused with search":
         # Whether names identify nodes is not known there, as in an index without words.

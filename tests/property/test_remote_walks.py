@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import PPR, Retriever
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from tests.property.test_remote import CONDITION, SCOPES, are_told_apart
 from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, index_of, question_vectors, random_corpus
 from tests.walks import WALKS, check_near
@@ -28,7 +28,7 @@ def test_shares_are_those_in_memory(name, data):
     scope = data.draw(st.none() | st.sampled_from(SCOPES))
     filters |= {} if scope is None else {"scope": scope}
     k = data.draw(st.sampled_from([1, 10, 70]))
-    retriever = RemoteRetriever(remote, system, backfill=False)
+    retriever = Retriever(remote, system, backfill=False)
     found = retriever.retrieve_batch(QUESTIONS, k, vectors=own, **filters)
     check_near(found, Retriever(index, expected, backfill=False).retrieve_batch(QUESTIONS, k, vectors=own, **filters))
     place = data.draw(st.integers(0, len(QUESTIONS) - 1))
@@ -43,7 +43,7 @@ def test_a_graph_of_at_most_100_nodes_has_the_answers_in_memory(seed):
     index = index_of(corpus)
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, corpus[2]))
     own = question_vectors(corpus, seed)
-    found = RemoteRetriever(remote, PPR()).retrieve_batch(QUESTIONS, vectors=own)
+    found = Retriever(remote, PPR()).retrieve_batch(QUESTIONS, vectors=own)
     for ours, theirs in zip(found, Retriever(index, PPR()).retrieve_batch(QUESTIONS, vectors=own), strict=True):
         assert [(hit.id, hit.path) for hit in ours] == [(hit.id, hit.path) for hit in theirs]
         np.testing.assert_allclose([hit.score for hit in ours], [hit.score for hit in theirs], rtol=0, atol=1e-6)

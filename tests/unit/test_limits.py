@@ -30,7 +30,7 @@ from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from tests.helpers import HashEmbedding
@@ -88,7 +88,7 @@ def on_stores(corpus, model, system, **options):
     """A retriever on stores whose graph database is asked by the methods of a GraphStore."""
     index = index_of(corpus)
     stores = {"vectors": MemoryVectors(index.graph.ids, corpus[2]), "signals": {"bm25": index.bm25}}
-    return RemoteRetriever(RemoteIndex(MemoryGraph(index.graph), relevance=model, **stores), system, **options)
+    return Retriever(RemoteIndex(MemoryGraph(index.graph), relevance=model, **stores), system, **options)
 
 
 def in_memory(corpus, model, system, **options):

@@ -39,6 +39,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, STeX, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index
@@ -307,7 +308,7 @@ def test_a_path_along_edges_that_do_not_exist_is_refused():
 
 
 def test_a_class_of_the_user_may_annotate_as_it_likes():
-    class Loose(Retriever):
+    class Loose(MemoryRetriever):
         def __init__(self, index, *, depth: str = 3, **options):
             super().__init__(index, BM25Search(depth), **options)
 

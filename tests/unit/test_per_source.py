@@ -16,7 +16,7 @@ from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, Vec
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.per_source import by_search
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems import BM25, MMR, PPR, Hybrid, Vector, WalkFusion
 from tests.helpers import HashEmbedding
 from tests.remote import MemoryGraph, MemoryVectors
@@ -140,7 +140,7 @@ def test_a_graph_in_a_database_gives_the_same_hits():
     operator = Pipeline(HybridSearch(20, returned=False), PathSearch(5))
     for most in (1, 2):
         here = Retriever(index, operator, k=6, per_source=most).retrieve("loom card thread")
-        there = RemoteRetriever(remote, operator, k=6, per_source=most).retrieve("loom card thread")
+        there = Retriever(remote, operator, k=6, per_source=most).retrieve("loom card thread")
         assert ids(here) == ids(there) and len(set(map(page_of, ids(here)))) >= 6 // most
 
 

@@ -48,7 +48,7 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.names import NAMED_BY_TEXTS
 from graph_retrievers.operators import BM25Search, EntityLinking, GatedPropagation, HybridSearch, PassageWalk, VectorSearch
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.systems.baselines import BM25
@@ -81,7 +81,7 @@ def asked(graph):
 
 def test_a_frontier_is_one_round_trip_however_many_queries_there_are(corpus):
     _, graph, vectors, remote = engines(corpus)
-    retriever = RemoteRetriever(remote, FastInsight(budget=30, nodes_per_round=5))
+    retriever = Retriever(remote, FastInsight(budget=30, nodes_per_round=5))
     for questions, own in ((QUESTIONS[:1], ONE[None]), (QUESTIONS, question_vectors(corpus))):
         graph.asked.clear(), vectors.asked.clear()
         hits = retriever.retrieve_batch(questions, vectors=own)
@@ -98,7 +98,7 @@ def test_a_store_that_gives_too_few_results_is_told_of(corpus):
 
     def told(store, k):
         made = RemoteIndex(graph, vectors=store)
-        retriever = RemoteRetriever(made, search)
+        retriever = Retriever(made, search)
         return retriever.retrieve("?", k, vector=ONE).notes
 
     class Capped(MemoryVectors):
@@ -122,14 +122,14 @@ def test_a_store_that_gives_too_few_results_is_told_of(corpus):
 )
 def test_the_round_trips_that_the_docs_promise(corpus, system, trips):
     _, graph, _, remote = engines(corpus)
-    RemoteRetriever(remote, system).retrieve(QUESTIONS[0], vector=ONE)
+    Retriever(remote, system).retrieve(QUESTIONS[0], vector=ONE)
     assert len(graph.asked) == trips
 
 
 def test_a_plan_takes_a_round_trip_for_each_step(corpus):
     _, graph, _, remote = engines(corpus)
     plan = [{"type": "film", "restriction": "word1"}, {"type": "person"}, {"type": "place"}]
-    hits = RemoteRetriever(remote, MoR()).retrieve(QUESTIONS[0], 2, vector=ONE, plan=plan)
+    hits = Retriever(remote, MoR()).retrieve(QUESTIONS[0], 2, vector=ONE, plan=plan)
     assert asked(graph)[0]["titles"] == 1 and [list(call) for call in asked(graph)[1:]] == [["expand"], ["expand"], ["texts"]]
     assert any(len(hit.path.nodes) == 3 for hit in hits)
 
@@ -144,7 +144,7 @@ def test_a_planner_is_asked_once(corpus):
 
     expected = Retriever(index, MoR(planner=planner)).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus))
     questions.clear()
-    found = RemoteRetriever(remote, MoR(planner=planner)).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus))
+    found = Retriever(remote, MoR(planner=planner)).retrieve_batch(QUESTIONS, vectors=question_vectors(corpus))
     assert_same(found, expected)
     assert questions == QUESTIONS
 
@@ -156,13 +156,13 @@ def test_mor_matches_by_vectors_too(corpus):
     plan = [{"type": "film", "restriction": "word1"}, {"type": "person", "restriction": "word2"}]
     traversal = MixedTraversal(matching="dense")
     expected = Retriever(index, MoR(traversal=traversal)).retrieve(QUESTIONS[0], plan=plan)
-    assert_same([RemoteRetriever(remote, MoR(traversal=traversal)).retrieve(QUESTIONS[0], plan=plan)], [expected])
+    assert_same([Retriever(remote, MoR(traversal=traversal)).retrieve(QUESTIONS[0], plan=plan)], [expected])
 
 
 def test_a_filter_that_few_nodes_pass_is_searched_deeper(corpus):
     index, _, vectors, remote = engines(corpus)
     rare = {"$id": {"$in": [index.graph.ids[row] for row in (7, 100, 250)]}}
-    retriever, local = RemoteRetriever(remote, FastInsight()), Retriever(index, FastInsight())
+    retriever, local = Retriever(remote, FastInsight()), Retriever(index, FastInsight())
     found = retriever.retrieve(QUESTIONS[0], 2, vector=ONE, filter=rare)
     assert_same([found], [local.retrieve(QUESTIONS[0], 2, vector=ONE, filter=rare)])
     assert len(found) == 2
@@ -172,7 +172,7 @@ def test_a_filter_that_few_nodes_pass_is_searched_deeper(corpus):
 
 def test_a_filter_that_no_node_passes_finds_nothing_and_ends(corpus, caplog):
     _, _, _, remote = engines(corpus)
-    found = RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE, filter={"nowhere": 1})
+    found = Retriever(remote, FastInsight()).retrieve("?", vector=ONE, filter={"nowhere": 1})
     assert len(found) == 0 and "the operators found no node" in found.notes
     # Whether any node has the field is not known.
     assert "not a metadata field" not in caplog.text
@@ -183,7 +183,7 @@ def test_without_a_relevance_model_vectors_rerank_as_in_memory(corpus):
         engines(corpus, relevance=None)[3],
         Retriever(index_of(corpus), FastInsight(budget=20, nodes_per_round=5, alpha=0.5)),
     )
-    found = RemoteRetriever(remote, FastInsight(budget=20, nodes_per_round=5, alpha=0.5))
+    found = Retriever(remote, FastInsight(budget=20, nodes_per_round=5, alpha=0.5))
     for vector in question_vectors(corpus):
         assert_same([found.retrieve("?", vector=vector)], [local.retrieve("?", vector=vector)])
 
@@ -191,10 +191,10 @@ def test_without_a_relevance_model_vectors_rerank_as_in_memory(corpus):
 def test_more_hits_than_there_are_nodes_gives_all_nodes():
     small = random_corpus(4, 60, 100)
     index, _, vectors, remote = engines(small)
-    found = RemoteRetriever(remote, FastInsight(budget=5)).retrieve("word1", 5000, vector=ONE)
+    found = Retriever(remote, FastInsight(budget=5)).retrieve("word1", 5000, vector=ONE)
     assert_same([found], [Retriever(index, FastInsight(budget=5)).retrieve("word1", 5000, vector=ONE)])
     assert len(found) == 60
-    assert len(RemoteRetriever(remote, VectorSearch()).retrieve("?", 5000, vector=ONE)) == 60
+    assert len(Retriever(remote, VectorSearch()).retrieve("?", 5000, vector=ONE)) == 60
     assert max(k for kind, k in vectors.asked if kind == "search") < 120, "no more is asked for than there may be"
 
 
@@ -202,7 +202,7 @@ def test_ties_in_a_scope_go_to_the_lower_row_whatever_order_its_ids_come_in():
     tied = random_corpus(4)
     index, _, _, remote = engines(tied)
     given = {"vector": tied[2][0], "scope": {"$type": "film"}}
-    found = RemoteRetriever(remote, FastInsight(budget=20)).retrieve("word1", 20, **given)
+    found = Retriever(remote, FastInsight(budget=20)).retrieve("word1", 20, **given)
     assert_same([found], [Retriever(index, FastInsight(budget=20)).retrieve("word1", 20, **given)])
 
 
@@ -220,7 +220,7 @@ def test_a_context_has_the_nodes_of_memory(corpus):
 
     index, _, _, remote = engines(corpus)
     operator = Pipeline(VectorSearch(8), Context())
-    there, here = RemoteRetriever(remote, operator), Retriever(index, operator)
+    there, here = Retriever(remote, operator), Retriever(index, operator)
     found, expected = (each.retrieve("?", 8, vector=ONE) for each in (there, here))
     assert [hit.context for hit in found] == [hit.context for hit in expected]
     assert all(hit.context is not None for hit in found)
@@ -228,10 +228,10 @@ def test_a_context_has_the_nodes_of_memory(corpus):
 
 def test_only_nodes_of_the_types_of_a_retriever_are_found(corpus):
     index, _, _, remote = engines(corpus)
-    found = RemoteRetriever(remote, FastInsight(budget=20), types=["film"]).retrieve("word1", vector=ONE)
+    found = Retriever(remote, FastInsight(budget=20), types=["film"]).retrieve("word1", vector=ONE)
     assert_same([found], [Retriever(index, FastInsight(budget=20), types=["film"]).retrieve("word1", vector=ONE)])
     assert {hit.type for hit in found} == {"film"}
-    other = RemoteRetriever(remote, FastInsight(budget=20)).with_options(types=["film"], k=3, time_limit=60)
+    other = Retriever(remote, FastInsight(budget=20)).with_options(types=["film"], k=3, time_limit=60)
     assert [hit.id for hit in other.retrieve("word1", vector=ONE)] == [hit.id for hit in found][:3]
     assert (other.k, other.time_limit) == (3, 60)
 
@@ -241,7 +241,7 @@ def test_a_cosine_that_is_0_but_for_rounding_is_0_as_in_memory():
     index = GraphIndex.from_nodes(nodes, [("a", "b")], vectors=rows, metric="cosine")
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, rows))
     linking = EntityLinking()
-    for each in (RemoteRetriever(remote, linking, backfill=False), Retriever(index, linking, backfill=False)):
+    for each in (Retriever(remote, linking, backfill=False), Retriever(index, linking, backfill=False)):
         assert [hit.id for hit in each.retrieve("?", vector=[1.0, 0.0], entities=[])] == ["a"]
 
 
@@ -263,7 +263,7 @@ def test_walk_fusion_has_fewer_seeds_in_a_small_graph_as_in_memory():
     for count in (20, 90, 150, 240):
         index, _, _, remote = engines(random_corpus(4, count, 2 * count))
         assert_same(
-            [RemoteRetriever(remote, WalkFusion(form="links")).retrieve("word1", vector=ONE)],
+            [Retriever(remote, WalkFusion(form="links")).retrieve("word1", vector=ONE)],
             [Retriever(index, WalkFusion(form="links")).retrieve("word1", vector=ONE)],
         )
 
@@ -273,10 +273,10 @@ def test_batches_are_those_of_the_retriever(corpus):
     own = question_vectors(corpus)
     named = {"entities": [[index.graph.titles[row]] for row in (1, 11, 21, 31)]}
     system = SpreadingActivation(hub_exponent=0.25, gate="uniform")
-    there, here = RemoteRetriever(remote, system, batch_size=1), Retriever(index, system)
+    there, here = Retriever(remote, system, batch_size=1), Retriever(index, system)
     assert_same(*(each.retrieve_batch(QUESTIONS, vectors=own, **named) for each in (there, here)))
     graph.asked.clear()
-    found = RemoteRetriever(remote, GAR(budget=5, nodes_per_round=5), batch_size=3).retrieve_batch(QUESTIONS, 5, vectors=own)
+    found = Retriever(remote, GAR(budget=5, nodes_per_round=5), batch_size=3).retrieve_batch(QUESTIONS, 5, vectors=own)
     assert_same(found, Retriever(index, GAR(budget=5, nodes_per_round=5)).retrieve_batch(QUESTIONS, 5, vectors=own))
     assert len(graph.asked) == 4
 
@@ -292,7 +292,7 @@ def test_batches_are_those_of_the_retriever(corpus):
 )
 def test_what_reads_the_whole_graph_is_refused(corpus, system, words):
     with pytest.raises(InvalidArgumentError, match=words):
-        RemoteRetriever(engines(corpus)[3], system)
+        Retriever(engines(corpus)[3], system)
 
 
 @pytest.mark.parametrize(
@@ -310,14 +310,14 @@ def test_what_reads_the_whole_graph_is_refused(corpus, system, words):
 def test_a_request_that_needs_the_whole_graph_is_refused_by_name(corpus, system, words):
     remote = engines(corpus)[3]
     with pytest.raises(InvalidArgumentError, match=words):
-        RemoteRetriever(remote, system).retrieve(QUESTIONS[0], vector=ONE)
+        Retriever(remote, system).retrieve(QUESTIONS[0], vector=ONE)
 
 
 def test_the_form_of_walk_fusion_is_not_guessed_from_a_part():
     nodes, edges, vectors = random_corpus(2, 60, 100)
     plain = [Node(node.id, node.text) for node in nodes], edges, vectors
     with pytest.raises(InvalidArgumentError, match="it reads 'type_names' of the whole graph"):
-        RemoteRetriever(engines(plain)[3], WalkFusion())
+        Retriever(engines(plain)[3], WalkFusion())
 
 
 def test_values_of_the_whole_graph_are_refused_in_a_run(corpus):
@@ -333,7 +333,7 @@ def test_values_of_the_whole_graph_are_refused_in_a_run(corpus):
 
 @pytest.mark.parametrize("name", ["scope", "filter", "seed_filter", "traversal_filter"])
 def test_what_cannot_be_a_filter_is_refused(corpus, name):
-    retriever = RemoteRetriever(engines(corpus)[3], FastInsight())
+    retriever = Retriever(engines(corpus)[3], FastInsight())
     with pytest.raises(InvalidArgumentError, match=f"{name} is .*which a graph in a database does not take"):
         retriever.retrieve("?", vector=ONE, **{name: lambda node: True})
 
@@ -364,7 +364,7 @@ def test_filters_hide_the_nodes_of_other_tenants_as_in_memory(name):
         signals={"bm25": index.bm25},
         **models,
     )
-    there, here = RemoteRetriever(remote, system), Retriever(index, system)
+    there, here = Retriever(remote, system), Retriever(index, system)
     inputs = {"entities": [owned[:2], owned[2:4]]} if name == "chains" else {}
     own, shown = {"tenant": "T3x"}, 0
     every = dict.fromkeys(("filter", "seed_filter", "traversal_filter"), own)
@@ -382,7 +382,7 @@ def test_filters_hide_the_nodes_of_other_tenants_as_in_memory(name):
 
 def test_scopes_are_told_apart_and_a_composition_is_that_of_its_scope(corpus):
     index, graph, _, remote = engines(corpus)
-    retriever = RemoteRetriever(remote, lambda there: BM25Search(len(there) // 30), backfill=False, k=300)
+    retriever = Retriever(remote, lambda there: BM25Search(len(there) // 30), backfill=False, k=300)
     local = Retriever(index, lambda there: BM25Search(len(there) // 30), backfill=False, k=300)
     assert len(retriever.retrieve("word1 word2 word3")) == 10
     # JSON has no tuples, so that such a scope is read at every call.
@@ -399,10 +399,10 @@ def test_scopes_are_told_apart_and_a_composition_is_that_of_its_scope(corpus):
 
 
 def test_what_is_just_the_limit_is_allowed(corpus):
-    retriever = RemoteRetriever(engines(corpus)[3], VectorSearch(5), backfill=False)
+    retriever = Retriever(engines(corpus)[3], VectorSearch(5), backfill=False)
     fetched = int(re.search(r"(\d+) nodes fetched", retriever.retrieve("?", 5, vector=ONE).notes[-1])[1])
     _, graph, _, remote = engines(corpus)
-    RemoteRetriever(remote, FastInsight(budget=30)).retrieve("?", vector=ONE)
+    Retriever(remote, FastInsight(budget=30)).retrieve("?", vector=ONE)
     trips = max(len(graph.asked), 4)
     for system, limits in (
         ({"system": VectorSearch(5), "backfill": False}, {"max_nodes": fetched}),
@@ -410,7 +410,7 @@ def test_what_is_just_the_limit_is_allowed(corpus):
     ):
         for less in (0, 1):
             own = {name: value - less for name, value in limits.items()}
-            retriever = RemoteRetriever(engines(corpus, **own)[3], **system)
+            retriever = Retriever(engines(corpus, **own)[3], **system)
             if less:
                 with pytest.raises(DatabaseError, match=next(iter(limits))):
                     retriever.retrieve("?", 5, vector=ONE)
@@ -446,28 +446,28 @@ def test_types_and_relations_of_a_scope_are_its_own_whatever_was_read_before(cor
 
 def test_limits_end_a_call(corpus):
     for limits, words in (({"max_round_trips": 3}, "max_round_trips=3 .* vector store"), ({"max_nodes": 80}, "max_nodes=80")):
-        retriever = RemoteRetriever(engines(corpus, **limits)[3], FastInsight(budget=50))
+        retriever = Retriever(engines(corpus, **limits)[3], FastInsight(budget=50))
         with pytest.raises(DatabaseError, match=words):
             retriever.retrieve("?", vector=ONE)
 
 
 def test_no_plain_rank_is_made_up(corpus):
-    hits = RemoteRetriever(engines(corpus)[3], FastInsight(budget=10)).retrieve("?", vector=ONE)
+    hits = Retriever(engines(corpus)[3], FastInsight(budget=10)).retrieve("?", vector=ONE)
     assert [hit.plain_rank for hit in hits] == [None] * 10 and "without the graph" not in hits[0].explain()
 
 
 def test_a_graph_without_vectors_is_searched_by_words(corpus):
     index, graph, _, _ = engines(corpus)
-    found = RemoteRetriever(RemoteIndex(graph, signals={"bm25": index.bm25}), BM25()).retrieve_batch(QUESTIONS)
+    found = Retriever(RemoteIndex(graph, signals={"bm25": index.bm25}), BM25()).retrieve_batch(QUESTIONS)
     assert_same(found, Retriever(GraphIndex(index.graph, {"bm25": index.bm25}), BM25()).retrieve_batch(QUESTIONS))
     with pytest.raises(ValueError, match="no vectors"):
-        RemoteRetriever(RemoteIndex(graph), FastInsight()).retrieve("?")
+        Retriever(RemoteIndex(graph), FastInsight()).retrieve("?")
 
 
 def test_a_search_by_words_with_a_filter_goes_deeper(corpus):
     index, _, _, remote = engines(corpus)
     for filters in ({"$type": "film", "year": 1995}, {"$type": "place"}):
-        found = RemoteRetriever(remote, HybridSearch()).retrieve_batch(
+        found = Retriever(remote, HybridSearch()).retrieve_batch(
             QUESTIONS, 15, vectors=question_vectors(corpus), filter=filters
         )
         local = Retriever(index, HybridSearch())
@@ -479,7 +479,7 @@ def test_a_search_by_words_goes_deeper_for_the_last_hit_that_is_wanted():
     nodes = [Node(f"n{row}", "loom" + " card" * row, "", "film" if row < 9 or row > 60 else "place") for row in range(80)]
     index = GraphIndex.from_nodes(nodes, [("n0", "n1")], vectors=np.ones((80, 6)), metric="cosine")
     remote = RemoteIndex(MemoryGraph(index.graph), signals={"bm25": index.bm25})
-    found = RemoteRetriever(remote, BM25Search()).retrieve("loom", 10, filter={"$type": "film"})
+    found = Retriever(remote, BM25Search()).retrieve("loom", 10, filter={"$type": "film"})
     assert [hit.id for hit in found] == [*(f"n{row}" for row in range(9)), "n61"]
 
 
@@ -487,7 +487,7 @@ def test_vectors_of_any_length_are_compared_by_cosine(corpus):
     index = engines(corpus)[0]
     remote = engines(corpus, vectors=MemoryVectors(index.graph.ids, corpus[2] * np.arange(1, 301)[:, None]))[3]
     vector = torch.full((6,), 7.0)
-    found = RemoteRetriever(remote, FastInsight(budget=20)).retrieve("?", vector=vector)
+    found = Retriever(remote, FastInsight(budget=20)).retrieve("?", vector=vector)
     assert_same([found], [Retriever(index, FastInsight(budget=20)).retrieve("?", vector=vector)])
 
 
@@ -501,7 +501,7 @@ def test_a_type_that_no_fetched_node_has_is_known():
     for kind in ("rare", "unknown"):
         plan = [{"type": "film", "restriction": "word1"}, {"type": kind}]
         expected = Retriever(index, MoR(candidates=20)).retrieve("word1", 2, vector=ONE, plan=plan)
-        found = RemoteRetriever(remote, MoR(candidates=20)).retrieve("word1", 2, vector=ONE, plan=plan)
+        found = Retriever(remote, MoR(candidates=20)).retrieve("word1", 2, vector=ONE, plan=plan)
         assert_same([found], [expected])
     assert not any("n98" in call["ids"] or 98 in call["positions"] for call in graph.asked)
 
@@ -517,14 +517,14 @@ def test_titles_are_compared_by_all_of_their_letters():
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors("abcd", np.eye(4)), signals={"bm25": index.bm25})
     plan = [{"type": "film", "restriction": "kismet"}, {"type": "person"}]
     expected = Retriever(index, MoR()).retrieve("?", vector=np.ones(4), plan=plan)
-    assert_same([RemoteRetriever(remote, MoR()).retrieve("?", vector=np.ones(4), plan=plan)], [expected])
+    assert_same([Retriever(remote, MoR()).retrieve("?", vector=np.ones(4), plan=plan)], [expected])
 
 
 def test_many_ties_at_the_end_of_a_search_go_to_the_lower_rows():
     nodes, edges, vectors = random_corpus(3, 120, 200, ties=False)
     vectors[20:] = ONE / 6**0.5
     index, _, _, remote = engines((nodes, edges, vectors))
-    found = RemoteRetriever(remote, VectorSearch()).retrieve("?", vector=ONE)
+    found = Retriever(remote, VectorSearch()).retrieve("?", vector=ONE)
     assert_same([found], [Retriever(index, VectorSearch()).retrieve("?", vector=ONE)])
 
 
@@ -570,7 +570,7 @@ def test_rows_that_no_answer_contained_are_fetched(corpus, request_, trips):
     operator, options = Pipeline(VectorSearch(1, returned=False), Asks()), {"filter": {"year": {"$gte": 1995}}}
     Retriever(index, operator, backfill=False).retrieve(QUESTIONS[0], vector=ONE, seed_filter={}, **options)
     graph.asked.clear()
-    RemoteRetriever(remote, operator, backfill=False).retrieve(QUESTIONS[0], vector=ONE, seed_filter={}, **options)
+    Retriever(remote, operator, backfill=False).retrieve(QUESTIONS[0], vector=ONE, seed_filter={}, **options)
     local, stored = (part if isinstance(part, tuple) else (part,) for part in told)
     for ours, theirs in zip(stored, local, strict=True):
         if isinstance(theirs, Near):
@@ -592,7 +592,7 @@ def searched(corpus, **options):
 def test_a_search_of_a_word_store_goes_deeper_for_filters_and_ties(corpus):
     index, graph, words, remote = searched(corpus)
     rare = {"$id": {"$in": [index.graph.ids[row] for row in index.bm25.search(["word1 word2"], 300)[1][0, 60::40].tolist()]}}
-    retriever, local = RemoteRetriever(remote, BM25Search()), Retriever(index, BM25Search())
+    retriever, local = Retriever(remote, BM25Search()), Retriever(index, BM25Search())
     for filters in ({"filter": rare}, {}):
         found = retriever.retrieve("word1 word2", 3, vector=ONE, **filters)
         assert_same([found], [local.retrieve("word1 word2", 3, vector=ONE, **filters)])
@@ -602,13 +602,13 @@ def test_a_search_of_a_word_store_goes_deeper_for_filters_and_ties(corpus):
     same = GraphIndex.from_texts(["a loom"] * 80, ids=ids, vectors=np.ones((80, 6)), metric="cosine")
     words = MemoryWords(same)
     tied = RemoteIndex(MemoryGraph(same.graph), vectors=MemoryVectors(same.graph.ids, np.ones((80, 6))), words=words)
-    hits = RemoteRetriever(tied, BM25Search()).retrieve("loom", 3, vector=ONE)
+    hits = Retriever(tied, BM25Search()).retrieve("loom", 3, vector=ONE)
     assert [hit.id for hit in hits] == ["99", "98", "97"] and [k for _, _, k in words.asked] == [19, 76, 304]
 
 
 def test_names_are_looked_up_with_what_else_a_step_reads(corpus):
     index, graph, words, remote = searched(corpus)
-    retriever = RemoteRetriever(remote, SpreadingActivation())
+    retriever = Retriever(remote, SpreadingActivation())
     graph.asked.clear()
     question = "What of TITLE 3 and title 21?"
     found = retriever.retrieve(question, vector=ONE)
@@ -641,10 +641,10 @@ def test_what_a_word_store_gives_is_checked(corpus):
         remote = searched(corpus, words=store)[3]
         vars(store).update(change)
         with pytest.raises((DatabaseError, InvalidArgumentError), match=words):
-            RemoteRetriever(remote, WalkFusion(form="links")).retrieve(QUESTIONS[0], vector=ONE)
+            Retriever(remote, WalkFusion(form="links")).retrieve(QUESTIONS[0], vector=ONE)
     remote = searched(corpus, words=Broken(index))[3]
     with pytest.raises(InvalidArgumentError, match="word store found a node outside the scope"):
-        RemoteRetriever(remote, BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
+        Retriever(remote, BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
 
     class Bare:
         def __init__(self, store):
@@ -652,7 +652,7 @@ def test_what_a_word_store_gives_is_checked(corpus):
 
     remote = searched(corpus, words=Bare(MemoryWords(index)))[3]
     with pytest.raises(InvalidArgumentError, match="Bare cannot be searched in a scope: .* method within.ids. of ScopedWordStore"):
-        RemoteRetriever(remote, BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
+        Retriever(remote, BM25Search()).retrieve("word1", vector=ONE, scope={"$type": "film"})
 
 
 def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
@@ -662,4 +662,4 @@ def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
     index = index_of(whole)
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, whole[2]), words=MemoryWords(index))
     with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads the part of the graph without .*'entity'"):
-        RemoteRetriever(remote, WalkFusion())
+        Retriever(remote, WalkFusion())

@@ -27,7 +27,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, GraphSchema
 from graph_retrievers.stores.cypher.writer import name_key
-from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, RemoteRetriever, TitleMatch
+from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, TitleMatch
 from graph_retrievers.stores.remote.pages import within
 from langchain_graph_retrievers import LangChainVectors
 from llama_graph_retrievers import LlamaIndexVectors
@@ -50,7 +50,7 @@ def corpus():
 
 def test_a_missing_vector_is_named(corpus):
     _, _, vectors, remote = engines(corpus)
-    retriever = RemoteRetriever(remote, FastInsight(budget=300))
+    retriever = Retriever(remote, FastInsight(budget=300))
     gone = next(node.id for node in corpus[0] if node.id == corpus[0][5].id)
     del vectors.held[gone]
     with pytest.raises(InvalidVectorError, match=f"no vector of node '{gone}'"):
@@ -60,7 +60,7 @@ def test_a_missing_vector_is_named(corpus):
 def test_results_that_are_no_nodes_are_left_out_with_a_note(corpus):
     index, _, vectors, remote = engines(corpus)
     vectors.held = {"elsewhere": ONE / 6**0.5, **vectors.held}
-    found = RemoteRetriever(remote, FastInsight(budget=20)).retrieve("?", vector=ONE)
+    found = Retriever(remote, FastInsight(budget=20)).retrieve("?", vector=ONE)
     assert found.notes[-1].endswith("; 1 results of the vector store are not in the graph")
     assert [hit.id for hit in found] == [hit.id for hit in Retriever(index, FastInsight(budget=20)).retrieve("?", vector=ONE)]
 
@@ -70,7 +70,7 @@ def test_a_node_that_goes_during_a_call_is_named(corpus, monkeypatch):
     read = graph.read
     monkeypatch.setattr(graph, "read", lambda **asked: FetchedRows() if asked["expand"] else read(**asked))
     with pytest.raises(UnknownNodeError, match="any more"):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 @pytest.mark.parametrize("off", [-1, 1])
@@ -84,7 +84,7 @@ def test_degrees_that_are_no_longer_right_are_noticed(corpus, monkeypatch, off):
 
     monkeypatch.setattr(graph, "node", changed)
     with pytest.raises(DatabaseError, match=r"neighbours, and its property says -?\d+: the graph was changed"):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 def test_two_graphs_under_one_label_are_noticed(corpus, monkeypatch):
@@ -92,7 +92,7 @@ def test_two_graphs_under_one_label_are_noticed(corpus, monkeypatch):
     node = graph.node
     monkeypatch.setattr(graph, "node", lambda row, text=False: node(row, text)._replace(position=row % 200))
     with pytest.raises(DatabaseError, match="both have the position .* or, if the graph was written anew, make a new RemoteIndex"):
-        RemoteRetriever(remote, FastInsight(budget=300)).retrieve("?", 300, vector=ONE)
+        Retriever(remote, FastInsight(budget=300)).retrieve("?", 300, vector=ONE)
 
 
 def test_a_store_that_orders_otherwise_is_noticed(corpus, monkeypatch):
@@ -100,14 +100,14 @@ def test_a_store_that_orders_otherwise_is_noticed(corpus, monkeypatch):
     search = vectors.search
     monkeypatch.setattr(vectors, "search", lambda asked, k: [found[::-1] for found in search(asked, k)])
     with pytest.raises(InvalidArgumentError, match="something else than the cosine"):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 def test_a_store_that_answers_too_few_searches_is_noticed(corpus, monkeypatch):
     _, _, vectors, remote = engines(corpus)
     monkeypatch.setattr(vectors, "search", lambda asked, k: [])
     with pytest.raises(DatabaseError, match="0 results for 1 searches"):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 def test_what_does_not_fit_the_graph_is_refused(corpus, monkeypatch):
@@ -125,7 +125,7 @@ def test_what_does_not_fit_the_graph_is_refused(corpus, monkeypatch):
     give, gone = vectors.vectors, index.graph.ids[200]
     monkeypatch.setattr(vectors, "vectors", lambda ids: {**give(ids), **({gone: np.ones(3)} if gone in ids else {})})
     with pytest.raises(DimensionMismatchError, match="differ in width; expected 6"):
-        RemoteRetriever(RemoteIndex(graph, vectors=vectors), FastInsight(budget=300)).retrieve("?", 300, vector=ONE)
+        Retriever(RemoteIndex(graph, vectors=vectors), FastInsight(budget=300)).retrieve("?", 300, vector=ONE)
 
 
 def test_a_call_to_a_store_ends_in_time():
@@ -179,9 +179,9 @@ def test_stores_of_the_frameworks_give_the_same_answers(corpus, kind):
     else:
         vectors = LangChainVectors({"chroma": Chroma, "own": Shelf}[kind](held))
     index, _, _, remote = engines(corpus, vectors=vectors)
-    found = RemoteRetriever(remote, FastInsight(budget=30)).retrieve(QUESTIONS[0], vector=ONE)
+    found = Retriever(remote, FastInsight(budget=30)).retrieve(QUESTIONS[0], vector=ONE)
     assert_same([found], [Retriever(index, FastInsight(budget=30)).retrieve(QUESTIONS[0], vector=ONE)])
-    retriever, given = RemoteRetriever(remote, FastInsight(budget=30)), {"vector": ONE, "scope": {"$type": "film"}}
+    retriever, given = Retriever(remote, FastInsight(budget=30)), {"vector": ONE, "scope": {"$type": "film"}}
     refused = {"own": "cannot be searched in a scope: LangChain has no search", "llama nodes": "found a node outside the scope"}
     if kind in refused:
         with pytest.raises(InvalidArgumentError, match=refused[kind]):
@@ -251,7 +251,7 @@ def test_edges_without_a_position_or_a_weight_are_refused(corpus, given):
     _, graph, _, remote = engines(corpus)
     graph.edges = [edge._replace(**given) for edge in graph.edges]
     with pytest.raises(DatabaseError, match=r"The edge from .* expected an integer, and a number above 0\. Write the graph"):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 @pytest.mark.parametrize("kind", ["edge", "title"])
@@ -269,7 +269,7 @@ def test_pages_without_the_nodes_of_their_edges_and_titles_are_refused(corpus, m
     plan = [{"type": "film", "restriction": "Title 3"}, {"type": "person"}]
     system, given = (MoR(), {"plan": plan}) if kind == "title" else (FastInsight(), {})
     with pytest.raises(DatabaseError, match="gave an edge or a title of node .*, and not the node"):
-        RemoteRetriever(remote, system).retrieve("?", vector=ONE, **given)
+        Retriever(remote, system).retrieve("?", vector=ONE, **given)
 
 
 @pytest.mark.parametrize("method", ["sample", "read", "schema"])
@@ -279,7 +279,7 @@ def test_a_graph_store_that_fails_is_a_database_error(corpus, monkeypatch, metho
     with pytest.raises(DatabaseError, match=r"The graph store failed \(ConnectionError: no route\)"):
         if method == "sample":
             RemoteIndex(graph, vectors=vectors)
-        RemoteRetriever(remote, MoR() if method == "schema" else FastInsight()).retrieve("?", 30, vector=ONE)
+        Retriever(remote, MoR() if method == "schema" else FastInsight()).retrieve("?", 30, vector=ONE)
 
 
 @pytest.mark.parametrize(
@@ -294,18 +294,18 @@ def test_results_that_are_no_lists_are_refused(corpus, monkeypatch, results, wor
     _, _, vectors, remote = engines(corpus)
     monkeypatch.setattr(vectors, "search", lambda asked, k: results())
     with pytest.raises(InvalidArgumentError, match=words):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 def test_results_may_be_a_generator(corpus, monkeypatch):
     index, _, vectors, remote = engines(corpus)
     search = vectors.search
     monkeypatch.setattr(vectors, "search", lambda asked, k: (iter(found) for found in search(asked, k)))
-    found = RemoteRetriever(remote, FastInsight(budget=20)).retrieve("?", vector=ONE)
+    found = Retriever(remote, FastInsight(budget=20)).retrieve("?", vector=ONE)
     assert_same([found], [Retriever(index, FastInsight(budget=20)).retrieve("?", vector=ONE)])
     monkeypatch.setattr(vectors, "search", lambda asked, k: (_raise(ConnectionError("no route")) for _ in asked))
     with pytest.raises(DatabaseError, match=r"The vector store failed \(ConnectionError: no route\)"):
-        RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE)
+        Retriever(remote, FastInsight()).retrieve("?", vector=ONE)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_what_are_no_vectors_is_refused(corpus, monkeypatch, give, error, words)
     monkeypatch.setattr(vectors, "vectors", give)
     for ask in (
         lambda: RemoteIndex(graph, vectors=vectors),
-        lambda: RemoteRetriever(remote, FastInsight()).retrieve("?", vector=ONE),
+        lambda: Retriever(remote, FastInsight()).retrieve("?", vector=ONE),
     ):
         with pytest.raises(error, match=words):
             ask()
@@ -334,12 +334,12 @@ def test_a_store_that_repeats_ids_is_searched_deeper(corpus, monkeypatch):
     index, _, vectors, remote = engines(corpus)
     search = vectors.search
     monkeypatch.setattr(vectors, "search", lambda asked, k: [[i for i in ids for _ in range(3)][:k] for ids in search(asked, k)])
-    found = RemoteRetriever(remote, VectorSearch()).retrieve("?", 40, vector=ONE)
+    found = Retriever(remote, VectorSearch()).retrieve("?", 40, vector=ONE)
     assert_same([found], [Retriever(index, VectorSearch()).retrieve("?", 40, vector=ONE)])
     remote = engines(corpus, vectors=vectors, max_nodes=5000)[3]
     monkeypatch.setattr(vectors, "search", lambda asked, k: [[corpus[0][0].id] * k for _ in asked])
     with pytest.raises(DatabaseError, match="max_nodes=5000"):
-        RemoteRetriever(remote, VectorSearch()).retrieve("?", vector=ONE)
+        Retriever(remote, VectorSearch()).retrieve("?", vector=ONE)
 
 
 class Rows(CypherDatabase):

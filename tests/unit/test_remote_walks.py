@@ -8,7 +8,7 @@ import pytest
 from graph_retrievers import PPR, GraphIndex, HippoRAG1, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.operators import BM25Search, PersonalizedPageRank
-from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
+from graph_retrievers.stores.remote import RemoteIndex
 from tests.remote import QUESTIONS, MemoryGraph, MemoryVectors, MemoryWords, index_of, question_vectors, random_corpus
 
 LIMITS = r"the walk ended at max_nodes or max_round_trips: its shares may be wrong by (\d\.\d{4}) in all, of 1"
@@ -34,7 +34,7 @@ def shares_of(index, hits):
 
 def compared(index, remote, damping=0.5):
     """The hits there, the L1 distance of their shares from those in memory, and the bound that a note states; 1e-4 without one."""
-    retrievers = (RemoteRetriever(remote, from_loom(damping), backfill=False), Retriever(index, from_loom(damping), backfill=False))
+    retrievers = (Retriever(remote, from_loom(damping), backfill=False), Retriever(index, from_loom(damping), backfill=False))
     ours, theirs = (each.retrieve("loom", len(index)) for each in retrievers)
     bounds = [float(found[1]) for note in ours.notes if (found := re.fullmatch(LIMITS, note))]
     return ours, np.abs(shares_of(index, ours) - shares_of(index, theirs)).sum(), *(bounds or [1e-4])
@@ -95,7 +95,7 @@ def test_the_questions_of_a_batch_share_the_limits_by_turns():
         ["a loom", "a card", *["x"] * 80], edges=[(str(n % 2), str(n)) for n in range(2, 82)] + [("2", "4"), ("3", "5")]
     )
     remote = RemoteIndex(MemoryGraph(index.graph), signals={"bm25": index.bm25}, max_nodes=100)
-    batch = RemoteRetriever(remote, from_loom(), backfill=False).retrieve_batch(["loom", "card"], 100)
+    batch = Retriever(remote, from_loom(), backfill=False).retrieve_batch(["loom", "card"], 100)
     # Both hubs, with 40 neighbours each, and then of the leaves what fits.
     assert [len(hits) for hits in batch] == [41, 41]
     assert batch[0][0].id == "0" and batch[1][0].id == "1" and [hit.score for hit in batch[0]] == [hit.score for hit in batch[1]]
@@ -107,7 +107,7 @@ def test_a_walk_restarts_by_similarity_at_the_100_nearest_nodes():
     vectors = MemoryVectors(index.graph.ids, corpus[2])
     remote, own = RemoteIndex(MemoryGraph(index.graph), vectors=vectors), question_vectors(corpus)
     near = corpus[2] @ own[0] / np.linalg.norm(corpus[2], axis=1) / np.linalg.norm(own[0])
-    hits = RemoteRetriever(remote, PPR(damping=0), backfill=False).retrieve(QUESTIONS[0], 150, vector=own[0])
+    hits = Retriever(remote, PPR(damping=0), backfill=False).retrieve(QUESTIONS[0], 150, vector=own[0])
     order = np.argsort(-near, kind="stable")
     # The lowest of them has no weight, and what is behind it none either.
     assert {hit.id for hit in hits} == {index.graph.ids[row] for row in order[:99]}
@@ -121,7 +121,7 @@ def test_a_walk_does_not_enter_nodes_that_a_filter_excludes():
     excluded = {"traversal_filter": {"$id": {"$ne": "1"}}, "filter": {}}
     found = [
         retriever.retrieve("loom", 4, **excluded)
-        for retriever in (RemoteRetriever(remote, from_loom(), backfill=False), Retriever(index, from_loom(), backfill=False))
+        for retriever in (Retriever(remote, from_loom(), backfill=False), Retriever(index, from_loom(), backfill=False))
     ]
     assert [[hit.id for hit in hits] for hits in found] == [["0", "3"]] * 2
     assert [hit.score for hit in found[0]] == pytest.approx([hit.score for hit in found[1]], abs=1e-6)
@@ -129,11 +129,11 @@ def test_a_walk_does_not_enter_nodes_that_a_filter_excludes():
 
 def test_without_seeds_and_vectors_nothing_is_found():
     _, _, remote = made(3, [(0, 1)])
-    assert list(RemoteRetriever(remote, from_loom(), backfill=False).retrieve("zebra")) == []
+    assert list(Retriever(remote, from_loom(), backfill=False).retrieve("zebra")) == []
 
 
 def test_the_first_hipporag_is_refused_with_what_it_reads():
     index = index_of(random_corpus(1, 40, 60))
     stores = {"vectors": MemoryVectors(index.graph.ids, index.dense.vectors.numpy()), "words": MemoryWords(index)}
     with pytest.raises(InvalidArgumentError, match="HippoRAG1 cannot run .*: PhraseWalk reads the names of all phrases"):
-        RemoteRetriever(RemoteIndex(MemoryGraph(index.graph), **stores), HippoRAG1())
+        Retriever(RemoteIndex(MemoryGraph(index.graph), **stores), HippoRAG1())

@@ -19,6 +19,7 @@ from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.operators import BM25Search, FactSearch, GatedPropagation, Pipeline, VectorSearch
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.signals.bm25 import BM25 as BM25Signal
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import VectorSignal
@@ -319,7 +320,7 @@ def test_queries_of_a_batch_may_have_a_scope_each():
 def test_queries_of_one_scope_run_together():
     asked = []
 
-    class Counted(Retriever):
+    class Counted(MemoryRetriever):
         def search(self, call):
             asked.append(call.queries)
             return [Hits() for _ in call.queries]

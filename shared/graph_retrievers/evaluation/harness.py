@@ -24,6 +24,7 @@ from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.systems.system import System, read_system
 
@@ -184,7 +185,7 @@ class _Runner:
         chunk = self.queries[part]
         if isinstance(retriever, Mapping):
             return {q.id: _returned(retriever.get(q.id, []), self.k) for q in chunk}
-        if not isinstance(retriever, Retriever):
+        if not isinstance(retriever, MemoryRetriever):
             return {q.id: _returned(retriever(q.text), self.k) for q in chunk}
         if part != self._chunk:
             self._chunk, self._batches = part, {}
@@ -218,7 +219,7 @@ class _Runner:
 
         def once(position: int) -> tuple[int, int | None] | None:
             query = self.queries[position]
-            if not isinstance(retriever, Retriever):
+            if not isinstance(retriever, MemoryRetriever):
                 retriever(query.text)
                 return None
             batch = Queries.of(retriever.index, [query.text], k=self.k, inputs=self._inputs(retriever, [query]))
@@ -292,7 +293,7 @@ def _built(
             return _checked_run(name, value)
         if isinstance(value, str | System | Mapping | Operator):
             return Retriever(index, value, k=k, name=name)
-        return value if isinstance(value, Retriever) else as_search(value)
+        return value if isinstance(value, MemoryRetriever) else as_search(value)
 
     built: dict[str, Any] = {}
     notes: list[str] = []
@@ -304,7 +305,7 @@ def _built(
                 raise
             notes.append(_left_out(name, error))
             continue
-        lacks = made.lacks(given) if isinstance(made, Retriever) else ()
+        lacks = made.lacks(given) if isinstance(made, MemoryRetriever) else ()
         if lacks:
             notes.append(_left_out(name, f"it lacks {listed(lacks)}.") if skip else f"{name} ran without {listed(lacks)}.")
         if not (lacks and skip):
@@ -334,7 +335,7 @@ def _checked_run(name: str, run: Mapping[str, Any]) -> dict[str, list[tuple[str,
 def _description(retriever: Any) -> str:
     if isinstance(retriever, Mapping):
         return f"a run {hashlib.sha256(repr(sorted(retriever.items())).encode()).hexdigest()[:16]}"
-    if not isinstance(retriever, Retriever):
+    if not isinstance(retriever, MemoryRetriever):
         return "a retriever of another library"
     return f"{retriever!r} with {retriever.index.relevance.name or 'no model'}"
 

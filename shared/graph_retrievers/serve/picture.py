@@ -17,6 +17,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits
+from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["named", "picture", "subgraph"]
@@ -107,7 +108,7 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
     >>> drawn["hits"][0]["name"], drawn["rounds"][0]["calls"][0]["asked"], [node["name"] for node in drawn["nodes"]]
     ('Loom', 'the best node by words', ['Loom'])
     """
-    if not isinstance(retriever, Retriever) or type(retriever.index.graph) is not CorpusGraph:
+    if not isinstance(retriever, MemoryRetriever) or type(retriever.index.graph) is not CorpusGraph:
         raise InvalidArgumentError(
             f"Expected a Retriever on a GraphIndex, whose search can be drawn, got {type(retriever).__name__}."
         )

@@ -47,9 +47,8 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
 
     Examples
     --------
-    >>> from graph_retrievers.stores.remote import RemoteRetriever
     >>> index = open_index("postgresql://localhost/works", "machines", embedding=model)  # doctest: +SKIP
-    >>> [hit.id for hit in RemoteRetriever(index).retrieve("Which loom?")]  # doctest: +SKIP
+    >>> [hit.id for hit in Retriever(index).retrieve("Which loom?")]  # doctest: +SKIP
     ['jacquard', 'loom']
     """
     database = PostgresDatabase(database) if isinstance(database, str) else database

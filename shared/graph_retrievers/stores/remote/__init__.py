@@ -14,14 +14,13 @@ from graph_retrievers.stores.remote.ports import (
     VectorStore,
     WordStore,
 )
-from graph_retrievers.stores.remote.retriever import RemoteRetriever
+from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteRetriever  # noqa: F401 - Retriever makes it
 
 __all__ = [
     "DatedGraphStore",
     "GraphStore",
     "FetchedRows",
     "RemoteIndex",
-    "RemoteRetriever",
     "ScopedGraphStore",
     "ScopedVectorStore",
     "ScopedWordStore",

@@ -202,7 +202,7 @@ class RemoteIndex(Corpus):
     def within(self, scope: Mapping[str, Any]) -> RemoteIndex:
         """Return the index of the nodes that satisfy a filter and of the edges between them, as if there were no other nodes.
 
-        :class:`RemoteRetriever` uses it for ``scope=``. The filter is part of every query to the database, so that neighbours,
+        :class:`Retriever` uses it for ``scope=``. The filter is part of every query to the database, so that neighbours,
         degrees, weights, titles and types are those of the scope; the ids of its nodes are part of every search of the vector
         store; signals are restricted to it (:meth:`~graph_retrievers.signals.signal.Signal.restricted`). Its ids are read in one
         round trip, and cached as long as :meth:`graph_retrievers.index.GraphIndex.within` caches a scope.

@@ -19,10 +19,9 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Stale
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import Corpus
-from graph_retrievers.retrievers.corpus_retriever import CorpusRetriever
 from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, Call
-from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
+from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
+from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
 from graph_retrievers.stores.remote.index import RemoteIndex
@@ -43,8 +42,10 @@ T = TypeVar("T")
 _TRIES, _BEFORE_PINNING = 10, 2
 
 
-class RemoteRetriever(CorpusRetriever):
-    """A retriever in memory on a :class:`RemoteIndex`: the same ids, scores and paths, from the parts of the graph that it reads.
+class RemoteRetriever(Retriever):
+    """:class:`~graph_retrievers.retrievers.retriever.Retriever` on an index in a database.
+
+    It gives the ids, scores and paths that it gives in memory, from the parts of the graph that it reads.
 
     Its algorithms request neighbours, searches, scores and texts; the requests of all questions of a batch in a step are fetched
     together.
@@ -81,16 +82,15 @@ class RemoteRetriever(CorpusRetriever):
 
     Examples
     --------
-    >>> from graph_retrievers import FastInsight
+    >>> from graph_retrievers import FastInsight, Retriever
     >>> from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore
     >>> database = CypherDatabase("bolt://localhost:7687", auth=("neo4j", "password"))  # doctest: +SKIP
     >>> index = RemoteIndex(CypherGraphStore(database), vectors=store, words=words, embedding=model)  # doctest: +SKIP
-    >>> hits = RemoteRetriever(index, FastInsight(budget=50)).retrieve("Which loom?")  # doctest: +SKIP
+    >>> hits = Retriever(index, FastInsight(budget=50)).retrieve("Which loom?")  # doctest: +SKIP
     """
 
     index: RemoteIndex
     _runs_on = RemoteIndex
-    _elsewhere = "Retriever runs on an index in memory"
 
     def __init__(self, index: RemoteIndex, system: SystemLike | None = None, **options: Unpack[RetrieverOptions]) -> None:
         try:
@@ -110,7 +110,7 @@ class RemoteRetriever(CorpusRetriever):
 
     def __repr__(self) -> str:
         """Return the retriever and the index."""
-        return f"RemoteRetriever({self.index!r}, {super().__repr__()})"
+        return f"Retriever({self.index!r}, {super().__repr__()})"
 
     def _default_system(self, index: Corpus) -> System:
         """Return the default system in memory; WalkFusion where nothing is told of the graph."""

@@ -1,0 +1,209 @@
+"""Retrievers on an index in memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from torch import Tensor
+
+from graph_retrievers.batch import compared_vectors
+from graph_retrievers.cache import Same
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.recording import recording
+from graph_retrievers.core.trace import Trace
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.graph.description import tell_no_edges
+from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
+from graph_retrievers.hits import Hits, to_hits
+from graph_retrievers.index import GraphIndex
+from graph_retrievers.queries import Queries, filter_masks
+from graph_retrievers.retrievers.plain_search import PlainSearch
+from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
+from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
+from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.per_source import per_source
+
+__all__ = ["MemoryRetriever"]
+
+_logger = logging.getLogger(__name__)
+
+
+
+class MemoryRetriever(Retriever):
+    """:class:`~graph_retrievers.retrievers.retriever.Retriever` on an index in memory."""
+
+    index: GraphIndex
+    _runs_on = GraphIndex
+
+    def _begin(self, chosen: bool) -> None:
+        """Prepare the operators on an index that is prepared, and warn of what the index lacks."""
+        index = self.index
+        if chosen:
+            tell_unused_relevance(self)
+        if index.prepared:
+            for part in self.operator.parts():
+                part.prepare(index)
+        if self._composition.lacks_edges:
+            tell_no_edges(index.graph)
+        elif self.system is not None and self.system.finds_less(index):
+            # Once for a graph, however often a retriever is made.
+            index.graph.cache.get(("finds less", self.system.name), self._tell_search_finds_more)
+
+    def _has_field(self, field: str) -> bool:
+        """Return whether a node has a metadata field."""
+        return any(field in metadata for metadata in self.index.graph.metadata)
+
+    def _tell_search_finds_more(self) -> None:
+        kind = type(self.system).__name__
+        _logger.warning(
+            "%s alone is known to find less than hybrid search on passages like these; Fused(%s(), Hybrid()) or WalkFusion() finds "
+            "more.",
+            kind,
+            kind,
+        )
+
+    def questions(self, queries: Queries) -> list[Question]:
+        """Return the questions of a batch on the index of this retriever, limited to the types that it returns.
+
+        Raises InvalidArgumentError for a batch on another index, such as that of a scope: use :meth:`over` first.
+        """
+        if queries.index is not self.index:
+            raise InvalidArgumentError("The queries are on another index than the retriever; use retriever.over(queries.index).")
+        return MemoryBackend(self._narrowed(queries)).questions()
+
+    def rank(self, questions: Sequence[Question]) -> list[Candidates]:
+        """Return everything that the operators find for each question, with filters applied, before it is cut to k or filled up.
+
+        Notes on the search, and counts of visited nodes, are then in the questions.
+        """
+        return run(questions[0].backend, list(map(self.found, questions)), questions[0].queries.trace) if questions else []
+
+    def hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
+        """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
+        return self._hits(questions, map(self.answer, questions, found))
+
+    def _hits(self, questions: Sequence[Question], answers: Iterable[Algorithm[Candidates]]) -> list[Hits]:
+        if not questions:
+            return []
+        queries, index = questions[0].queries, self.index
+        found = run(questions[0].backend, list(answers), queries.trace)
+        plain = None
+        if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
+            plain = PlainSearch(queries).rank
+        alike, trace = self.similarities(questions, found), Trace(queries.trace)
+        shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
+        notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
+        return to_hits(found, index.graph, shown, plain, self._composition.reason, alike, trace, notes)
+
+    def _searched(self, question: Question) -> Algorithm[Candidates]:
+        return (yield from self.answer(question, (yield from self.found(question))))
+
+    def _narrowed(self, queries: Queries) -> Queries:
+        graph, types = self.index.graph, self.types
+        if self._composition.blank is not None:
+            queries = queries.without(self._composition.blank)
+        if types is None:
+            names = self._composition.names and self._left_out(queries.filtered)
+            if not names:
+                return queries
+            types = tuple(kind for kind in graph.type_names if kind not in names)
+        return queries.narrowed(graph.cache.get(("types", types), lambda: type_mask(graph, types)))
+
+    def _left_out(self, filtered: Tensor | None) -> tuple[str, ...]:
+        """Return the node types of mere names, or nothing where `types`, or a filter by its mask, asks for one of them."""
+        names = self._composition.names
+        if self.types is not None and set(names) & set(self.types):
+            return ()
+        if filtered is not None and bool((filtered & type_mask(self.index.graph, names)).any()):
+            return ()
+        return names
+
+    def _check_inputs(self, names: Iterable[str], filters: Mapping[str, Filter]) -> None:
+        # The inputs of a composition may depend on the index: those of a scope are checked when it exists.
+        if "scope" not in filters:
+            super()._check_inputs(names, filters)
+
+    def search(self, call: Call) -> list[Hits]:
+        """Return the hits of each query of a call; `batch_size` queries run together."""
+        with self._time_limited():
+            # A record has the steps of only one call.
+            if self._shared_calls is None or recording():
+                return self._answered(call)
+            call = self._with_vectors(call)
+            # Another function knows the vectors of its own queries only.
+            alone = callable(call.vectors)
+            # What an answer depends on, besides the call.
+            key = (Same(self.index), self.backfill, self.per_source, self.source_field, self.types)
+            return self._answered(call) if alone else self._shared_calls(call, self._answered, key)
+
+    def _answered(self, call: Call) -> list[Hits]:
+        if self._composition.skips_names:
+            call = self._without_names(call)
+        if "scope" in call.filters:
+            try:
+                scoped, call = self._within(call)
+            except EmptyGraphError:
+                return [Hits((), (EMPTY_SCOPE,)) for _ in call.queries]
+            if scoped is not self:
+                return scoped._answered(call)
+        if call.inputs:
+            # Those of a composition may depend on the index.
+            self._check_inputs(call.inputs, call.filters)
+        # Filters are evaluated once for all batches.
+        masks = filter_masks(self.index.graph, **call.filters) if call.filters else {}
+        results: list[Hits] = []
+        for part in call.parts(self.batch_size):
+            vectors = compared_vectors(self.index, part.vectors, len(part.queries))
+            queries = Queries(index=self.index, texts=tuple(part.queries), k=part.k, inputs=part.inputs, given=vectors, **masks)
+            questions = self.questions(queries)
+            results += self._hits(questions, map(self._searched, questions))
+        return results
+
+    def _without_names(self, call: Call) -> Call:
+        """Return the call in the scope of the nodes that are not mere names, unless these may be hits."""
+        if "scope" in call.filters:
+            return call
+        condition = call.filters.get("filter")
+        mask = None if condition is None else filter_mask(self.index.graph, condition)
+        if not (names := self._left_out(mask)):
+            return call
+        filters = call.filters if mask is None else {**call.filters, "filter": mask}
+        return replace(call, filters={**filters, "scope": {"$type": {"$nin": list(names)}}})
+
+    def _within(self, call: Call) -> tuple[Self, Call]:
+        """Return the retriever on the scope of a call, and the call without it; EmptyGraphError if no node is in the scope."""
+        filters = dict(call.filters)
+        if (scope := filters.pop("scope", None)) is None:
+            return self, call
+        index = self.index.within(scope)
+        if index is self.index:
+            return self, replace(call, filters=filters)
+        # A mask has a bool for each node of the whole index.
+        masks = {n: filter_mask(self.index.graph, m)[index.rows] for n, m in filters.items() if isinstance(m, Tensor)}
+        return self.over(index), replace(call, filters=filters | masks)
+
+    def listed(self, call: Call) -> Hits:
+        """Return the first k nodes that pass the filter and the scope of a call, in order, of the types that may be returned."""
+        try:
+            scoped, call = self._within(call)
+        except EmptyGraphError:
+            return Hits((), (LISTED, EMPTY_SCOPE))
+        index = scoped.index
+        # Operators get no empty question: this one only has the filter.
+        asked = replace(Queries.of(index, [], k=call.k, filter=call.filters.get("filter")), texts=("",))
+        (question,) = scoped.questions(asked)
+        rows = np.arange(question.size)
+        rows = rows[question.returned(rows)]
+        found = Candidates.seeds(rows, np.zeros(len(rows)), LISTING)
+        if scoped.per_source is not None:
+            kept = per_source(question, found, scoped.per_source, scoped.source_field)
+            (found,) = run(question.backend, [kept], asked.trace)
+        notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)))
+        (hits,) = to_hits([found.top(call.k)], index.graph, trace=Trace(asked.trace), notes=[notes])
+        return hits
