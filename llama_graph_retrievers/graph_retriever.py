@@ -156,7 +156,7 @@ class GraphRetriever(BaseRetriever):
     @classmethod
     def _engine(cls, index: Any, system: SystemLike | None, options: CommonOptions) -> RetrieverProtocol:
         """Return the engine retriever of the arguments of the constructor."""
-        kind = type(index).__name__
+        kind = "Retriever" if isinstance(index, Retriever) else type(index).__name__
         if isinstance(index, BaseIndex):
             raise InvalidArgumentError(f"Pass the {kind} to {cls.__name__}.from_defaults(index=...).")
         if isinstance(index, Corpus):

@@ -115,7 +115,7 @@ class GraphTools:
 
     def __init__(self, retriever: Retriever, *, max_characters: int = 8000, max_items: int = 50) -> None:
         if not isinstance(retriever, MemoryRetriever):
-            raise InvalidArgumentError(f"Expected a Retriever, whose index the tools read, got {type(retriever).__name__}.")
+            raise InvalidArgumentError(f"Expected a Retriever on an index in memory, which the tools read, got {shown(retriever)}.")
         self.retriever = retriever
         self.max_characters, self.max_items = positive("max_characters", max_characters), positive("max_items", max_items)
 

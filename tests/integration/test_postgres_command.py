@@ -1,11 +1,14 @@
 """The command that writes an index to PostgreSQL."""
 
+import json
+
 import pytest
 
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
 from graph_retrievers.cli import main
-from graph_retrievers.stores.postgres import PostgresDatabase, open_index
+from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index
 from tests.engines import QUESTIONS, change_pages
+from tests.helpers import HashEmbedding
 from tests.postgres import drop
 
 
@@ -24,7 +27,7 @@ def command(pages, tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_the_command_fills_the_tables_and_follows_the_folder(postgres_server, pages, tmp_path, command):
+def test_the_command_fills_the_tables_and_follows_the_folder(postgres_server, pages, tmp_path, command, capsys):
     options = ("--to", postgres_server.url, "--name", "works", "--tokens", 20)
     status, out, err = command(*options)
     database = PostgresDatabase(postgres_server.url)
@@ -40,6 +43,38 @@ def test_the_command_fills_the_tables_and_follows_the_folder(postgres_server, pa
         assert [hit.id for hit in remote.retrieve(question)] == [
             hit.id for hit in Retriever(index, WalkFusion()).retrieve(question)
         ]
+    for more in (("--retriever", "bm25"), ()):
+        asked = [QUESTIONS[0], "-k", "3", "--json", *more]
+        assert main(["search", postgres_server.url, *asked, "--name", "works"]) == 0
+        there = json.loads(capsys.readouterr().out)
+        assert main(["search", str(tmp_path / "out"), *asked]) == 0
+        here = json.loads(capsys.readouterr().out)
+        assert there["retriever"] == here["retriever"]
+        assert [(hit["id"], hit["path"]) for hit in there["hits"]] == [(hit["id"], hit["path"]) for hit in here["hits"]]
+    drop(database)
+
+
+def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
+    for options, said in [
+        ((postgres_server.url, "loom", "--name", "nothing"), "has no index"),
+        ((f"postgresql://me:{SECRET}@127.0.0.1:1/x", "loom"), "INDEX holds a password; set PGPASSWORD in the environment."),
+        (("postgresql://db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
+    ]:
+        assert main(["search", *options]) == 2
+        err = capsys.readouterr().err
+        assert said in err and SECRET not in err
+
+
+def test_another_model_than_that_of_the_vectors_is_told_once(postgres_server, caplog):
+    database = PostgresDatabase(postgres_server.url)
+    write_index(GraphIndex.from_texts(["A loom.", "A card."], embedding=HashEmbedding(8)), database, "named")
+    open_index(database, "named", embedding=HashEmbedding(8))
+    assert not caplog.records
+    other = type("OtherEmbedding", (HashEmbedding,), {"name": "other"})(8)
+    retriever = Retriever(open_index(database, "named", embedding=other))
+    retriever.retrieve("loom")
+    (record,) = caplog.records
+    assert "The vectors of the index 'named' were made by" in record.message and "are embedded by other" in record.message
     drop(database)
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _SECONDS = 60
-_POSTGRES = ("postgresql://", "postgres://")
 # What Qdrant's local mode makes in its folder.
 _LOCAL = {".lock", "meta.json", "collection"}
 
@@ -58,7 +57,7 @@ def opened_engines(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex], 
 
     What is yielded writes an index there and returns a line that describes the changes; None if the options name no engine.
     """
-    if args.to is not None and args.to.startswith(_POSTGRES):
+    if args.to is not None and is_postgres(args.to):
         yield from _opened_postgres(args)
         return
     if (args.to is None) != (args.vectors is None):
@@ -91,21 +90,7 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex]
             raise InvalidArgumentError(
                 f"{flag} is not for PostgreSQL, which holds vectors and words too; its url names the database."
             )
-    try:
-        parts = urlsplit(args.to)
-        host, options = parts.hostname or "", parse_qs(parts.query)
-    except ValueError as error:
-        raise InvalidArgumentError(f"--to is not an address: {error}.") from error
-    # Not shown, because it contains a secret.
-    if parts.password or "password" in options:
-        raise InvalidArgumentError("--to holds a password; set PGPASSWORD in the environment.")
-    hosts = [host, *options.get("host", []), *options.get("hostaddr", [])]
-    others = [each for each in hosts if each and not each.startswith("/") and not _is_local(each)]
-    if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not args.insecure:
-        raise InvalidArgumentError(
-            f"--to would send texts to {others[0]} without TLS if the server allows it. Add ?sslmode=verify-full (or require) to "
-            "the url, or --insecure in a network that you trust."
-        )
+    check_postgres("--to", args.to, args.insecure)
     from graph_retrievers.stores.postgres import PostgresDatabase, write_index
     from graph_retrievers.stores.postgres.corpus import corpus_name
 
@@ -119,6 +104,30 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex]
             return f"{database.where}, {args.name}: {', '.join(said)}"
 
         yield write
+
+
+def is_postgres(where: str) -> bool:
+    """Return whether the place of an index is an address of PostgreSQL."""
+    return where.startswith(("postgresql://", "postgres://"))
+
+
+def check_postgres(what: str, url: str, insecure: bool) -> None:
+    """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
+    try:
+        parts = urlsplit(url)
+        host, options = parts.hostname or "", parse_qs(parts.query)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{what} is not an address: {error}.") from error
+    # Not shown, because it contains a secret.
+    if parts.password or "password" in options:
+        raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
+    hosts = [host, *options.get("host", []), *options.get("hostaddr", [])]
+    others = [each for each in hosts if each and not each.startswith("/") and not _is_local(each)]
+    if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not insecure:
+        raise InvalidArgumentError(
+            f"{what} would send texts to {others[0]} without TLS if the server allows it. Add ?sslmode=verify-full (or require) to "
+            "the url, or --insecure in a network that you trust."
+        )
 
 
 def _qdrant(where: str, collection: str, key: str | None) -> Any:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graph_retrievers.commands.engines import check_postgres, is_postgres
 from graph_retrievers.commands.imports import asking, imported, named_system
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.datasets import Query
     from graph_retrievers.graph.corpus_graph import CorpusGraph
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index import Corpus, GraphIndex
     from graph_retrievers.retrievers.retriever import Retriever
 
 __all__ = ["reranker"]
@@ -79,19 +81,42 @@ def load_index(args: argparse.Namespace, folder: str, *, ready: bool = False) ->
     return GraphIndex.load(folder, embedding=embedding, relevance=model, device=args.device, ready=ready)
 
 
+@contextmanager
+def opened_index(args: argparse.Namespace) -> Iterator[Corpus]:
+    """Open the index that ``INDEX`` names, a folder or an address of PostgreSQL, with its models."""
+    if not is_postgres(args.index):
+        yield load_index(args, args.index)
+        return
+    check_postgres("INDEX", args.index, args.insecure)
+    from graph_retrievers.stores.postgres import PostgresDatabase, open_index
+    from graph_retrievers.stores.postgres.corpus import PostgresCorpus
+
+    with PostgresDatabase(args.index) as database:
+        corpus = PostgresCorpus(database, args.name)
+        # The one that anybody can load by its name.
+        embedding = _loaded_embedding(args, corpus.embedding, corpus.embedding == "all-MiniLM-L6-v2", corpus.dimension > 0)
+        yield open_index(database, args.name, embedding=embedding, relevance=reranker(args))
+
+
 def _query_embedding(args: argparse.Namespace, folder: str) -> Any:
     """Return the embedding model that ``--embedding`` names, else the one that built the index in a folder, else None."""
     from graph_retrievers.index.settings import saved_embedding
     from graph_retrievers.index.storage import read_settings
+
+    settings = read_settings(folder)
+    has_vectors = any(isinstance(signal, dict) and signal.get("name") == "dense" for signal in settings.get("signals") or ())
+    return _loaded_embedding(args, *saved_embedding(settings, folder), has_vectors)
+
+
+def _loaded_embedding(args: argparse.Namespace, name: str, by_name: bool, has_vectors: bool) -> Any:
+    """Return the embedding model that ``--embedding`` names, else that of an index, if it can be loaded by its name, else None."""
     from graph_retrievers.signals.embedding import load_embedding
 
     if args.embedding:
         return load_embedding(absolute(args.embedding), args.device)
-    settings = read_settings(folder)
-    name, by_name = saved_embedding(settings, folder)
     if by_name:
         return load_embedding(name, args.device)
-    if any(isinstance(signal, dict) and signal.get("name") == "dense" for signal in settings.get("signals") or ()):
+    if has_vectors:
         # Not an error: some retrievers do not read vectors.
         built_with = name or "precomputed vectors"
         sys.stderr.write(f"note: the index was built with {built_with}, which cannot be loaded by name; pass --embedding.\n")
@@ -130,7 +155,7 @@ def index_and_queries(
     return embed(args, graph), queries
 
 
-def chosen_retriever(args: argparse.Namespace, index: GraphIndex, **settings: Any) -> Retriever:
+def chosen_retriever(args: argparse.Namespace, index: Corpus, **settings: Any) -> Retriever:
     """Return the retriever that ``--retriever`` names, by default the best for such an index."""
     from graph_retrievers.retrievers.retriever import Retriever
     from graph_retrievers.systems.registry import default_system

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.commands.flags import printable
-from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
+from graph_retrievers.commands.models import add_options, chosen_retriever, load_index, opened_index
 
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
@@ -21,7 +21,7 @@ def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
     parser = subparsers.add_parser("search", help="search an index", description="Search a saved index and print the hits.")
     add = parser.add_argument
-    add("index", metavar="INDEX", help="folder of the index")
+    add("index", metavar="INDEX", help="folder of the index, or PostgreSQL: postgresql://USER@HOST/DATABASE, with --name")
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
     add_options(add, "--retriever")
@@ -37,6 +37,9 @@ def add_commands(subparsers: Any) -> None:
     form.add_argument("--json", action="store_true", help="print JSON")
     page = "write the search as one HTML page: the hits, and the search as a graph, step by step"
     form.add_argument("--html", metavar="FILE", help=page)
+    stored = parser.add_argument_group("PostgreSQL", "The password is read from the environment: PGPASSWORD.")
+    stored.add_argument("--name", default="Documents", metavar="NAME", help="name of the index (default: Documents)")
+    stored.add_argument("--insecure", action="store_true", help="ask another machine without TLS, in a trusted network")
     parser.set_defaults(run=run_search)
 
     what = "show what an index contains"
@@ -54,15 +57,16 @@ def run_search(args: argparse.Namespace) -> None:
 
     given = {"per_source": args.per_source, "source_field": args.source_field}
     limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    retriever = chosen_retriever(args, load_index(args, args.index), **limits)
-    tell_unused_relevance(retriever)
-    if args.html:
-        from graph_retrievers.serve import search_page
+    with opened_index(args) as index:
+        retriever = chosen_retriever(args, index, **limits)
+        tell_unused_relevance(retriever)
+        if args.html:
+            from graph_retrievers.serve import search_page
 
-        Path(args.html).write_text(search_page(retriever, args.question, args.k), encoding="utf-8")
-        print(printable(f"{args.html}: the search by {retriever.name}, a page for any browser"))
-        return
-    hits = retriever.retrieve(args.question, args.k)
+            Path(args.html).write_text(search_page(retriever, args.question, args.k), encoding="utf-8")
+            print(printable(f"{args.html}: the search by {retriever.name}, a page for any browser"))
+            return
+        hits = retriever.retrieve(args.question, args.k)
     if args.json:
         listed = [hit.to_dict() for hit in hits]
         found = {"query": args.question, "retriever": retriever.name, "k": args.k, "hits": listed, "notes": list(hits.notes)}

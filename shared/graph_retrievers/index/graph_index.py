@@ -41,6 +41,7 @@ from graph_retrievers.index.settings import (
     saved_embedding,
     saved_signals,
     saved_sources,
+    tell_other_model,
 )
 from graph_retrievers.index.storage import read_saved, write_index
 from graph_retrievers.signals.dense import DenseIndex
@@ -413,16 +414,8 @@ class GraphIndex(Corpus):
             index = cls(graph, found, embedding=embedding, relevance=relevance, edge_sources=sources)
         except DimensionMismatchError as error:
             raise CorruptIndexError(f"The parts of {folder} do not fit together ({error}); build the index again.") from error
-        # The name of the same model may begin with its folder or its owner.
-        same = Path(index.embedding_name).name == Path(built).name
-        if built and index.embedding is not None and not same and "dense" in found.keys() - (signals or {}).keys():
-            logger.warning(
-                "The vectors of %s were made by %s, and questions are embedded by %s. If that is another model, vector search "
-                "finds the wrong nodes; pass the model that built the index.",
-                folder,
-                built,
-                index.embedding_name,
-            )
+        if "dense" in found.keys() - (signals or {}).keys():
+            tell_other_model(folder, built, index.embedding)
         return index
 
     def digest(self) -> str:

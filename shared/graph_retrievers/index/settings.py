@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -23,6 +24,7 @@ from graph_retrievers.errors import CorruptIndexError, IndexVersionError, Invali
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
+from graph_retrievers.signals.embedding import Embedding, model_name
 from graph_retrievers.signals.multi_vector import MultiVectorIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.sparse import SparseIndex
@@ -105,6 +107,20 @@ def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool
     if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
         raise CorruptIndexError(f"The settings of {folder} do not name its embedding model; build the index again.")
     return named["name"], named.get("by_name") is True
+
+
+def tell_other_model(where: Any, built: str, embedding: Embedding | None) -> None:
+    """Warn if questions are embedded by another model than that, by name, which made the vectors of an index."""
+    name = model_name(embedding)
+    # The name of the same model may begin with its folder or its owner.
+    if built and embedding is not None and Path(name).name != Path(built).name:
+        logger.warning(
+            "The vectors of %s were made by %s, and questions are embedded by %s. If that is another model, vector search "
+            "finds the wrong nodes; pass the model that built the index.",
+            where,
+            built,
+            name,
+        )
 
 
 def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:

@@ -18,11 +18,12 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, shown
+from graph_retrievers.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, named_rows
 from graph_retrievers.index import Corpus
 from graph_retrievers.retrievers.composition import Composition
 from graph_retrievers.retrievers.options import RetrieverOptions
-from graph_retrievers.retrievers.protocol import BaseRetriever
+from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.per_source import DEEPER, per_source
@@ -107,7 +108,7 @@ class Retriever(BaseRetriever):
     Engine | Ada -[ran on]-> Engine
     """
 
-    _runs_on: ClassVar[type[Corpus]] = Corpus
+    _runs_on: ClassVar[type[Corpus]] = Corpus  # type: ignore[type-abstract]
     _kinds: ClassVar[list[type[Retriever]]] = []
 
     def __init_subclass__(cls) -> None:
@@ -341,6 +342,10 @@ class Retriever(BaseRetriever):
         return queries.similarities(  # type: ignore[no-any-return]
             [named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)]
         )
+
+    def search(self, call: Call) -> list[Hits]:
+        """Return the hits of each query of a call; the class for each kind of index has its own."""
+        raise InvalidArgumentError(f"{type(self).__name__} has no search of its own; derive it from MemoryRetriever.")
 
     def found(self, question: Question) -> Algorithm[Candidates]:
         """Return everything that the operators find for a question, with filters applied."""

@@ -7,13 +7,13 @@ from typing import Any
 from graph_retrievers.errors import InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Statement
 from graph_retrievers.stores.postgres.schema import check_layout
-from graph_retrievers.stores.postgres.values import encoded, sendable
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.stores.postgres.vector_table import VectorTable
 
 __all__ = ["PostgresCorpus"]
 
 _READ = """\
-SELECT corpus, version, nodes, length, dimension, settings, traits,
+SELECT corpus, version, nodes, length, dimension, embedding, settings, traits,
     (SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %(schema)s)
 FROM {corpora} WHERE name = %(name)s"""
 
@@ -33,6 +33,8 @@ class PostgresCorpus:
     ----------
     nodes, dimension : int
         Number of nodes, and width of the vectors; 0 without vectors.
+    embedding : str
+        Name of the model of the vectors; "" if it is not known.
     table : VectorTable or None
         The table of the user that has the vectors; None if they were written with the index.
     traits : mapping
@@ -55,7 +57,8 @@ class PostgresCorpus:
             raise InvalidArgumentError(
                 f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index."
             )
-        self.number, self.version, self.nodes, self.length, self.dimension, self.settings, self.traits, layout = rows[0]
+        self.number, self.version, self.nodes, self.length, self.dimension, named, self.settings, self.traits, layout = rows[0]
+        self.embedding = decoded(named)
         check_layout(layout, database.where, database.schema)
         held = self.settings.get("vectors")
         self.table = None if held is None else VectorTable(**held)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
+from graph_retrievers.errors import shown
+from graph_retrievers.index.settings import tell_other_model
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
@@ -47,17 +48,27 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
 
     Examples
     --------
+    >>> from graph_retrievers import Retriever
     >>> index = open_index("postgresql://localhost/works", "machines", embedding=model)  # doctest: +SKIP
     >>> [hit.id for hit in Retriever(index).retrieve("Which loom?")]  # doctest: +SKIP
     ['jacquard', 'loom']
     """
-    database = PostgresDatabase(database) if isinstance(database, str) else database
-    reopen = partial(open_index, database, name, exact=exact, **options)
+    corpus, index = _opened(PostgresDatabase(database) if isinstance(database, str) else database, name, exact, options)
+    if corpus.dimension:
+        tell_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
+    return index
+
+
+def _opened(
+    database: PostgresDatabase, name: str, exact: bool, options: dict[str, Any]
+) -> tuple[PostgresCorpus, RemoteIndex]:
+    def reopen() -> RemoteIndex:
+        return _opened(database, name, exact, options)[1]
 
     @contextmanager
     def pinned() -> Iterator[RemoteIndex]:
         with database.pinned() as state:
-            yield open_index(state, name, exact=exact, **options)
+            yield _opened(state, name, exact, options)[1]
 
     # So that it is of one state, even if others write all the time.
     with database.pinned() as state:
@@ -67,4 +78,4 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
             stores["vectors"] = PostgresVectors(corpus, exact=exact)
         index = RemoteIndex(PostgresGraph(corpus), **{**stores, **options})
     corpus.database = database
-    return index
+    return corpus, index
