@@ -10,7 +10,7 @@ from graph_retrievers.graph.blank import BLANK, blank_nodes
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.index.scope import induced_graph
-from graph_retrievers.retrievers.retriever import EMPTY_SCOPE
+from graph_retrievers.retrievers.protocol import EMPTY_SCOPE
 from graph_retrievers.stores.remote import FetchedRows, RemoteIndex, StoredEdge, StoredNode, TitleMatch
 from graph_retrievers.systems.traits import traits_of
 

@@ -54,7 +54,7 @@ from graph_retrievers.operators import (
     VectorSearch,
 )
 from graph_retrievers.stores.remote import RemoteIndex, RemoteRetriever
-from graph_retrievers.systems.mor import MixedTraversal
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.remote import (
     QUESTIONS,
     CountingRelevance,

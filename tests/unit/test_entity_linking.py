@@ -14,7 +14,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.cypher.questions import question_notes, read_questions
-from graph_retrievers.systems.spreading import EntityLinking
+from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.traits import names_identify
 from tests.helpers import HashEmbedding, linked_index

@@ -25,7 +25,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.mor.plan import TypeSchema
-from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context

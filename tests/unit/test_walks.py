@@ -12,7 +12,7 @@ from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
-from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Ranking, ranked
 
 

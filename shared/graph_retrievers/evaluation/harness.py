@@ -21,7 +21,7 @@ from graph_retrievers.evaluation.foreign import ScoredIds, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.outcome import Evaluation, Returned
 from graph_retrievers.evaluation.tables import listed
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever

@@ -21,11 +21,11 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.queries import Queries, filter_masks
 from graph_retrievers.retrievers.corpus_retriever import CorpusRetriever
 from graph_retrievers.retrievers.plain_search import PlainSearch
-from graph_retrievers.retrievers.protocol import LISTED, LISTING, NOTHING_PASSES, Call
+from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.signals.relevance import BiEncoder
@@ -33,9 +33,6 @@ from graph_retrievers.signals.relevance import BiEncoder
 __all__ = ["Retriever", "with_options"]
 
 _logger = logging.getLogger(__name__)
-
-EMPTY_SCOPE = "no node is in the scope"
-"""Note on a query whose scope has no node."""
 
 
 class Retriever(CorpusRetriever):

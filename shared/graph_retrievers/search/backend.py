@@ -42,7 +42,7 @@ from graph_retrievers.core.requests import (
     WithQuery,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.signals.language import complete_many
 
 __all__ = ["Backend", "host"]

@@ -1,6 +1,6 @@
 """Where a walk alone is known to find less than a search."""
 
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.traits import LINKED, documents_linked, holds_passages, names_lead, without_names
 

@@ -16,7 +16,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.alone import search_finds_more

@@ -20,7 +20,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Request, Texts
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector

@@ -45,7 +45,7 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_runs, name_table
 from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, entries_of, split_by
 from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.relevance import BiEncoder

@@ -18,7 +18,8 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.signals.meaning_cache import MeaningCache
@@ -31,8 +32,8 @@ from graph_retrievers.systems.first_stage import (
     untrained_first,
     written,
 )
-from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
-from graph_retrievers.systems.grag.model import network_of_config
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork, network_of_config
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.training import PAPER, fit_document_graph
 from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch
 from graph_retrievers.systems.system import System

@@ -20,8 +20,9 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.folders import digest
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.signals.cross_encoder import CrossEncoder

@@ -17,7 +17,7 @@ from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.requests import Vectors
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.progress import progress_bar

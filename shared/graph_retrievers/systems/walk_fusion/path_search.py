@@ -13,7 +13,7 @@ from graph_retrievers.core.fusion import lowest, scaled
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Scores, TermScores
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import sources_of
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 
