@@ -19,7 +19,7 @@ ROOMS = {
     "progress": set(),
     "arguments": {"errors"},
     "device": {"errors"},
-    "seeding": {"arguments"},
+    "seeding": {"errors"},
     "core": {"errors", "arguments"},
     "graph": {"errors", "arguments", "cache", "device"},
     "signals": {"errors", "arguments", "cache", "concurrency", "device", "seeding", "graph", "progress"},
@@ -50,6 +50,7 @@ ROOMS = {
     "testing": {"errors", "graph", "hits", "index", "retrievers", "core", "signals", "stores", "systems"},
     "evaluation": {
         *("errors", "arguments", "graph", "signals", "datasets", "index", "queries", "core", "retrievers", "systems", "progress"),
+        "seeding",
     },
     "commands": {
         *("errors", "arguments", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),

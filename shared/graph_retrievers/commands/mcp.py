@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from graph_retrievers.commands.listening import listen
 from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
-from graph_retrievers.commands.serve import listen
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError
 

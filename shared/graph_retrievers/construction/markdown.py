@@ -15,8 +15,8 @@ from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.inline_fields import inline_fields, is_relation, only_links, with_inline
 from graph_retrievers.construction.pages import Block, Page, is_power, plain_lines
 from graph_retrievers.construction.slugs import own_anchor, slug
-from graph_retrievers.construction.vaults import LOGSEQ
 from graph_retrievers.construction.wiki_links import (
+    LOGSEQ,
     WIKI_LINK,
     link_of_address,
     links_in_words,

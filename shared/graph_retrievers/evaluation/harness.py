@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 
 from graph_retrievers import __version__
-from graph_retrievers.arguments import choice, positive, seed_number
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
@@ -25,6 +25,7 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.systems.system import System, read_system
 
 __all__ = ["evaluate"]

@@ -21,7 +21,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, named_rows
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.composition import Composition
-from graph_retrievers.retrievers.options import RetrieverOptions
+from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import BaseRetriever
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search.backfill import Backfill
@@ -29,7 +29,7 @@ from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options
 from graph_retrievers.systems.registry import default_system, without_vectors
-from graph_retrievers.systems.system import System, SystemLike, read_system
+from graph_retrievers.systems.system import System, read_system
 
 _logger = logging.getLogger(__name__)
 

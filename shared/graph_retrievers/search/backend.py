@@ -42,7 +42,7 @@ from graph_retrievers.core.requests import (
     WithQuery,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import complete_many
 
 __all__ = ["Backend", "host"]
@@ -83,7 +83,7 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def index(self) -> GraphIndex:
+    def index(self) -> Corpus:
         """The index, for requests that read all of it; WholeGraphError if it is not in memory."""
 
     @property

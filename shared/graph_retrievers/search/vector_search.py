@@ -13,7 +13,7 @@ from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_pa
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
-from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.index.corpus import Corpus
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 
@@ -138,7 +138,7 @@ class HybridSearch(Operator):
         self.constant, self.depth = positive("constant", constant), positive("depth", depth)
         self.returned = returned
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return whether vectors have a weight."""
         return self.weights[0] > 0
 

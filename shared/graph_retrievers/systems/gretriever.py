@@ -19,8 +19,8 @@ from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import search_finds_more
 
 __all__ = ["GRetriever", "SteinerTreeSearch"]
 

@@ -29,9 +29,9 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.push import TOLERANCE, pushed
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import search_finds_more
 
 __all__ = ["PPR", "PersonalizedPageRank", "Walk"]
 

@@ -19,11 +19,10 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.traits import passage_types
+from graph_retrievers.systems.traits import passage_types, search_finds_more
 
 __all__ = ["FlowPruning", "PathRAG"]
 

@@ -19,8 +19,8 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import search_finds_more
 
 __all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
 

@@ -10,14 +10,13 @@ from functools import cache, wraps
 from math import isinf
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graph_retrievers.arguments import check_keywords, meant, typed
 from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["System", "every_system", "read_system"]
@@ -271,7 +270,3 @@ def _plain(word: ast.keyword) -> Any:
     except (ValueError, TypeError) as error:
         # Its message has the address of an object.
         raise ValueError(f"the value of {word.arg} is not plain") from error
-
-
-SystemLike: TypeAlias = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator]
-"""What a retriever runs: a system, its text or mapping, or a composition of operators, which may depend on the index."""

@@ -20,7 +20,7 @@ from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.corpus_retriever import CorpusRetriever
-from graph_retrievers.retrievers.options import RetrieverOptions
+from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
@@ -30,7 +30,7 @@ from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.stores.remote.scope import first_positions
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.registry import default_system
-from graph_retrievers.systems.system import System, SystemLike, read_system
+from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
@@ -22,6 +22,7 @@ from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.first_stage import (
     as_first,

@@ -20,13 +20,12 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.hipporag.fact_linking import PhraseGraph, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import along_edges, phrase_edges
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.traits import passage_types
+from graph_retrievers.systems.traits import passage_types, search_finds_more
 
 __all__ = ["HippoRAG1", "PhraseWalk"]
 

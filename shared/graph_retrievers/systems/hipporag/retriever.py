@@ -8,10 +8,10 @@ from typing import Any
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import search_finds_more
 
 __all__ = ["HippoRAG"]
 

@@ -17,11 +17,10 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.traits import holds_passages, passage_types
+from graph_retrievers.systems.traits import holds_passages, passage_types, search_finds_more
 
 __all__ = ["LightRAG"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import search_finds_more
 
 __all__ = ["LinearRAG"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from graph_retrievers.arguments import as_path, positive, seed_number
+from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
@@ -25,6 +25,7 @@ from graph_retrievers.index.folders import digest
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.first_stage import (
     as_first,

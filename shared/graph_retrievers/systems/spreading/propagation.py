@@ -6,6 +6,7 @@ Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -18,12 +19,12 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Near, Neighbors, Pairs, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.queries import Queries
 
 __all__ = ["GatedPropagation"]
 
-Gate = Callable[[Queries, Tensor, Tensor], Tensor]
-"""Maps queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
+Gate = Callable[[Any, Tensor, Tensor], Tensor]
+"""Maps queries, as :class:`~graph_retrievers.queries.Queries`, and the entries (query, node row), shape [n] each, to gates of at
+most 1, shape [n]."""
 
 GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
 """Names of gates, and whether a neighbour counts once, or once for each relationship row."""

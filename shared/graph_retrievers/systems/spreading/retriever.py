@@ -11,13 +11,12 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.passages import PassageGathering
 from graph_retrievers.systems.spreading.propagation import Gate, GatedPropagation
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.traits import passage_types
+from graph_retrievers.systems.traits import passage_types, search_finds_more
 
 __all__ = ["SpreadingActivation"]
 
