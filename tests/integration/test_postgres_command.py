@@ -3,7 +3,7 @@
 import pytest
 
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index
 from graph_retrievers.stores.remote import RemoteRetriever
 from tests.engines import QUESTIONS, change_pages

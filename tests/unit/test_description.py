@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, minilm
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.construction import Metadata
 from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import CorpusGraph, Node

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from graph_retrievers import HyDE, Retriever
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
