@@ -23,8 +23,8 @@ from graph_retrievers.evaluation.outcome import Evaluation, Returned
 from graph_retrievers.evaluation.tables import listed
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.systems.system import System, read_system
 

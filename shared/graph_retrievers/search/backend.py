@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.batch import Batch
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import (
@@ -43,6 +42,7 @@ from graph_retrievers.core.requests import (
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.batch import Batch
 from graph_retrievers.signals.language import complete_many
 
 __all__ = ["Backend", "host"]

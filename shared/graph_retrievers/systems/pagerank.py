@@ -27,7 +27,7 @@ from graph_retrievers.graph.ragged import min_max, ranked_on_host, top_k
 from graph_retrievers.graph.runs import slices
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.push import TOLERANCE, pushed
 from graph_retrievers.systems.system import System
@@ -238,8 +238,8 @@ class Walk(Request):
     spread : float
         Weight of `elsewhere`.
     elsewhere : callable, optional
-        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.queries.Queries`; not called if no
-        question has a `spread`.
+        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.search.queries.Queries`; not called
+        if no question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
         Requested nodes, None for all, and their number: best first, those of each pair after those of the previous one.
     damping : float, default 0.5

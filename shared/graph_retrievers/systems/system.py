@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graph_retrievers.arguments import check_keywords, meant, typed
-from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.batch import DEFAULT_K
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["System", "every_system", "read_system"]

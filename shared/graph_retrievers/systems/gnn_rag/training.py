@@ -22,8 +22,8 @@ from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend, ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edges_read
 from graph_retrievers.systems.subgraph_rag.search import Subgraph, subgraph_around

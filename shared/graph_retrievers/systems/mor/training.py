@@ -18,8 +18,8 @@ from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.systems.mor.reranker import FEATURES, PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal

@@ -87,7 +87,7 @@ class MixedTraversal(Operator):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],

@@ -23,8 +23,8 @@ from graph_retrievers.index.corpus import Corpus
 __all__ = ["GatedPropagation"]
 
 Gate = Callable[[Any, Tensor, Tensor], Tensor]
-"""Maps queries, as :class:`~graph_retrievers.queries.Queries`, and the entries (query, node row), shape [n] each, to gates of at
-most 1, shape [n]."""
+"""Maps :class:`~graph_retrievers.search.queries.Queries` and the entries (query, node row), shape [n] each, to gates of at most 1,
+shape [n]."""
 
 GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
 """Names of gates, and whether a neighbour counts once, or once for each relationship row."""
@@ -100,7 +100,7 @@ class GatedPropagation(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> queries, seeds = Queries.of(GraphIndex.from_graph(graph), ["?"]), Candidates.seeds(np.array([0]), np.array([1.0]), "Seeds")

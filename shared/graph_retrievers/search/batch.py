@@ -68,7 +68,8 @@ class LatentCache:
 class Batch:
     """B immutable questions on one corpus, their vectors, and what the relevance model says of them and nodes.
 
-    A backend makes one: :class:`~graph_retrievers.queries.Queries` in memory. A subclass says where texts and vectors of nodes are.
+    A backend makes one: :class:`~graph_retrievers.search.queries.Queries` in memory. A subclass says where texts and vectors of
+    nodes are.
 
     Attributes
     ----------
