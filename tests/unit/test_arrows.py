@@ -43,15 +43,14 @@ ROOMS = {
         *("errors", "arguments", "cache", "graph", "signals", "index", "core", "search", "hits", "retrievers"),
         *("systems", "concurrency", "construction", "progress"),
     },
-    "agents": {"errors", "arguments", "graph", "hits", "retrievers"},
-    "serve": {"errors", "agents", "arguments", "graph", "hits", "index", "retrievers", "core", "systems"},
+    "serve": {"errors", "arguments", "graph", "hits", "index", "retrievers", "core", "systems"},
     "testing": {"errors", "graph", "hits", "index", "retrievers", "core", "signals", "stores", "systems"},
     "evaluation": {
         *("errors", "arguments", "graph", "signals", "datasets", "index", "core", "search", "retrievers", "systems", "progress"),
         "seeding",
     },
     "commands": {
-        *("errors", "arguments", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
+        *("errors", "arguments", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
         *("retrievers", "systems", "evaluation", "stores"),
     },
 }
