@@ -7,7 +7,8 @@ import torch
 from graph_retrievers.core import candidates as found_lists
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.compositions import ReciprocalRankFusion, RoundRobin
-from graph_retrievers.core.fusion import fused, scaled_parts
+from graph_retrievers.core.fusion import fused
+from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex

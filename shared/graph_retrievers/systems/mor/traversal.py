@@ -12,7 +12,8 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of
 from graph_retrievers.core.driver import Algorithm, Parallel
-from graph_retrievers.core.fusion import fused, scaled_parts
+from graph_retrievers.core.fusion import fused
+from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
