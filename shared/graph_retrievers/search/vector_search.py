@@ -10,11 +10,11 @@ from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts
-from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.scaling import scaled_parts
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 

@@ -24,15 +24,7 @@ from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folde
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import (
-    as_first,
-    edges_read,
-    first_stage,
-    names_skipped,
-    read_first,
-    untrained_first,
-    written,
-)
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork, network_of_config
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.training import PAPER, fit_document_graph
@@ -73,7 +65,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GRAG(System):
+class GRAG(CompositeSystem):
     r"""A first search, then reranking by a graph neural network over the graph of the concepts that the documents share.
 
     .. math:: O_{vs} \to O_{gm}
@@ -147,17 +139,13 @@ class GRAG(System):
         return Pipeline(first_stage(index, first, reranker.depth), reranker)
 
     @property
-    def reads_edge_signals(self) -> bool:  # type: ignore[override]
-        """Whether the first search reads signals over edges."""
-        return edges_read(self._first)
-
-    def skips_names(self, index: Corpus) -> bool:
-        """Return whether the first search leaves names in texts out of the graph."""
-        return names_skipped(index, self._first)
+    def inner(self) -> tuple[System | Operator, ...]:
+        """The first search."""
+        return (self._first,)
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless it is trained, and the parts of the first search that are not."""
-        return (*_untrained(self.checkpoint, self._given), *untrained_first(index, self._first))
+        return (*_untrained(self.checkpoint, self._given), *super().untrained(index))
 
     @property
     def _given(self) -> Network | None:
