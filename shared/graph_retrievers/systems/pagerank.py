@@ -31,7 +31,6 @@ from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.push import TOLERANCE, pushed
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.traits import search_finds_more
 
 __all__ = ["PPR", "PersonalizedPageRank", "Walk"]
 
@@ -474,6 +473,7 @@ class PPR(System):
     """
 
     name = "ppr"
+    finds_less_over = "passages without names"
 
     seeds: int = 5
     damping: float = 0.5
@@ -485,7 +485,3 @@ class PPR(System):
         search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=self.damping, passage_weight=self.passage_weight))
         return walk
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)

@@ -22,7 +22,7 @@ from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.traits import passage_types, search_finds_more
+from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["FlowPruning", "PathRAG"]
 
@@ -274,6 +274,7 @@ class PathRAG(System):
     """
 
     name = "pathrag"
+    finds_less_over = "passages"
 
     top_k: int = 40
     paths: int = 15
@@ -292,7 +293,3 @@ class PathRAG(System):
         pruning = FlowPruning(paths=self.paths, alpha=self.alpha, theta=self.theta, chains=self.chains, exclude_types=chunks)
         gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
         return Pipeline(entities, pruning, *gathered)
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)
