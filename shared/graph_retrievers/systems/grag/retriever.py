@@ -54,9 +54,6 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "embedding": (str, type(None)),
 }
 
-CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
-"""The files of a checkpoint."""
-
 Network = EvidenceNetwork | DocumentGraphNetwork
 
 _UNTRAINED = Untrained("network", "documents are scored by rank, similarity and concepts of the question, without edges")
