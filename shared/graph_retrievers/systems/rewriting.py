@@ -367,7 +367,7 @@ class RewritingSystem(CompositeSystem):
     @property
     def inner(self) -> tuple[System | Operator, ...]:
         """The search inside."""
-        return (self.search,)
+        return (as_first(self.search),)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
