@@ -17,7 +17,7 @@ This module has what most programs need. Operators come from :mod:`graph_retriev
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+from graph_retrievers.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from graph_retrievers.errors import GraphRetrieverError

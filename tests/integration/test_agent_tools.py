@@ -13,11 +13,12 @@ import time
 import httpx
 import pytest
 
-from graph_retrievers import BM25, Edge, GraphIndex, GraphRetrieverError, Hybrid, Operator, Retriever, agents
+from graph_retrievers import BM25, Edge, GraphIndex, GraphRetrieverError, Hybrid, Operator, Retriever
 from graph_retrievers.commands.cli import main
 from graph_retrievers.core.requests import Degree
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.operators import BM25Search, GatedPropagation, OperatorKind, Pipeline
+from graph_retrievers.retrievers import agents
 from graph_retrievers.retrievers.agents import GraphTools
 from graph_retrievers.retrievers.protocol import EMPTY_QUESTION
 

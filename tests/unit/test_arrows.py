@@ -17,6 +17,7 @@ ROOMS = {
     "concurrency": set(),
     "cache": set(),
     "progress": set(),
+    "version": set(),
     "arguments": {"errors"},
     "device": {"errors"},
     "seeding": {"errors"},
@@ -27,7 +28,7 @@ ROOMS = {
     "construction": {"errors", "arguments", "graph", "signals", "datasets", "progress"},
     "datasets": {"errors", "arguments", "graph"},
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
-    "tracing": {"errors", "core"},
+    "tracing": {"errors", "core", "version"},
     "search": {"errors", "arguments", "cache", "graph", "signals", "index", "core"},
     "hits": {"errors", "arguments", "graph", "signals", "core"},
     "systems": {
@@ -47,11 +48,11 @@ ROOMS = {
     "testing": {"errors", "graph", "hits", "index", "retrievers", "core", "signals", "stores", "systems"},
     "evaluation": {
         *("errors", "arguments", "graph", "signals", "datasets", "index", "core", "search", "retrievers", "systems", "progress"),
-        "seeding",
+        *("seeding", "version"),
     },
     "commands": {
         *("errors", "arguments", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
-        *("retrievers", "systems", "evaluation", "stores"),
+        *("retrievers", "systems", "evaluation", "stores", "version"),
     },
 }
 FOREIGN = {"langchain", "langchain_core", "llama_index", "langchain_graph_retrievers", "llama_graph_retrievers"}

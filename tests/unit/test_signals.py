@@ -140,7 +140,7 @@ def test_the_table_of_a_store_that_does_not_match_all_rows():
 
 
 def test_single_scores_where_a_table_would_be_too_large(stored, monkeypatch):
-    from graph_retrievers import queries as module
+    from graph_retrievers.search import queries as module
 
     _, outside, store = stored
     batch, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([[3, 4], [5, 6]])

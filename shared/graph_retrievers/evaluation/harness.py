@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import torch
 
-from graph_retrievers import __version__
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Query
@@ -27,6 +26,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.version import __version__
 
 __all__ = ["evaluate"]
 
