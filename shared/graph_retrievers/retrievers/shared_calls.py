@@ -33,7 +33,7 @@ class _Waiting:
         return self.found is not None or self.error is not None
 
 
-class _AllOver:
+class AllOver:
     """The limits of several calls that are answered together, each a sequence: over when one limit of each call is over."""
 
     def __init__(self, calls: Sequence[Sequence[Limit]]) -> None:
@@ -104,7 +104,7 @@ class SharedCalls:
 
     def _next(self) -> list[_Waiting]:
         # Calls that are over end when their threads wake up, and are not part of a batch.
-        first, *others = [each for each in self._waiting if not _AllOver([each.limits]).over()] or self._waiting
+        first, *others = [each for each in self._waiting if not AllOver([each.limits]).over()] or self._waiting
         batch, count = [first], len(first.call.queries)
         for other in others:
             if first.key == other.key and _alike(first.call, other.call) and count + len(other.call.queries) <= self.limit:
@@ -115,7 +115,7 @@ class SharedCalls:
 
 def _answer(batch: list[_Waiting]) -> None:
     try:
-        with limited(_AllOver([each.limits for each in batch]), alone=True):
+        with limited(AllOver([each.limits for each in batch]), alone=True):
             found = batch[0].answer(_joined([each.call for each in batch]))
     except (Exception, asyncio.CancelledError) as error:
         if len(batch) == 1:
