@@ -29,7 +29,8 @@ from typing import Any
 from tqdm import tqdm
 from tqdm.auto import tqdm as tqdm_of_package
 
-from graph_retrievers import GraphIndex, Node, cli
+from graph_retrievers import GraphIndex, Node
+from graph_retrievers.commands import cli
 from graph_retrievers.errors import CorruptIndexError, IndexVersionError
 from graph_retrievers.index import IndexStore
 from graph_retrievers.signals import embedding

@@ -27,8 +27,8 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX

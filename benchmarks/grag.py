@@ -32,8 +32,8 @@ from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, Operator, Rerank
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.signals.vector_cache import cached_vectors

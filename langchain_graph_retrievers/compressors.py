@@ -21,7 +21,7 @@ from graph_retrievers.retrievers.excerpt import check_same_model, excerpt_vector
 from graph_retrievers.signals.embedding import CachedEmbedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.systems.fastinsight import GRanker
-from graph_retrievers.systems.grag import DocumentGraphRerank
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.retriever import grag_reranker
 from langchain_graph_retrievers.documents import as_node, with_relevance
 from langchain_graph_retrievers.fields import CheckedFields

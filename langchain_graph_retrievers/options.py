@@ -9,7 +9,7 @@ from graph_retrievers.index.options import DocumentOptions, TextOptions
 from graph_retrievers.retrievers.options import CommonOptions
 
 if TYPE_CHECKING:
-    from graph_retrievers.systems.system import SystemLike
+    from graph_retrievers.retrievers.options import SystemLike
 else:
     # Pydantic would copy a system, which is a dataclass, and check its fields; the constructor reads it.
     SystemLike = Any

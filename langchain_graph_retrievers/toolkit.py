@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.tools import BaseTool, BaseToolkit, StructuredTool, ToolException
 from pydantic import TypeAdapter
 
-from graph_retrievers.agents import GraphTools
+from graph_retrievers.retrievers.agents import GraphTools
 from langchain_graph_retrievers.fields import CheckedFields
 from langchain_graph_retrievers.graph_retriever import GraphRetriever
 
@@ -27,7 +27,7 @@ class GraphToolkit(CheckedFields, BaseToolkit):
     retriever : GraphRetriever or graph_retrievers.retrievers.Retriever
         Searches the index that the tools read.
     max_characters, max_items : int, default 8000 and 50
-        As for :class:`graph_retrievers.agents.GraphTools`.
+        As for :class:`graph_retrievers.retrievers.agents.GraphTools`.
 
     Examples
     --------

@@ -17,8 +17,8 @@ from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.signals.vectors import check_vectors
 from llama_graph_retrievers.stores import contents, index_nodes, store_metric
 from llama_graph_retrievers.vectors import node_vectors
 

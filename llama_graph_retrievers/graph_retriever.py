@@ -20,14 +20,14 @@ from graph_retrievers.arguments import keywords_of
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.retrievers.options import CommonOptions
+from graph_retrievers.retrievers.options import CommonOptions, SystemLike
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
 from graph_retrievers.signals.embedding import Embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options, given_system
-from graph_retrievers.systems.system import System, SystemLike
+from graph_retrievers.systems.system import System
 from llama_graph_retrievers.building import Source, index_objects, tell_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource

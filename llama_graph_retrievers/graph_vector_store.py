@@ -19,7 +19,6 @@ from llama_index.core.vector_stores.types import (
 from torch import Tensor
 
 from graph_retrievers.arguments import fraction
-from graph_retrievers.construction.documents import unit_vectors
 from graph_retrievers.errors import InvalidArgumentError, UnknownNodeError
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import CorpusGraph
@@ -29,7 +28,7 @@ from graph_retrievers.index import IndexStore
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.retrievers.store_retriever import EMPTY_STORE
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from llama_graph_retrievers.metadata_filters import engine_filter
 from llama_graph_retrievers.nodes import node_of, tell_nothing_found

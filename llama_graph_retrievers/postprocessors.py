@@ -15,7 +15,6 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from graph_retrievers.arguments import check_keywords
-from graph_retrievers.construction.documents import unit_vectors
 from graph_retrievers.construction.edges import Relationships
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
@@ -24,8 +23,9 @@ from graph_retrievers.retrievers.excerpt import check_same_model, excerpt_vector
 from graph_retrievers.signals.embedding import CachedEmbedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.signals.vectors import unit_vectors
 from graph_retrievers.systems.fastinsight import GRanker
-from graph_retrievers.systems.grag import DocumentGraphRerank
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.retriever import grag_reranker
 from llama_graph_retrievers.nodes import annotated
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model, node_vectors

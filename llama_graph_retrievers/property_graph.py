@@ -25,9 +25,9 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.hits.hit import plain_provenance
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.given import check_options, given_system
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from llama_graph_retrievers.nodes import provenance, tell_nothing_found, with_provenance

@@ -6,7 +6,7 @@ from typing import Any
 
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
 
-from graph_retrievers.agents import GraphTools
+from graph_retrievers.retrievers.agents import GraphTools
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 
 __all__ = ["GraphToolSpec"]
@@ -16,14 +16,14 @@ class GraphToolSpec(GraphTools, BaseToolSpec):
     """Tools with which an agent searches an index, reads nodes, follows edges and explains results.
 
     ``to_tool_list()`` returns them for an agent. The content of an answer is text with ids, of limited length; its ``raw_output``
-    is a :class:`graph_retrievers.agents.ToolAnswer`, whose ``data`` are values for JSON.
+    is a :class:`graph_retrievers.retrievers.agents.ToolAnswer`, whose ``data`` are values for JSON.
 
     Parameters
     ----------
     retriever : GraphRetriever or graph_retrievers.retrievers.Retriever
         Searches the index that the tools read.
     max_characters, max_items : int, default 8000 and 50
-        As for :class:`graph_retrievers.agents.GraphTools`.
+        As for :class:`graph_retrievers.retrievers.agents.GraphTools`.
 
     Examples
     --------

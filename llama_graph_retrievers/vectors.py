@@ -10,17 +10,11 @@ from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle
 from torch import Tensor
 
 from graph_retrievers.arguments import called
-from graph_retrievers.construction.documents import document_vectors, unit_vectors
+from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.signals.embedding import (
-    Embedding,
-    aembed_queries,
-    as_embedding,
-    awaits_queries,
-    check_vectors,
-    embed_queries,
-)
+from graph_retrievers.signals.embedding import Embedding, aembed_queries, as_embedding, awaits_queries, embed_queries
 from graph_retrievers.signals.vector_cache import embed_corpus
+from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 
 
 class QueryVectors:

@@ -31,7 +31,7 @@ from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter,
 import langchain_graph_retrievers as langchain
 import llama_graph_retrievers as llama
 from graph_retrievers import GraphIndex, IndexStore, Retriever
-from graph_retrievers.cli import main as command_line
+from graph_retrievers.commands.cli import main as command_line
 from graph_retrievers.construction import Links, NumberedReferences, TitleMentions, build_edges
 from graph_retrievers.construction.folder import read_folder
 from graph_retrievers.construction.html import read_html

@@ -49,7 +49,7 @@ API = {
         + ["signals.embedding.Embedding", "signals.relevance.RelevanceModel", "signals.language.LanguageModel"],
     ),
     "stores": ("Databases and stores", ["stores.cypher", "stores.remote", "stores.qdrant", "stores.postgres"]),
-    "agents": ("Tools of an agent", ["agents"]),
+    "agents": ("Tools of an agent", ["retrievers.agents"]),
     "errors": ("Errors", ["errors"]),
     "retrievers": ("Retrievers", [""]),
     "langchain": ("LangChain", ["langchain_graph_retrievers"]),

@@ -17,7 +17,7 @@ This module has what most programs need. Operators come from :mod:`graph_retriev
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+from graph_retrievers.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from graph_retrievers.errors import GraphRetrieverError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graph_retrievers.index import GraphIndex, IndexStore
     from graph_retrievers.operators import Loop, Operator, Pipeline, ReciprocalRankFusion
     from graph_retrievers.retrievers import Retriever, StoreRetriever
+    from graph_retrievers.retrievers.agents import GraphTools
     from graph_retrievers.signals.cross_encoder import CrossEncoder
     from graph_retrievers.signals.embedding import HostedEmbedding, SentenceEncoder, minilm
     from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "errors": "GraphRetrieverError", "graph": "Edge Node", "hits": "Hit Hits", "index": "GraphIndex IndexStore",
     "operators": "Loop Operator Pipeline ReciprocalRankFusion",
-    "retrievers": "Retriever StoreRetriever",
+    "retrievers": "Retriever StoreRetriever", "retrievers.agents": "GraphTools",
     "systems": "BM25 Decomposition Eager EgoGRAG FastInsight Fused GAR GNNRAG GRAG GRetriever GraphRAGLocal HippoRAG HippoRAG1 "
     "HyDE HyKGE HybGRAG Hybrid IRCoT KAR KG2RAG LeSeGR LightRAG LinearRAG MMR MoR PPR PathRAG PathReranking QAFD Re2 "
     "Scored SpreadingActivation SubgraphRAG System ThinkOnGraph ThinkOnGraph2 Vector WalkFusion read_system",
@@ -85,11 +86,12 @@ _HOMES = {
 
 __all__ = [
     "BM25", "CrossEncoder", "Decomposition", "Eager", "Edge", "EgoGRAG", "FastInsight", "Fused", "GAR", "GNNRAG", "GRAG",
-    "GRetriever", "GraphIndex", "GraphRAGLocal", "GraphRetrieverError", "HippoRAG", "HippoRAG1", "Hit", "Hits", "HostedEmbedding",
-    "HyDE", "HyKGE", "HybGRAG", "Hybrid", "IRCoT", "IndexStore", "KAR", "KG2RAG", "LanguageModelRelevance", "LeSeGR", "LightRAG",
-    "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking", "Pipeline", "QAFD", "Re2",
-    "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation", "StoreRetriever", "SubgraphRAG",
-    "System", "ThinkOnGraph", "ThinkOnGraph2", "Vector", "WalkFusion", "minilm", "read_system",
+    "GRetriever", "GraphIndex", "GraphRAGLocal", "GraphRetrieverError", "GraphTools", "HippoRAG", "HippoRAG1", "Hit", "Hits",
+    "HostedEmbedding", "HyDE", "HyKGE", "HybGRAG", "Hybrid", "IRCoT", "IndexStore", "KAR", "KG2RAG", "LanguageModelRelevance",
+    "LeSeGR", "LightRAG", "LinearRAG", "Loop", "MMR", "MoR", "Node", "Operator", "PPR", "PathRAG", "PathReranking",
+    "Pipeline", "QAFD", "Re2", "ReciprocalRankFusion", "Retriever", "Scored", "SentenceEncoder", "SpreadingActivation",
+    "StoreRetriever", "SubgraphRAG", "System", "ThinkOnGraph", "ThinkOnGraph2", "Vector", "WalkFusion", "minilm",
+    "read_system",
 ]
 
 

@@ -141,13 +141,6 @@ def not_a_class(name: str, value: Any) -> None:
         raise InvalidArgumentError(f"{name} is the class {value.__name__}; pass an object of it, such as {value.__name__}(...).")
 
 
-def seed_number(seed: Any) -> int:
-    """Return the seed of a random generator, or raise InvalidArgumentError unless it is an integer from 0 to 2**63 - 1."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise InvalidArgumentError(f"seed is {shown(seed)}; expected an integer from 0 to 2**63 - 1.")
-    return seed
-
-
 def positive(name: str, value: int, most: int | None = None, least: int = 1) -> int:
     """Return `value` as int if it is an integer from `least` to `most` (numpy's too); raise InvalidArgumentError otherwise.
 

@@ -10,8 +10,10 @@ from graph_retrievers.systems.baselines import Rerank
 from graph_retrievers.systems.ego_grag import EgoGraphSearch
 from graph_retrievers.systems.fastinsight import GRanker, STeX
 from graph_retrievers.systems.gar import AdaptiveReranking
-from graph_retrievers.systems.gnn_rag import AnswerNetwork, AnswerSearch
-from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
+from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
+from graph_retrievers.systems.gnn_rag.search import AnswerSearch
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.graphrag_local import EntityTexts
 from graph_retrievers.systems.gretriever import SteinerTreeSearch
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking
@@ -21,19 +23,25 @@ from graph_retrievers.systems.hybgrag import RoutedSearch
 from graph_retrievers.systems.hykge import HypothesisChains
 from graph_retrievers.systems.kar import KnowledgeAwareExpansion
 from graph_retrievers.systems.kg2rag import FactTrees
-from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
+from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch
-from graph_retrievers.systems.mor import MixedTraversal, TrajectoryReranker
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.pathrag import FlowPruning
 from graph_retrievers.systems.qafd import FlowDiffusion
 from graph_retrievers.systems.rewriting import HypotheticalDocuments, InterleavedReasoning, QueryDecomposition
-from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
+from graph_retrievers.systems.spreading.chains import ChainSearch
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.passages import PassageGathering
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.strategies import EagerTraversal, MMRTraversal, ScoredTraversal
-from graph_retrievers.systems.subgraph_rag import TripleScorer, TripleSearch
+from graph_retrievers.systems.subgraph_rag.model import TripleScorer
+from graph_retrievers.systems.subgraph_rag.search import TripleSearch
 from graph_retrievers.systems.think_on_graph import RelationBeam
 from graph_retrievers.systems.think_on_graph_2 import ContextBeam
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch

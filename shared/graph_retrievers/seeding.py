@@ -6,12 +6,20 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any
 
 import torch
 
-from graph_retrievers.arguments import seed_number
+from graph_retrievers.errors import InvalidArgumentError, shown
 
 _ONE_AT_A_TIME = RLock()
+
+
+def seed_number(seed: Any) -> int:
+    """Return the seed of a random generator, or raise InvalidArgumentError unless it is an integer from 0 to 2**63 - 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InvalidArgumentError(f"seed is {shown(seed)}; expected an integer from 0 to 2**63 - 1.")
+    return seed
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from graph_retrievers.core.operator import Operator, kind_of
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.signals.embedding import embed_queries

@@ -62,7 +62,7 @@ def instrument(tracer_provider: Any = None, *, content: bool = False) -> None:
         from opentelemetry import trace
     except ImportError as error:
         raise MissingDependencyError("Tracing needs OpenTelemetry: pip install 'graph-retrievers[trace]'.") from error
-    from graph_retrievers import __version__
+    from graph_retrievers.version import __version__
 
     if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
         raise InvalidArgumentError(f"tracer_provider is {shown(tracer_provider)}; expected a TracerProvider of OpenTelemetry.")

@@ -10,9 +10,9 @@ import torch
 from graph_retrievers import Fused, Retriever, Vector
 from graph_retrievers.core.requests import Weights
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.backend import smoothed
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.baselines import Re2, Rerank
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
 from tests.rankings import Ranking, lists_of, rank, ranked

@@ -10,7 +10,7 @@ import torch
 from graph_retrievers import Retriever
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.relevance import PairScorer
 from graph_retrievers.systems.gar import GAR, AdaptiveReranking
 from tests.rankings import Ranking, ranked

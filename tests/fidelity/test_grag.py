@@ -14,8 +14,8 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import edge_features, joined, maximal_paths, normalized, path_concepts

@@ -16,8 +16,8 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
 from graph_retrievers.operators import VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import gretriever
 from graph_retrievers.systems.gretriever import GRetriever, SteinerTreeSearch, edge_prizes

@@ -12,8 +12,8 @@ from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.description import NO_EDGES_NOTE
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.hipporag import passage_walk
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking

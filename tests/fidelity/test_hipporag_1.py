@@ -6,7 +6,7 @@ import pytest
 
 from graph_retrievers import Edge, GraphIndex, HippoRAG1, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.hipporag.first import PhraseWalk
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from tests.references.hipporag import synonym_edges

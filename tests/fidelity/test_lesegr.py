@@ -22,9 +22,9 @@ from graph_retrievers.operators import (
     ReciprocalRankFusion,
     VectorSearch,
 )
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.lesegr import search as search_module
@@ -317,7 +317,7 @@ def test_the_largest_sparse_score_is_that_of_what_may_be_walked_also_without_a_t
     retriever = Retriever(index, Pipeline(VectorSearch(3), LexicalSemanticSearch(LeSeGRModel(2))), backfill=False)
     asked = {"vector": [1.0, 0.0], "traversal_filter": {"$id": {"$in": ["n0", "n2"]}}}
     tabled = [(hit.id, hit.score) for hit in retriever.retrieve("q", **asked)]
-    monkeypatch.setattr("graph_retrievers.queries._TABLE_LIMIT", 0)
+    monkeypatch.setattr("graph_retrievers.search.queries._TABLE_LIMIT", 0)
     assert [(hit.id, hit.score) for hit in retriever.retrieve("q", **asked)] == tabled
     assert dict(tabled) == pytest.approx({"n0": 1.0, "n1": 0.8, "n2": 0.3})
 

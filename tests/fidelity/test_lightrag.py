@@ -9,7 +9,7 @@ from graph_retrievers import GraphIndex, LightRAG, Retriever
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, chunk_quotas
 from graph_retrievers.systems.lightrag.keywords import LanguageModelKeywords
 from tests.helpers import HashEmbedding, linked_index

@@ -13,7 +13,7 @@ from graph_retrievers import MoR, Retriever
 from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.mor.parse import parse_metapath, read_plan
 from graph_retrievers.systems.mor.plan import TypeSchema, check_plan
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer

@@ -17,9 +17,9 @@ from graph_retrievers.core.requests import Relevance
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError
 from graph_retrievers.graph import CorpusGraph, Edge
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRerank, Rerank, STeX, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.path_texts import path_texts
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
 from graph_retrievers.systems import FastInsight
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks

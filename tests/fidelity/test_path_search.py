@@ -10,7 +10,7 @@ from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.operators import BM25Search, EntityLinking, HybridSearch, MetapathSearch, PathSearch, VectorSearch
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.systems.walk_fusion.metapath_search import metapaths

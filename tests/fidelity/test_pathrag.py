@@ -12,7 +12,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.hits import Hit, Hits
 from graph_retrievers.operators import FlowPruning
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from tests.rankings import Ranking, ranked, ranked_hits
 from tests.references.pathrag import best_paths, reliabilities, simple_paths
 

@@ -11,7 +11,7 @@ from graph_retrievers import Retriever, SpreadingActivation
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Ranking, ranked

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from graph_retrievers import Retriever, __version__
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.errors import MissingDependencyError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
@@ -457,7 +457,7 @@ class TestProcess:
 
     def command(self, *arguments, **options):
         return subprocess.run(
-            [sys.executable, "-m", "graph_retrievers.cli", *map(str, arguments)],
+            [sys.executable, "-m", "graph_retrievers.commands.cli", *map(str, arguments)],
             capture_output=True,
             text=True,
             timeout=300,
@@ -475,12 +475,12 @@ class TestProcess:
         assert done.stderr.startswith("graph-retrievers: error: There is no index") and done.stderr.count("\n") == 1
 
     def test_help_and_version_load_no_model_library(self):
-        program = "import sys\nfrom graph_retrievers.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\n"
+        program = "import sys\nfrom graph_retrievers.commands.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\n"
         program += "print('transformers' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert done.stdout.split() == ["graph-retrievers", __version__, "False"]
 
     def test_a_reader_who_stops_early_is_no_error(self, indexed):
-        program = f"{sys.executable} -m graph_retrievers.cli search {indexed} Watt --json --retriever bm25 | head -c 1"
+        program = f"{sys.executable} -m graph_retrievers.commands.cli search {indexed} Watt --json --retriever bm25 | head -c 1"
         done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=300)
         assert done.stdout == "{" and "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr

@@ -4,7 +4,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from tests.engines import QUESTIONS, change_pages, contents, remote_of
 
 

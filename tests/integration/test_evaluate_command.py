@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.datasets import read_dataset, read_queries
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.evaluation.make_queries import linked_pairs, make_queries, write_queries

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from tests.movies import FILMS, PEOPLE, movie_edges, movie_nodes
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from graph_retrievers import GRAG, GraphIndex, Retriever
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EvidenceNetwork
 from graph_retrievers.signals.meaning import MeaningGraph

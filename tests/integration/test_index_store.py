@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 
 import langchain_graph_retrievers
 from benchmarks import durability
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.construction import Metadata, NearestNeighbors, TitleMentions
 from graph_retrievers.errors import (
     CorruptIndexError,

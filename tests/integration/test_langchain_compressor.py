@@ -17,8 +17,8 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.fastinsight import GRanker
 from langchain_graph_retrievers import GRankerCompressor, GraphRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index, linked_nodes

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index
 from tests.engines import QUESTIONS, change_pages
 from tests.helpers import HashEmbedding

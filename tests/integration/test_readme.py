@@ -14,7 +14,8 @@ import pytest
 from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.language_models import FakeListLLM
 
-from graph_retrievers import cli, tracing
+from graph_retrievers import tracing
+from graph_retrievers.commands import cli
 from graph_retrievers.signals import sentence_encoder
 from graph_retrievers.systems import system
 

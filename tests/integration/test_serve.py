@@ -21,7 +21,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from graph_retrievers import BM25, GAR, Edge, GraphIndex, Hits, Node, Operator, Retriever, SpreadingActivation, WalkFusion
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.recording import recorded
 from graph_retrievers.core.requests import Nearest, NearestByCosine, Scores, WithQuery
@@ -579,7 +579,7 @@ def test_a_search_of_the_command_line_is_written_as_a_page(tmp_path, capsys):
 @pytest.mark.process
 def test_the_command_serves_until_it_is_stopped(tmp_path):
     small().save(tmp_path / "films")
-    command = [sys.executable, "-m", "graph_retrievers.cli", "serve", str(tmp_path / "films"), "--port", "0"]
+    command = [sys.executable, "-m", "graph_retrievers.commands.cli", "serve", str(tmp_path / "films"), "--port", "0"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "shared"), os.environ.get("PYTHONPATH", "")])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env) as process:
         try:

@@ -24,7 +24,7 @@ from graph_retrievers.errors import EmptyGraphError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.index import GraphIndex, IndexStore
 from graph_retrievers.operators import GatedPropagation
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from tests.helpers import HashEmbedding
 from tests.rankings import Ranking, ranked
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_retrievers import Retriever
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX
 from tests.rankings import Ranking, lists_of, rank, ranked, ranking_of
 from tests.references import fastinsight as literal

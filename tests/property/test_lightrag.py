@@ -11,7 +11,7 @@ from graph_retrievers import Retriever
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.lightrag.retriever import LightRAG
 from tests.rankings import rank

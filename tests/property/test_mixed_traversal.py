@@ -14,8 +14,8 @@ from graph_retrievers.core.requests import Steps
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph import typed_adjacency as module
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import Written, trajectories

@@ -12,9 +12,9 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, PersonalizedPageRank, Pipeline
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.pagerank import PPR, TransitionGraph, Walk, personalized_pagerank
 from tests.rankings import ranked

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import pathrag
 from graph_retrievers.systems.pathrag import FlowPruning
 from tests.rankings import Ranking, ranked

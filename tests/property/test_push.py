@@ -8,8 +8,8 @@ from graph_retrievers import Edge, GraphIndex
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.requests import WeightedNeighbors
 from graph_retrievers.errors import ConvergenceError
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import push
 from graph_retrievers.systems.pagerank import TransitionGraph, personalized_pagerank
 from graph_retrievers.systems.push import PushedWalk, pushed

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.spreading import chains as chain_module
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation

@@ -15,8 +15,8 @@ from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.core.requests import Vectors
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.operators import EagerTraversal, EntityLinking, GatedPropagation, MMRTraversal, ScoredTraversal, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import MMR, Eager, Scored
 from tests.rankings import Ranking, ranked
 from tests.references import strategies as literal

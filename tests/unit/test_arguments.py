@@ -12,7 +12,8 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch
 from graph_retrievers.systems.baselines import Rerank
 from graph_retrievers.systems.fastinsight import GRanker
-from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.helpers import linked_index
 from tests.retrievers import on
 

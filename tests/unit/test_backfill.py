@@ -10,8 +10,8 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Backfill, BM25Search
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.helpers import Given, linked_index

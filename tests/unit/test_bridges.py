@@ -25,8 +25,8 @@ from graph_retrievers.operators import (
     ScoredTraversal,
     VectorSearch,
 )
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.traits import names_mentioned
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 from tests.helpers import HashEmbedding

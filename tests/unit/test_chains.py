@@ -15,8 +15,8 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.spreading.chains import ChainSearch
 from graph_retrievers.systems.spreading.passages import PassageGathering

@@ -26,11 +26,11 @@ from graph_retrievers.operators import AnswerNetwork, TripleScorer
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems import GNNRAG, GRAG, LeSeGR, MoR, SubgraphRAG
-from graph_retrievers.systems.grag import DocumentGraphNetwork, EvidenceNetwork
-from graph_retrievers.systems.lesegr import LeSeGRModel
-from graph_retrievers.systems.mor import TrainedPlanner, TrajectoryReranker
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.mor.parse import read_plan
-from graph_retrievers.systems.mor.reranker import TrajectoryScorer
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.trained import TrainedPlanner
 from tests.helpers import HashEmbedding
 
 # Memory that no machine has.

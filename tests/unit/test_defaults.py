@@ -19,7 +19,7 @@ from graph_retrievers.systems import read_system
 from graph_retrievers.systems.fastinsight import FastInsight
 from graph_retrievers.systems.gretriever import GRetriever
 from graph_retrievers.systems.hipporag.retriever import HippoRAG
-from graph_retrievers.systems.lesegr import LeSeGRModel
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.retriever import LeSeGR
 from graph_retrievers.systems.lightrag.retriever import LightRAG
 from graph_retrievers.systems.linear_rag.retriever import LinearRAG

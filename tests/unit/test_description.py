@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, minilm
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.construction import Metadata
 from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.graph import CorpusGraph, Node
@@ -19,7 +19,7 @@ from graph_retrievers.operators import BM25Search, Pipeline
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.systems.grag import DocumentGraphRerank
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.traits import holds_passages, names_identify
 from tests.helpers import HashEmbedding
 

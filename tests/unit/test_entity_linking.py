@@ -10,11 +10,11 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.names import NameTable, name_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, ReciprocalRankFusion, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.protocol import Call
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.stores.cypher.questions import question_notes, read_questions
-from graph_retrievers.systems.spreading import EntityLinking
+from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.spreading.retriever import SpreadingActivation
 from graph_retrievers.systems.traits import names_identify
 from tests.helpers import HashEmbedding, linked_index

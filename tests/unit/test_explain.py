@@ -28,9 +28,9 @@ from graph_retrievers.operators import (
     STeX,
     VectorSearch,
 )
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.search.queries import Queries
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.helpers import HashEmbedding, hits_of, linked_edges, linked_index, linked_nodes
 from tests.rankings import Chains, Facts, Ranking, lists_of, ranked
 

@@ -7,13 +7,14 @@ import torch
 from graph_retrievers.core import candidates as found_lists
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.core.compositions import ReciprocalRankFusion, RoundRobin
-from graph_retrievers.core.fusion import fused, scaled_parts
+from graph_retrievers.core.fusion import fused
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, OperatorKind, Pipeline, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.queries import Queries
+from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.baselines import Hybrid
 from tests.apples import TEXTS, ids, index

@@ -5,8 +5,8 @@ import torch
 
 from graph_retrievers import GraphIndex, Node, Pipeline, Retriever
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.excerpt import rerank
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.meaning import MeaningGraph
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import maximal_paths

@@ -21,11 +21,11 @@ from graph_retrievers.hits import Hit, Hits, NodePath
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import BM25Search
 from graph_retrievers.systems.mor.plan import TypeSchema
-from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from langchain_graph_retrievers import to_context as langchain_context
 from langchain_graph_retrievers import to_documents
 from llama_graph_retrievers import to_context as llama_context

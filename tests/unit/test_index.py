@@ -13,8 +13,8 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, HybridSearch, Pipeline, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.baselines import BM25 as BM25Retriever
 from graph_retrievers.systems.baselines import Hybrid, Re2, Vector
 from graph_retrievers.systems.fastinsight import FastInsight, GRanker

@@ -14,7 +14,7 @@ from graph_retrievers.datasets import Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.operators import BM25Search, HybridSearch, PathRerank, Pipeline, STeX
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import PathText, RelevanceModel

@@ -14,7 +14,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_checkpoint, save_checkpoint
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.retriever import MoR, fit_mor
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker

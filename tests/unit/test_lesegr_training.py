@@ -19,7 +19,7 @@ from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import fit
 from graph_retrievers.learning.state import History, clear_state
 from graph_retrievers.operators import HybridSearch, LeSeGRModel, LexicalSemanticSearch
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.systems.lesegr.retriever import LeSeGR, fit_lesegr
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model

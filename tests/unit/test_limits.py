@@ -13,7 +13,6 @@ from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, Pipeline, Retri
 from graph_retrievers.core import limits
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.limits import (
-    AllOver,
     TimeLimit,
     ended_by_caller,
     in_thread,
@@ -29,7 +28,7 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, T
 from graph_retrievers.index import IndexStore
 from graph_retrievers.operators import BM25Search, Rerank
 from graph_retrievers.retrievers.protocol import Call
-from graph_retrievers.retrievers.shared_calls import SharedCalls, _Waiting
+from graph_retrievers.retrievers.shared_calls import AllOver, SharedCalls, _Waiting
 from graph_retrievers.stores.remote import RemoteIndex
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever

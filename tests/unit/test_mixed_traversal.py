@@ -3,8 +3,8 @@
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch
-from graph_retrievers.queries import Queries
-from graph_retrievers.systems.mor import MixedTraversal
+from graph_retrievers.search.queries import Queries
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.helpers import Written
 from tests.rankings import ranked
 

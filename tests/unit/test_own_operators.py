@@ -37,9 +37,9 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, STeX, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.memory import MemoryRetriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25 as Words
 from graph_retrievers.signals.dense import DenseIndex
 from tests.helpers import linked_index

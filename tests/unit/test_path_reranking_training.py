@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from graph_retrievers import CrossEncoder, GraphIndex, PathReranking, Retriever
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph import Edge, Node

@@ -13,9 +13,9 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.operators import BM25Search, HybridSearch, PathSearch, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.per_source import by_search
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems import BM25, MMR, PPR, Hybrid, Vector, WalkFusion
 from tests.helpers import HashEmbedding

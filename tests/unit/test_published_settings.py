@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graph_retrievers import GraphIndex, Node
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Edge

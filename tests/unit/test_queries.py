@@ -16,8 +16,8 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import GRanker, Operator, OperatorKind, Pipeline, Rerank, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.relevance import RelevanceModel
 from tests.helpers import HashEmbedding, WordOverlap, linked_index
 
@@ -260,8 +260,8 @@ def test_of_many_vectors_a_few_scores_are_computed_without_the_others(monkeypatc
     tables, products = [], kind.products
     monkeypatch.setattr(kind, "products", lambda *args: tables.append(1) or products(*args))
     for large, share, count, made in [(64, 0.5, 63, 0), (64, 0.5, 64, 1), (65, 0.5, 1, 1), (64, 0.25, 31, 0), (64, 0.25, 32, 1)]:
-        monkeypatch.setattr("graph_retrievers.queries._LARGE", large)
-        monkeypatch.setattr("graph_retrievers.queries._FEW", share)
+        monkeypatch.setattr("graph_retrievers.search.queries._LARGE", large)
+        monkeypatch.setattr("graph_retrievers.search.queries._FEW", share)
         tables.clear()
         batch, rows = torch.arange(count) % 2, torch.arange(count)
         asking = queries(index=index, vectors=asked)

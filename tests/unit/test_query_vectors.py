@@ -6,8 +6,8 @@ import torch
 
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from tests.helpers import linked_index
 

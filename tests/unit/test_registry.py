@@ -8,7 +8,7 @@ from graph_retrievers import BM25, GraphIndex, MoR, Retriever, SpreadingActivati
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.systems import default_system, read_system
-from graph_retrievers.systems.mor import LanguageModelPlanner
+from graph_retrievers.systems.mor.planner import LanguageModelPlanner
 from graph_retrievers.systems.system import SYSTEMS
 from tests.helpers import HashEmbedding, linked_index
 from tests.retrievers import EVERY, on

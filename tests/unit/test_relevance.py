@@ -13,7 +13,7 @@ from langchain_core.cross_encoders import BaseCrossEncoder
 
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, PairScorer

@@ -52,7 +52,7 @@ from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.mor import MixedTraversal
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from tests.remote import (
     ONE,
     QUESTIONS,

@@ -28,8 +28,8 @@ from graph_retrievers.core.requests import (
     Weights,
     WithQuery,
 )
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.stores.remote import RemoteIndex

@@ -5,8 +5,8 @@ from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, Rerank, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.excerpt import excerpt_index, rerank
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.fastinsight import GRanker
 from tests.helpers import WordOverlap
 from tests.rankings import ranked

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graph_retrievers.arguments import keywords_of
-from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.batch import DEFAULT_K
 from graph_retrievers.systems import every_system, read_system
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -26,7 +26,7 @@ from graph_retrievers.operators import (
     QueryDecomposition,
     VectorSearch,
 )
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems import Decomposition, HyDE, IRCoT
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes

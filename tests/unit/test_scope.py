@@ -17,9 +17,9 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.index.scope import induced_graph
 from graph_retrievers.operators import BM25Search, FactSearch, GatedPropagation, Pipeline, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.memory import MemoryRetriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25 as BM25Signal
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.signal import VectorSignal

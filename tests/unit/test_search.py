@@ -38,9 +38,9 @@ from graph_retrievers.core.requests import (
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.backend import smoothed
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.models import as_relevance_model
 from tests.rankings import Ranking, lists_of, ranked, ranking_of
 from tests.references.fastinsight import neighbours
@@ -338,7 +338,7 @@ def test_the_answers_of_memory_are_those_of_plain_python(case, hubs):
 
 @pytest.mark.parametrize("large", [1, 1 << 16])
 def test_scores_of_nodes_are_the_same_from_a_table_and_alone(monkeypatch, large):
-    monkeypatch.setattr("graph_retrievers.queries._LARGE", large)
+    monkeypatch.setattr("graph_retrievers.search.queries._LARGE", large)
     index, nodes = index_of(9, []), np.array([8, 0, 4, 3])
     asked = torch.tensor([[1.0, 0, 0, 0], [0, 2.0, 1.0, 0]])
     memory = MemoryBackend(Queries.of(index, ["one", "three"], vectors=asked))

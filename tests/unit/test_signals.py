@@ -11,10 +11,10 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, EntityLinking, FactSearch, GatedPropagation, HybridSearch, Pipeline, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.facts import NearestEdges, started_edges
 from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.relevance import BiEncoder
@@ -140,7 +140,7 @@ def test_the_table_of_a_store_that_does_not_match_all_rows():
 
 
 def test_single_scores_where_a_table_would_be_too_large(stored, monkeypatch):
-    from graph_retrievers import queries as module
+    from graph_retrievers.search import queries as module
 
     _, outside, store = stored
     batch, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([[3, 4], [5, 6]])

@@ -26,7 +26,7 @@ from graph_retrievers import (
     Vector,
     WalkFusion,
 )
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, Pipeline, VectorSearch
 from graph_retrievers.systems import System, every_system, read_system

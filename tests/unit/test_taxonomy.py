@@ -33,7 +33,7 @@ from graph_retrievers.core.requests import (
 )
 from graph_retrievers.core.trace import Asked, Trace
 from graph_retrievers.operators import DocumentGraphRerank, Rerank, STeX, VectorSearch
-from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from tests.retrievers import EVERY, on
 
 PAPER = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "../shared"), "papers", "000_4fdd3fd40e843bbf.txt")

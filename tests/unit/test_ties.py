@@ -14,8 +14,8 @@ from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.graph.ragged import descending, top_k
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, PersonalizedPageRank, Pipeline, STeX, VectorSearch
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals import dense
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems import MMR

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from graph_retrievers import HyDE, Retriever
-from graph_retrievers.cli import main
+from graph_retrievers.commands.cli import main
 from graph_retrievers.errors import InvalidArgumentError, ModelHeadError, UnexpectedArgumentError
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
@@ -21,11 +21,12 @@ from graph_retrievers.operators import AnswerNetwork, TripleScorer
 from graph_retrievers.seeding import seeded, seeded_weights
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.sparse_encoders import Splade
-from graph_retrievers.systems.grag import DocumentGraphNetwork, EvidenceNetwork
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.retriever import GRAG
-from graph_retrievers.systems.lesegr import LeSeGRModel
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.retriever import LeSeGR
-from graph_retrievers.systems.mor import TrainedPlanner, TrajectoryScorer
+from graph_retrievers.systems.mor.reranker import TrajectoryScorer
+from graph_retrievers.systems.mor.trained import TrainedPlanner
 from langchain_graph_retrievers import GRAGCompressor
 from langchain_graph_retrievers import GRAGRetriever as LangChainGRAG
 from llama_graph_retrievers import GRAGPostprocessor, provenance

@@ -15,12 +15,12 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch
 from graph_retrievers.systems import default_system, read_system
 from graph_retrievers.systems.baselines import Hybrid
-from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
 from graph_retrievers.systems.traits import documents_linked, holds_pieces, names_held
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch

@@ -8,11 +8,11 @@ from graph_retrievers import PPR
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import PassageGathering, Pipeline
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers import Retriever
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.pagerank import PersonalizedPageRank
-from graph_retrievers.systems.spreading import GatedPropagation
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from tests.rankings import Ranking, ranked
 
 

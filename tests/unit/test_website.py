@@ -23,7 +23,7 @@ spec.loader.exec_module(website)
         ("README.md", "docs/images/idea.svg", "images/idea.svg"),
         ("CONTRIBUTING.md", "CHANGELOG.md", "changelog.md"),
         ("benchmarks/results/citations/README.md", "../walks/README.md", "../walks/README.md"),
-        ("docs/concepts.md", "../shared/graph_retrievers/cli.py", "../shared/graph_retrievers/cli.py"),
+        ("docs/concepts.md", "../shared/graph_retrievers/commands/cli.py", "../shared/graph_retrievers/commands/cli.py"),
         ("docs/concepts.md", "https://example.org/docs/saving.md", "https://example.org/docs/saving.md"),
         ("docs/concepts.md", "#hits", "#hits"),
     ],

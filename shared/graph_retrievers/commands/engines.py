@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.graph_index import GraphIndex
 
 
 _SECONDS = 60

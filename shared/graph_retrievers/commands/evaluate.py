@@ -211,7 +211,7 @@ def run_make_queries(args: argparse.Namespace) -> None:
     """Run the ``make-queries`` command."""
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.graph_index import GraphIndex
 
     model = imported("--language-model", args.language_model) if args.language_model else None
     graph = GraphIndex.load(args.dataset).graph if is_index(args.dataset) else read_dataset(args.dataset).graph()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from graph_retrievers.graph.corpus_graph import Node
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.signals.embedding import Embedding
 
 
@@ -67,7 +67,7 @@ def _built(args: argparse.Namespace) -> GraphIndex:
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
     from graph_retrievers.graph.description import tell_no_edges
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.index.storage import check_target
     from graph_retrievers.signals.embedding import load_embedding
 

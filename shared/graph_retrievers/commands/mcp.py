@@ -8,15 +8,15 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from graph_retrievers.commands.listening import listen
 from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
-from graph_retrievers.commands.serve import listen
 from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import GraphRetrieverError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from graph_retrievers.agents import GraphTools, ToolAnswer
+    from graph_retrievers.retrievers.agents import GraphTools, ToolAnswer
 
 __all__ = ["mcp_server"]
 
@@ -45,7 +45,7 @@ def add_commands(subparsers: Any) -> None:
 
 def run_mcp(args: argparse.Namespace) -> None:
     """Serve until the client leaves or the process is stopped."""
-    from graph_retrievers.agents import GraphTools
+    from graph_retrievers.retrievers.agents import GraphTools
 
     with nullcontext() if args.port is None else listen("127.0.0.1", args.port) as listening:
         index = load_index(args, args.index, ready=True)

@@ -74,7 +74,7 @@ def is_index(folder: str) -> bool:
 
 def load_index(args: argparse.Namespace, folder: str, *, ready: bool = False) -> GraphIndex:
     """Return the index in a folder with its models: those that options name, else the embedding that built it."""
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.graph_index import GraphIndex
 
     model = reranker(args)
     embedding = None if getattr(args, "no_embedding", False) else _query_embedding(args, folder)
@@ -125,7 +125,7 @@ def _loaded_embedding(args: argparse.Namespace, name: str, by_name: bool, has_ve
 
 def embedded_index(args: argparse.Namespace, graph: CorpusGraph, *, edges: bool = False) -> GraphIndex:
     """Return the index of a dataset's graph, with signals of its edges if requested; vectors are kept for later runs."""
-    from graph_retrievers.index import GraphIndex
+    from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.signals.embedding import load_embedding
 
     # Loaded first, so that its errors are raised before the corpus is embedded.

@@ -9,9 +9,9 @@ from typing import Any
 from graph_retrievers.core.operator import OperatorKind
 from graph_retrievers.errors import GraphRetrieverError, MissingDependencyError
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.mor import TrajectoryReranker, TrajectoryScorer
+from graph_retrievers.systems.mor.reranker import TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.retriever import MoR
 from graph_retrievers.systems.system import every_system
 

@@ -9,9 +9,8 @@ from operator import eq
 from typing import Generic, NamedTuple, TypeVar
 
 from graph_retrievers.construction.headings import heading_path
-from graph_retrievers.construction.markdown import own_anchor
 from graph_retrievers.construction.pages import Block
-from graph_retrievers.construction.slugs import bare, slug
+from graph_retrievers.construction.slugs import bare, own_anchor, slug
 from graph_retrievers.graph.corpus_graph import Node
 
 # Headings with the same words that are looked at; characters and words of a first line that may be a heading.

@@ -18,8 +18,8 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, No
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.sparse import SparseEncoder, SparseIndex, checked_encoder
+from graph_retrievers.signals.vectors import check_vectors
 
 __all__ = ["ContextualCitations", "chunk_documents"]
 

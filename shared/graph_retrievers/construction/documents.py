@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import listed
@@ -17,7 +16,7 @@ from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.labels import is_random
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -176,12 +175,6 @@ def document_vectors(documents: Sequence[Any], embed: Callable[[list[int]], Tens
             vectors[place] = vector
     checked = check_vectors([np.asarray(vector) for vector in vectors], len(documents))
     return unit_vectors(checked) if unit else checked
-
-
-def unit_vectors(vectors: Tensor) -> Tensor:
-    """Return vectors, shape [n, d], scaled to unit length; unit vectors and zeros stay exactly the same."""
-    lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-    return vectors / lengths.masked_fill(((lengths - 1).abs() < 1e-6) | (lengths == 0), 1.0)
 
 
 def _word(metadata: Mapping[str, Any], key: str, position: int, left: Omissions) -> str:

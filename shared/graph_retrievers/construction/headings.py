@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from graph_retrievers.construction.markdown import own_anchor
+from graph_retrievers.construction.slugs import own_anchor
 from graph_retrievers.graph.corpus_graph import Node
 
 _HEADER_KEY = re.compile(r"header[ _]?([1-6])", re.IGNORECASE)

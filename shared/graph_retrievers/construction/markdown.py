@@ -14,9 +14,9 @@ from graph_retrievers.construction.front_matter import front_matter, names_of, t
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.inline_fields import inline_fields, is_relation, only_links, with_inline
 from graph_retrievers.construction.pages import Block, Page, is_power, plain_lines
-from graph_retrievers.construction.slugs import slug
-from graph_retrievers.construction.vaults import LOGSEQ
+from graph_retrievers.construction.slugs import own_anchor, slug
 from graph_retrievers.construction.wiki_links import (
+    LOGSEQ,
     WIKI_LINK,
     link_of_address,
     links_in_words,
@@ -28,8 +28,6 @@ from graph_retrievers.construction.wiki_links import (
 )
 from graph_retrievers.graph.addresses import is_other_file
 
-# "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
-_ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 # "{: #anchor }" of MkDocs, behind a word or a paragraph.
 _ATTRIBUTES = re.compile(r"\{:[^{}#]*+#([^\s{}]++)[^{}]*+\}")
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
@@ -132,16 +130,6 @@ def with_names(blocks: list[Block], names: Sequence[str]) -> list[Block]:
     missing = [name for name in names if name.casefold() not in held]
     place = 1 if blocks and blocks[0].level else 0
     return [*blocks[:place], Block(", ".join(missing)), *blocks[place:]] if missing else blocks
-
-
-def own_anchor(heading: str) -> tuple[str, str]:
-    """Return a heading without the anchor after it, and this anchor, "" if there is none.
-
-    >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
-    (('Cards', 'holes'), ('Cards', ''))
-    """
-    found = _ANCHOR.search(heading, max(heading.rfind("{"), 0))
-    return (heading[: found.start()].rstrip("# \t"), found[1]) if found else (heading, "")
 
 
 def reference_definitions(text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from graph_retrievers.arguments import positive, typed
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.vectors import check_vectors
 
 __all__ = ["NearestNeighbors"]
 

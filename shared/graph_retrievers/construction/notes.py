@@ -13,17 +13,8 @@ from graph_retrievers.construction.front_matter import kept_fields, linked_field
 from graph_retrievers.construction.markdown import with_names
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.construction.titles import file_title
-from graph_retrievers.construction.vaults import (
-    DENDRON,
-    LOGSEQ,
-    MARKDOWN,
-    is_block_id,
-    logseq_name,
-    names_of_notes,
-    note_name,
-    parents,
-    vault_kind,
-)
+from graph_retrievers.construction.vaults import MARKDOWN, is_block_id, logseq_name, names_of_notes, note_name, parents, vault_kind
+from graph_retrievers.construction.wiki_links import DENDRON, LOGSEQ
 from graph_retrievers.graph.addresses import AddressBook, is_other_file
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.page_names import folded

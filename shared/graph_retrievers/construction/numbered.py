@@ -12,9 +12,9 @@ from operator import eq
 from pathlib import PurePath
 
 from graph_retrievers.construction.headings import heading_path
-from graph_retrievers.construction.markdown import own_anchor, slug
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED
 from graph_retrievers.construction.references import ENCLOSED, NUMBER, RANKS, enclosed, kind_of, words
+from graph_retrievers.construction.slugs import own_anchor, slug
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.graph.addresses import page_address

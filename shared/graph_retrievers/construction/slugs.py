@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from unicodedata import category
 
 from graph_retrievers.graph.words import composed
+
+# "Heading {#anchor}" of Pandoc and Docusaurus, and "{: #anchor }" of MkDocs, behind the last brace.
+_ANCHOR = re.compile(r"\{:?[^{}#]*+#([^\s{}]++)[^{}]*+\}[ \t#]*\Z")
 
 
 def slug(heading: str) -> str:
@@ -28,3 +32,13 @@ def bare(heading: str) -> str:
     ('inputoutputcardscards', 'inputoutputcardscards', 'inputoutputcardscards')
     """
     return slug(heading).replace("-", "").replace("_", "")
+
+
+def own_anchor(heading: str) -> tuple[str, str]:
+    """Return a heading without the anchor after it, and this anchor, "" if there is none.
+
+    >>> own_anchor("Cards {.wide #holes}"), own_anchor("Cards")
+    (('Cards', 'holes'), ('Cards', ''))
+    """
+    found = _ANCHOR.search(heading, max(heading.rfind("{"), 0))
+    return (heading[: found.start()].rstrip("# \t"), found[1]) if found else (heading, "")

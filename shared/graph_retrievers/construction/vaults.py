@@ -9,9 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from graph_retrievers.construction.front_matter import names_of
-
-LOGSEQ, DENDRON = "logseq", "dendron"
-"""Kinds of folders whose notes are read otherwise than those of Obsidian."""
+from graph_retrievers.construction.wiki_links import DENDRON, LOGSEQ
 
 MARKDOWN = (".md", ".mdx", ".markdown")
 """Endings of the names of notes."""

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from graph_retrievers.construction.slugs import slug
-from graph_retrievers.construction.vaults import DENDRON
+
+LOGSEQ, DENDRON = "logseq", "dendron"
+"""Kinds of folders whose notes are read otherwise than those of Obsidian."""
 
 WIKI_LINK = re.compile(r"(!?)\[\[(?!\s)([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 """``[[Page#Heading|shown]]``, with a mark before it to embed the page or a picture."""

@@ -275,23 +275,6 @@ def runs(values: np.ndarray) -> np.ndarray | None:
     return np.cumsum(first)
 
 
-def level(scores: np.ndarray) -> np.ndarray:
-    """Return scores, shape [K], in which those that differ only by rounding are equal: each is the highest of its run.
-
-    What is computed of differences of scores would otherwise show the rounding.
-
-    >>> level(np.array([0.5, 0.9, 0.90000001]))
-    array([0.5       , 0.90000001, 0.90000001])
-    """
-    by = np.argsort(-scores, kind="stable")
-    run = runs(scores[by])
-    if run is None:
-        return scores
-    equal = np.empty_like(scores)
-    equal[by] = scores[by][np.searchsorted(run, run)]
-    return equal
-
-
 def falling(scores: np.ndarray) -> np.ndarray:
     """Return ordered scores, shape [K], without the rises by rounding that result from ties in row order."""
     return np.minimum.accumulate(scores)

@@ -153,7 +153,7 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import MemoryBackend
     >>> question = Question(MemoryBackend(Queries.of(GraphIndex.from_texts(["a loom", "a card"]), ["Which card?"])), 0)
     >>> try:

@@ -113,21 +113,6 @@ class _Gone:
         return asyncio.CancelledError("the task that waits for this search was cancelled")
 
 
-class AllOver:
-    """The limits of several calls that are answered together, each a sequence: over when one limit of each call is over."""
-
-    def __init__(self, calls: Sequence[Sequence[Limit]]) -> None:
-        self.calls = calls
-
-    def over(self) -> bool:
-        """Return whether every call is over."""
-        return all(any(limit.over() for limit in limits) for limits in self.calls)
-
-    def error(self, trace: Sequence[Any]) -> BaseException:
-        """Return what ends the first call."""
-        return next(limit for limit in self.calls[0] if limit.over()).error(trace)
-
-
 LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits of the present search", default=())
 """The limits that apply here; most searches have none."""
 

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from graph_retrievers import __version__
-from graph_retrievers.arguments import choice, positive, seed_number
+from graph_retrievers.arguments import choice, positive
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Query
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, UnknownNodeError, shown
@@ -21,12 +20,14 @@ from graph_retrievers.evaluation.foreign import ScoredIds, as_search
 from graph_retrievers.evaluation.metrics import Gold
 from graph_retrievers.evaluation.outcome import Evaluation, Returned
 from graph_retrievers.evaluation.tables import listed
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.search.queries import Queries
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.systems.system import System, read_system
+from graph_retrievers.version import __version__
 
 __all__ = ["evaluate"]
 

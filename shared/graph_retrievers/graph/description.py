@@ -194,7 +194,7 @@ def describe(
         types=dict(Counter(graph.types)),
         edges={graph.relation_names[number]: count for number, count in sorted(relations.items())},
         degree=_five(degree),
-        hubs=[(graph.ids[row], path_title(graph, row), int(degree[row])) for row in hubs],
+        hubs=[(graph.ids[row], path_title(graph.ids[row], graph.titles[row], graph.texts[row]), int(degree[row])) for row in hubs],
         isolated=int((degree == 0).sum()),
         components=sizes.numel(),
         largest_component=int(sizes.max()),

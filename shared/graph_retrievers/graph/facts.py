@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from graph_retrievers.graph.corpus_graph import CorpusGraph
-
 
 T = TypeVar("T")
 
@@ -40,5 +36,5 @@ class GraphFacts(Protocol):
     def __len__(self) -> int:
         """Return the number of nodes."""
 
-    def fact(self, name: str, read: Callable[[CorpusGraph], T]) -> T:
+    def fact(self, name: str, read: Callable[[Any], T]) -> T:
         """Return a fact by its name; `read` reads it from the nodes and edges of a graph in memory, once."""

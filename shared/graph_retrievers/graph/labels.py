@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from graph_retrievers.graph.corpus_graph import CorpusGraph
 
 __all__ = ["label"]
 
@@ -53,7 +49,6 @@ def one_line(text: str, most: int) -> str:
     return f"{words if len(words) >= len(part) else line[: most - 4]} ..."
 
 
-def path_title(graph: CorpusGraph, row: int) -> str:
+def path_title(node: str, title: str, text: str) -> str:
     """Return the title of a node; without one the first words of its text if its id is random, else ""."""
-    title, node = graph.titles[row], graph.ids[row]
-    return title if title or not is_random(node) else label(node, "", graph.texts[row])
+    return title if title or not is_random(node) else label(node, "", text)

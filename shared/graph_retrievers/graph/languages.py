@@ -69,10 +69,6 @@ _LANGUAGES = {
     "ko": _Language("korean", "hangul", stemmer=False),
     "th": _Language("thai", "thai", stemmer=False),
 }  # fmt: skip
-LANGUAGES = tuple(_LANGUAGES)
-"""Codes (ISO 639-1) of the languages that are known."""
-
-
 _BY_NAME = {language.name: code for code, language in _LANGUAGES.items()}
 # First and last letters of scripts, ascending.
 _SCRIPTS = (

@@ -137,7 +137,8 @@ class _Paths:
 
     def title(self, row: int) -> str:
         """Return the title of a node, of one with a UUID and without a title a label, and "" of one that may not be shown."""
-        return path_title(self.graph, row) if self.shown is None or self.shown[row] else ""
+        graph = self.graph
+        return path_title(graph.ids[row], graph.titles[row], graph.texts[row]) if self.may_show(row) else ""
 
     def seed(self, row: int) -> NodePath:
         """Return the path of one node, made once."""

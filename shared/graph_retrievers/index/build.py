@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from graph_retrievers.construction.documents import document_vectors, unit_vectors
+from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError, shown
@@ -17,9 +17,10 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.languages import language_code
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors
+from graph_retrievers.signals.embedding import Embedding, as_embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import embed_corpus, with_cache
+from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 
 __all__ = ["build"]
 

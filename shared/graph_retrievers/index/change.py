@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import listed, strings
-from graph_retrievers.construction.documents import to_nodes, unit_vectors
+from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.edges import edge_parts
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, MissingSignalError, UnknownNodeError, shown
@@ -21,9 +21,9 @@ from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows
 from graph_retrievers.index.build import Built, check_not_empty
 from graph_retrievers.index.rows import merged_keys, set_rows, surviving
-from graph_retrievers.signals.embedding import check_vectors
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import embed_corpus
+from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 
 __all__ = ["change"]
 

@@ -51,6 +51,10 @@ class Corpus(ABC):
     def is_scope(self) -> bool:
         """Whether this is a part of a larger corpus, which a scope selects."""
 
+    @abstractmethod
+    def within(self, scope: Any) -> Corpus:
+        """Return the part of this corpus whose nodes satisfy a filter, as if there were no other nodes."""
+
     @property
     @abstractmethod
     def device(self) -> torch.device:

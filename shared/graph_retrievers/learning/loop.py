@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graph_retrievers.arguments import is_number, positive, seed_number
+from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.state import History, load_state, save_state
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.seeding import seeded
+from graph_retrievers.seeding import seed_number, seeded
 
 __all__ = ["fit"]
 

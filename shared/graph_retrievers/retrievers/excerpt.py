@@ -14,9 +14,9 @@ from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Node
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.memory import ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel

@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.batch import compared_vectors
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
@@ -22,12 +21,13 @@ from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries, filter_masks
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
+from graph_retrievers.search.batch import compared_vectors
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.per_source import per_source
+from graph_retrievers.search.queries import Queries, filter_masks
 
 __all__ = ["MemoryRetriever"]
 

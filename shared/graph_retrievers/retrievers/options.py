@@ -1,7 +1,14 @@
-"""Keywords of every retriever, for type checkers."""
+"""What a retriever is given, for type checkers: what it runs, and the keywords of every retriever."""
 
-from collections.abc import Collection
-from typing import TypedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias, TypedDict
+
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.systems.system import System
+
+SystemLike: TypeAlias = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator]
+"""What a retriever runs: a system, its text or mapping, or a composition of operators, which may depend on the index."""
 
 
 class CommonOptions(TypedDict, total=False):

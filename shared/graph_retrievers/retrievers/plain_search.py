@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 
 PLAIN_DEPTH = 100

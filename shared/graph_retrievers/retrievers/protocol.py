@@ -15,7 +15,8 @@ from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_l
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, check_vectors, embed_queries, takes_lists
+from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, embed_queries, takes_lists
+from graph_retrievers.signals.vectors import check_vectors
 
 __all__ = ["BaseRetriever", "RetrieverProtocol"]
 
@@ -29,6 +30,8 @@ LISTED = "the question is empty: the hits are the first nodes that pass the filt
 """Note on a question without words and with a filter or a scope."""
 NOTHING_PASSES = "no node passes the filter"
 """Further note, if there is no such node."""
+EMPTY_SCOPE = "no node is in the scope"
+"""Note on a question whose scope has no node."""
 LISTING = "Listing"
 """Name of the operator of the hits of such a question."""
 

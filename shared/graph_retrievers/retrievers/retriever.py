@@ -12,7 +12,6 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, keywords_of, positive, seconds, strings, typed
-from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.core.candidates import Candidates, falling
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
@@ -22,16 +21,17 @@ from graph_retrievers.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, named_rows
 from graph_retrievers.index import Corpus
 from graph_retrievers.retrievers.composition import Composition
-from graph_retrievers.retrievers.options import RetrieverOptions
+from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search.backfill import Backfill
+from graph_retrievers.search.batch import DEFAULT_K
 from graph_retrievers.search.per_source import DEEPER, per_source
 from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options
 from graph_retrievers.systems.registry import default_system, without_vectors
-from graph_retrievers.systems.system import System, SystemLike, read_system
+from graph_retrievers.systems.system import System, read_system
 
 __all__ = ["Retriever", "with_options"]
 
@@ -325,7 +325,7 @@ class Retriever(BaseRetriever):
         Examples
         --------
         >>> from graph_retrievers import GraphIndex, Retriever
-        >>> from graph_retrievers.queries import Queries
+        >>> from graph_retrievers.search.queries import Queries
         >>> index = GraphIndex.from_texts(["a loom", "a card"], vectors=[[1, 0], [3, 4]], edges=[])
         >>> retriever = Retriever(index, "vector")
         >>> questions = retriever.questions(Queries.of(index, ["Which loom?"], vectors=[[2, 0]]))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.limits import AllOver, Limit, limit_over, limited, present_limits, seconds_left
+from graph_retrievers.core.limits import Limit, limit_over, limited, present_limits, seconds_left
 from graph_retrievers.hits import Hits
 from graph_retrievers.retrievers.protocol import Call
 
@@ -31,6 +31,21 @@ class _Waiting:
     @property
     def done(self) -> bool:
         return self.found is not None or self.error is not None
+
+
+class AllOver:
+    """The limits of several calls that are answered together, each a sequence: over when one limit of each call is over."""
+
+    def __init__(self, calls: Sequence[Sequence[Limit]]) -> None:
+        self.calls = calls
+
+    def over(self) -> bool:
+        """Return whether every call is over."""
+        return all(any(limit.over() for limit in limits) for limits in self.calls)
+
+    def error(self, trace: Sequence[Any]) -> BaseException:
+        """Return what ends the first call."""
+        return next(limit for limit in self.calls[0] if limit.over()).error(trace)
 
 
 class SharedCalls:

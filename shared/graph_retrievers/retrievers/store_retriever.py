@@ -7,16 +7,16 @@ from typing import Any, Unpack
 
 from torch import Tensor
 
-from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.hits import Hits
-from graph_retrievers.index import IndexStore
-from graph_retrievers.retrievers.options import RetrieverOptions
+from graph_retrievers.index.store import IndexStore
+from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.systems.system import System, SystemLike, read_system
+from graph_retrievers.search.batch import DEFAULT_K
+from graph_retrievers.systems.system import System, read_system
 
 __all__ = ["StoreRetriever"]
 

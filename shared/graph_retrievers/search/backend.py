@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.batch import Batch
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import (
@@ -42,7 +41,8 @@ from graph_retrievers.core.requests import (
     WithQuery,
 )
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.batch import Batch
 from graph_retrievers.signals.language import complete_many
 
 __all__ = ["Backend", "host"]
@@ -83,7 +83,7 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def index(self) -> GraphIndex:
+    def index(self) -> Corpus:
         """The index, for requests that read all of it; WholeGraphError if it is not in memory."""
 
     @property

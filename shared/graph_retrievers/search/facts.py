@@ -18,7 +18,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.queries import Queries, both
+from graph_retrievers.search.queries import Queries, both
 
 __all__ = ["EdgeScores", "FactSearch", "NearestEdges"]
 
@@ -32,7 +32,8 @@ class NearestEdges(Request):
     k : int
     signal : str
     among : callable
-        Maps :class:`~graph_retrievers.queries.Queries` to the edges that may be found: Tensor, shape [R], bool, or None for all.
+        Maps :class:`~graph_retrievers.search.queries.Queries` to the edges that may be found: Tensor, shape [R], bool, or None for
+        all.
     least : bool, default False
         Whether `least` in the answer is the lowest score of all edges that may be found; otherwise, or if there are none, it is 0.
     """

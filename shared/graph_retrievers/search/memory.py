@@ -48,9 +48,9 @@ from graph_retrievers.graph.names import name_table, nodes_titled
 from graph_retrievers.graph.ragged import ranked_on_host, top_k
 from graph_retrievers.graph.runs import runs, slices
 from graph_retrievers.graph.typed_adjacency import typed_adjacency
-from graph_retrievers.index import GraphIndex
-from graph_retrievers.queries import Queries, both, moved
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.backend import Backend, ends_of, entries_of, host, split_by
+from graph_retrievers.search.queries import Queries, both, moved
 from graph_retrievers.signals.dense import DenseIndex
 
 __all__ = ["ranked"]

@@ -9,11 +9,12 @@ import numpy as np
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts, scaled_parts
+from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.scaling import scaled_parts
 
 __all__ = ["BM25Search", "HybridSearch", "VectorSearch"]
 
@@ -138,7 +139,7 @@ class HybridSearch(Operator):
         self.constant, self.depth = positive("constant", constant), positive("depth", depth)
         self.returned = returned
 
-    def compares_vectors(self, index: GraphIndex) -> bool:
+    def compares_vectors(self, index: Corpus) -> bool:
         """Return whether vectors have a weight."""
         return self.weights[0] > 0
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from graph_retrievers.arguments import choice
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.signals.embedding import LARGEST, check_vectors
 from graph_retrievers.signals.hnsw import HNSW, faiss_or_none
 from graph_retrievers.signals.signal import VectorSignal
+from graph_retrievers.signals.vectors import LARGEST, check_vectors
 
 __all__ = ["DenseIndex"]
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,14 +25,11 @@ from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.embedding_requests import Requests, is_hosted, requests_of, send
 from graph_retrievers.signals.retries import Retries, is_transient
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder, load_embedding, minilm
+from graph_retrievers.signals.vectors import check_vectors
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["Embedding", "HostedEmbedding", "SentenceEncoder", "embed_queries", "hosted", "minilm"]
-
-
-# Dot products of vectors with smaller entries are finite in float32.
-LARGEST = 1e15
 
 
 @runtime_checkable
@@ -128,45 +124,6 @@ def model_name(model: Any) -> str:
     ('', 'object')
     """
     return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
-
-
-def check_vectors(vectors: Any, count: int | None = None, width: int | None = None, name: str = "vectors") -> Tensor:
-    """Return `vectors` as a finite float32 tensor of shape [n, d], with `count` rows and `width` columns if these are given.
-
-    Raises DimensionMismatchError if the shape is different, and InvalidVectorError, which names the first such row, if an entry
-    is NaN, infinite or so large that dot products overflow (above 1e15). `name` is for the messages.
-    """
-    if vectors is None:
-        raise DimensionMismatchError(f"{name} are None; expected a table of numbers, a row for each text.")
-    if not isinstance(vectors, Tensor):
-        try:
-            if isinstance(vectors, (list, tuple)):
-                vectors = [row.detach().cpu() if isinstance(row, Tensor) else row for row in vectors]
-            vectors = torch.from_numpy(np.array(vectors, dtype=np.float32))
-        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-            raise DimensionMismatchError(f"{name} cannot be read as a table of numbers: {error}") from error
-    if vectors.layout != torch.strided or vectors.is_meta:
-        raise DimensionMismatchError(f"{name} are a sparse or an empty tensor; expected one with numbers in all places.")
-    tensor = vectors.detach().to(torch.float32)
-    if count == 0 and tensor.numel() == 0:
-        return tensor.reshape(0, width or 0)
-    if tensor.dim() != 2 or (count is not None and tensor.shape[0] != count):
-        wanted = f"[{count if count is not None else 'n'}, {width if width is not None else 'd'}]"
-        raise DimensionMismatchError(f"{name} have shape {list(tensor.shape)}; expected {wanted}.")
-    if tensor.shape[1] == 0:
-        raise DimensionMismatchError(f"{name} have no dimensions: shape {list(tensor.shape)}; expected at least one.")
-    if width is not None and tensor.shape[1] != width:
-        raise DimensionMismatchError(
-            f"{name} have {tensor.shape[1]} dimensions, the index has {width}; embed both with the same model."
-        )
-    # NaN compares as false, so a row with NaN is not finite.
-    finite = (tensor.amax(1) < LARGEST) & (tensor.amin(1) > -LARGEST)
-    if not bool(finite.all()):
-        row = int((~finite).nonzero()[0])
-        raise InvalidVectorError(
-            f"{name}[{row}] holds NaN or infinity, or a number beyond {LARGEST:.0e}; drop that row or embed it again."
-        )
-    return tensor
 
 
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:

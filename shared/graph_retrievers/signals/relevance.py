@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.signals.embedding import Embedding, check_vectors, embed_queries
+from graph_retrievers.signals.embedding import Embedding, embed_queries
+from graph_retrievers.signals.vectors import check_vectors
 
 __all__ = ["RelevanceModel"]
 

@@ -25,13 +25,13 @@ from graph_retrievers.signals.embedding import (
     Embedding,
     HostedEmbedding,
     as_embedding,
-    check_vectors,
     embed_texts,
     embedded_batches,
     hosted,
     requests_for,
 )
 from graph_retrievers.signals.retries import asked_pause, is_transient, status_of
+from graph_retrievers.signals.vectors import check_vectors
 
 logger = logging.getLogger(__name__)
 

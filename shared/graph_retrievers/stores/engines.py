@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, shown
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.stores.changes import Changes, check_loss
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.words import CypherWords

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.qdrant_points import (
     NODE,

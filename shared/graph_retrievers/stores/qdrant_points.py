@@ -21,7 +21,7 @@ from graph_retrievers.errors import (
     MissingSignalError,
     shown,
 )
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex

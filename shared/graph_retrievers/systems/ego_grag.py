@@ -18,7 +18,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Request, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.system import System

@@ -15,10 +15,9 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
 
 __all__ = ["FastInsight", "GRanker", "STeX"]
@@ -238,6 +237,7 @@ class FastInsight(System):
     """
 
     name = "fastinsight"
+    finds_less_over = "passages without names"
 
     budget: int = 100
     nodes_per_round: int = 10
@@ -262,7 +262,3 @@ class FastInsight(System):
             granker,  # line 2
             Loop(stex, granker, budget=self.budget),  # lines 3 to 8
         )
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,7 +12,7 @@ from typing import Any
 from graph_retrievers.core.compositions import FirstStage
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.untrained import Untrained
 
@@ -74,25 +75,32 @@ def composed(index: Corpus, search: System | str | Operator) -> Operator:
         return system.compose(index)
 
 
-def edges_read(*searches: System | str | Operator) -> bool:
-    """Return whether one of some systems reads signals over edges; an operator tells nothing of them."""
-    return any(not isinstance(search, Operator) and read_system(search).reads_edge_signals for search in searches)
+class CompositeSystem(System):
+    """A system around others, such as a first search whose nodes it reranks."""
 
+    @property
+    @abstractmethod
+    def inner(self) -> tuple[System | Operator, ...]:
+        """The systems, or operators, inside."""
 
-def names_skipped(index: Corpus, *searches: System | str | Operator) -> bool:
-    """Return whether mere names are left out of the graph for searches side by side: if each that walks leaves them out alone."""
-    walks = [search for search in searches if composed(index, search).walks]
-    skips = (not isinstance(search, Operator) and read_system(search).skips_names(index) for search in walks)
-    return bool(walks) and all(skips)
+    @property
+    def reads_edge_signals(self) -> bool:  # type: ignore[override]
+        """Whether one of the systems inside reads signals over edges."""
+        return any(isinstance(each, System) and each.reads_edge_signals for each in self.inner)
 
+    def skips_names(self, index: Corpus) -> bool:
+        """Return whether names in texts are left out of the graph: if each of those inside that walk leaves them out alone."""
+        walks = [each for each in self.inner if composed(index, each).walks]
+        return bool(walks) and all(isinstance(each, System) and each.skips_names(index) for each in walks)
 
-def untrained_first(index: Corpus, first: System | str | Operator) -> tuple[Untrained, ...]:
-    """Return the parts of a first search that are not trained; an operator tells nothing of them."""
-    if isinstance(first, Operator):
-        return ()
-    system = read_system(first)
-    with _named(getattr(system, "checkpoint", None)):
-        return system.untrained(index)
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
+        """Return the parts of the systems inside that are not trained; an operator tells nothing of them."""
+        found: list[Untrained] = []
+        for each in self.inner:
+            if isinstance(each, System):
+                with _named(getattr(each, "checkpoint", None)):
+                    found += each.untrained(index)
+        return tuple(found)
 
 
 @contextmanager

@@ -11,16 +11,15 @@ from graph_retrievers.core.compositions import ReciprocalRankFusion
 from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus
-from graph_retrievers.systems.first_stage import as_first, edges_read, first_stage, names_skipped, untrained_first
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["Fused"]
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Fused(System):
+class Fused(CompositeSystem):
     r"""Several systems side by side, fused by reciprocal ranks.
 
     .. math:: S_n = \sum_{l} \frac{w_l}{c + r_l(n)}
@@ -108,14 +107,6 @@ class Fused(System):
         return tuple(dict.fromkeys(kinds)) if any(types is not None for types in given) else None
 
     @property
-    def reads_edge_signals(self) -> bool:  # type: ignore[override]
-        """Whether one of the systems reads signals over edges."""
-        return edges_read(*self.systems)
-
-    def skips_names(self, index: Corpus) -> bool:
-        """Return whether names in texts are left out of the graph: if each of the systems that walk leaves them out."""
-        return names_skipped(index, *self.systems)
-
-    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
-        """Return the parts of the systems that are not trained."""
-        return tuple(part for system in self.systems for part in untrained_first(index, system))
+    def inner(self) -> tuple[System | Operator, ...]:
+        """The systems that are fused."""
+        return self.systems

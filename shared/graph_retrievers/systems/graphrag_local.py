@@ -16,7 +16,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, EdgeRows, Edges, Near, Neighbors
 from graph_retrievers.graph.runs import slices
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types

@@ -16,10 +16,9 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.facts import EdgeScores, NearestEdges, edge_mask, started_edges
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
 
 __all__ = ["GRetriever", "SteinerTreeSearch"]
@@ -310,6 +309,7 @@ class GRetriever(System):
     """
 
     name = "g-retriever"
+    finds_less_over = "passages"
     reads_edge_signals = True
 
     seeds: int = 3
@@ -327,7 +327,3 @@ class GRetriever(System):
         )
         subgraph = Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), tree)
         return subgraph
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)

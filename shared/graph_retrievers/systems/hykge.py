@@ -26,7 +26,7 @@ from graph_retrievers.core.requests import (
     WithQuery,
 )
 from graph_retrievers.errors import LanguageModelError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.system import System
 

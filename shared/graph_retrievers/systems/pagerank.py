@@ -25,10 +25,10 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.edge_sums import edge_sums, summed
 from graph_retrievers.graph.ragged import min_max, ranked_on_host, top_k
 from graph_retrievers.graph.runs import slices
-from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.queries import Queries
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.push import TOLERANCE, pushed
 from graph_retrievers.systems.system import System
 
@@ -237,8 +237,8 @@ class Walk(Request):
     spread : float
         Weight of `elsewhere`.
     elsewhere : callable, optional
-        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.queries.Queries`; not called if no
-        question has a `spread`.
+        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.search.queries.Queries`; not called
+        if no question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
         Requested nodes, None for all, and their number: best first, those of each pair after those of the previous one.
     damping : float, default 0.5
@@ -473,6 +473,7 @@ class PPR(System):
     """
 
     name = "ppr"
+    finds_less_over = "passages without names"
 
     seeds: int = 5
     damping: float = 0.5
@@ -484,7 +485,3 @@ class PPR(System):
         search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
         walk = Pipeline(search, PersonalizedPageRank(damping=self.damping, passage_weight=self.passage_weight))
         return walk
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)

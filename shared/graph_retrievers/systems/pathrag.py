@@ -17,9 +17,8 @@ from graph_retrievers.core.fusion import turns
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch
 from graph_retrievers.systems.system import System
@@ -275,6 +274,7 @@ class PathRAG(System):
     """
 
     name = "pathrag"
+    finds_less_over = "passages"
 
     top_k: int = 40
     paths: int = 15
@@ -293,7 +293,3 @@ class PathRAG(System):
         pruning = FlowPruning(paths=self.paths, alpha=self.alpha, theta=self.theta, chains=self.chains, exclude_types=chunks)
         gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
         return Pipeline(entities, pruning, *gathered)
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)

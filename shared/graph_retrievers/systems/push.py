@@ -153,7 +153,7 @@ def pushed(nodes: np.ndarray, weights: np.ndarray, damping: float, tolerance: fl
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.core.driver import run
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import MemoryBackend
     >>> index = GraphIndex.from_texts(["a loom", "a card", "an engine"], edges=[("0", "1"), ("1", "2")])
     >>> backend = MemoryBackend(Queries.of(index, ["?"]))

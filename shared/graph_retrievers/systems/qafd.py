@@ -14,9 +14,8 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
 
 __all__ = ["QAFD", "FlowDiffusion"]
@@ -199,6 +198,7 @@ class QAFD(System):
     """
 
     name = "qafd-rag"
+    finds_less_over = "passages without names"
 
     seeds: int = 5
     mass: float = 10.0
@@ -210,7 +210,3 @@ class QAFD(System):
         """Return the search for seeds and the flow from them."""
         search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
         return Pipeline(search, FlowDiffusion(self.mass, query_weight=self.query_weight, rounds=self.rounds))
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)

@@ -20,13 +20,12 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Request, Texts
 from graph_retrievers.errors import LanguageModelError, MissingSignalError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import as_language_model, failure_note
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
-from graph_retrievers.systems.first_stage import as_first, composed, edges_read, names_skipped, untrained_first
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, composed
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "InterleavedReasoning", "QueryDecomposition"]
 
@@ -343,7 +342,7 @@ def _prompt(question: Question, passages: Sequence[str], thoughts: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RewritingSystem(System):
+class RewritingSystem(CompositeSystem):
     """A system around another, or around an operator, for which a language model rewrites the question."""
 
     search: System | str | Operator
@@ -366,17 +365,9 @@ class RewritingSystem(System):
         return self.search.returned_types(index) if isinstance(self.search, System) else None
 
     @property
-    def reads_edge_signals(self) -> bool:  # type: ignore[override]
-        """Whether the system inside reads signals over edges."""
-        return edges_read(self.search)
-
-    def skips_names(self, index: Corpus) -> bool:
-        """Return whether the system inside leaves names in texts out of the graph."""
-        return names_skipped(index, self.search)
-
-    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
-        """Return the parts of the system inside that are not trained."""
-        return untrained_first(index, self.search)
+    def inner(self) -> tuple[System | Operator, ...]:
+        """The search inside."""
+        return (as_first(self.search),)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 
 

@@ -17,9 +17,8 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.system import System
 
 __all__ = ["Eager", "EagerTraversal", "MMR", "MMRTraversal", "Scored", "ScoredTraversal"]
@@ -354,6 +353,7 @@ class Eager(System):
     """
 
     name = "eager"
+    finds_less_over = "passages without names"
 
     start_k: int = 4
     adjacent_k: int = 10
@@ -362,10 +362,6 @@ class Eager(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the traversal layer by layer."""
         return _from_start(self, EagerTraversal(adjacent_k=self.adjacent_k, max_depth=self.max_depth))
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -398,6 +394,7 @@ class MMR(System):
     """
 
     name = "mmr"
+    finds_less_over = "passages"
 
     start_k: int = 4
     adjacent_k: int = 10
@@ -414,10 +411,6 @@ class MMR(System):
             min_mmr_score=self.min_mmr_score,
         )
         return _from_start(self, traversal)
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -451,6 +444,7 @@ class Scored(System):
     """
 
     name = "scored"
+    finds_less_over = "passages without names"
 
     start_k: int = 4
     adjacent_k: int = 10
@@ -467,7 +461,3 @@ class Scored(System):
             per_iteration_limit=self.per_iteration_limit,
         )
         return _from_start(self, traversal)
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)

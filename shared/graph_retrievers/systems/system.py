@@ -10,13 +10,14 @@ from functools import cache, wraps
 from math import isinf
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from graph_retrievers.arguments import check_keywords, meant, typed
-from graph_retrievers.batch import DEFAULT_K
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.batch import DEFAULT_K
+from graph_retrievers.systems.traits import search_finds_more
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["System", "every_system", "read_system"]
@@ -61,6 +62,8 @@ class System(ABC):
     """Number of nodes that a retriever returns unless it is told otherwise."""
     reads_edge_signals: ClassVar[bool] = False
     """Whether the system reads signals over edges (``edge_signals=True`` of an index), which ``evaluate`` then builds."""
+    finds_less_over: ClassVar[Literal["", "passages", "passages without names"]] = ""
+    """Where hybrid search is known to find more than the system alone: over all passages, or those whose names do not lead on."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the system under its short name."""
@@ -105,7 +108,8 @@ class System(ABC):
 
     def finds_less(self, index: Corpus) -> bool:
         """Return whether hybrid search is known to find more than the system alone on indexes like this one."""
-        return False
+        known = self.finds_less_over
+        return known != "" and search_finds_more(index, unless_names_lead=known == "passages without names")
 
     def skips_names(self, index: Corpus) -> bool:
         """Return whether nodes that only represent names in texts are left out of the searched graph, unless they may be hits."""
@@ -270,7 +274,3 @@ def _plain(word: ast.keyword) -> Any:
     except (ValueError, TypeError) as error:
         # Its message has the address of an object.
         raise ValueError(f"the value of {word.arg} is not plain") from error
-
-
-SystemLike: TypeAlias = System | str | Mapping[str, Any] | Operator | Callable[[GraphIndex], Operator]
-"""What a retriever runs: a system, its text or mapping, or a composition of operators, which may depend on the index."""

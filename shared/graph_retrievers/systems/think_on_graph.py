@@ -16,7 +16,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Contents, EdgeRows, Edges, EdgeTexts, Relevance, Similarity
 from graph_retrievers.errors import LanguageModelError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import LanguageModel, as_language_model, failure_note
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System

@@ -15,7 +15,7 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts, WholeGraphError
 from graph_retrievers.graph.names import NameTable, capitalized_names, is_proper_name, name_table, name_types, opening_name
 from graph_retrievers.graph.words import word_count
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.bm25 import BM25
 
 __all__ = ["names_identify", "names_lead", "names_mentioned", "traits_of"]
@@ -113,14 +113,14 @@ def names_identify(index: Corpus) -> bool:
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex
     >>> names_identify(GraphIndex.from_texts(["A loom.", "A card."], titles=["Loom", "Card"]))
     True
     """
-    bm25 = index.signals.get("bm25")
-    if not isinstance(bm25, BM25) or not isinstance(index, GraphIndex):
+    bm25, graph = index.signals.get("bm25"), index.facts
+    if not isinstance(bm25, BM25) or not isinstance(graph, CorpusGraph):
         # Of a graph in a database, it may be known.
-        return index.facts.fact("names identify", lambda graph: True)
-    graph = index.graph
+        return graph.fact("names identify", lambda graph: True)
 
     def make() -> bool:
         columns = zip(graph.titles, graph.texts, graph.ids, strict=True)
@@ -224,6 +224,7 @@ def names_lead(index: Corpus) -> bool:
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex
     >>> names_lead(GraphIndex.from_texts(["Ada Holm was a weaver.", "A machine."], titles=["Ada Holm", "Loom"]))
     True
     """
@@ -299,7 +300,7 @@ def titles_told(graph: GraphFacts) -> bool:
     return graph.fact("titles told", lambda graph: any(graph.titles))
 
 
-def traits_of(index: GraphIndex) -> dict[str, Any]:
+def traits_of(index: Corpus) -> dict[str, Any]:
     """Return the properties by which retrievers choose their form, as values for JSON.
 
     They depend on all nodes, so stores of a graph outside memory keep them: a
@@ -307,6 +308,7 @@ def traits_of(index: GraphIndex) -> dict[str, Any]:
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex
     >>> traits_of(GraphIndex.from_texts(["Kismet starred Ada Holm."], titles=["Kismet"]))["names in texts"]
     1.0
     """
@@ -314,7 +316,7 @@ def traits_of(index: GraphIndex) -> dict[str, Any]:
 
 
 # By the keys under which the cache of the graph has them, and by the names of its attributes.
-_TRAITS: dict[str, Callable[[GraphIndex], Any]] = {
+_TRAITS: dict[str, Callable[[Any], Any]] = {
     "nodes": len,
     "include_titles": lambda index: index.graph.include_titles,
     "type_names": lambda index: list(index.graph.type_names),
@@ -341,9 +343,24 @@ def without_names(index: Corpus) -> Corpus:
     names = name_types(index.facts)
     if not names:
         return index
-    if not isinstance(index, GraphIndex):
+    if not isinstance(index.facts, CorpusGraph):
         raise WholeGraphError(f"the part of the graph without nodes of the types {list(names)}, of which nothing is told")
     return index.within({"$type": {"$nin": list(names)}})
+
+
+def search_finds_more(index: Corpus, *, unless_names_lead: bool = True) -> bool:
+    """Return whether hybrid search is known to find more than a walk alone on indexes like this one: over passages.
+
+    With `unless_names_lead`, not where names lead from passage to passage along edges between documents (see
+    :func:`~graph_retrievers.systems.traits.names_lead`), as in an encyclopedia. False if the index lacks vectors or BM25.
+    """
+    # A lexical signal of another kind does not come with a graph in a database, which is read here.
+    known = index.has_dense and index.has_bm25 and index.signals["bm25"].kind == BM25.kind
+    if not known or not holds_passages(index.facts):
+        return False
+    # Edges within documents, such as those of their structure, do not lead to nodes that names refer to.
+    led = names_lead(without_names(index)) and documents_linked(index.facts) >= LINKED
+    return not (unless_names_lead and led)
 
 
 def _without(types: Sequence[str], graph: CorpusGraph) -> list[str]:

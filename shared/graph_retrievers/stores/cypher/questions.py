@@ -11,7 +11,8 @@ from torch import Tensor
 from graph_retrievers.errors import InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.names import name_words
 from graph_retrievers.retrievers.protocol import Call
-from graph_retrievers.signals.embedding import check_vectors, embed_queries
+from graph_retrievers.signals.embedding import embed_queries
+from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.systems.spreading.linking import missing_note, named_entities, told_names
 
 # The number of runs of words in a question, each of which the query looks up, grows with these.

@@ -9,7 +9,7 @@ from copy import copy
 from typing import Any, Self
 
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.schema import quoted

@@ -16,10 +16,10 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError, shown
 from graph_retrievers.graph.blank import BLANK, blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.stores.changes import Changes
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.properties import ORIGIN, field_properties, further_properties, warn_of_fields

@@ -13,7 +13,7 @@ from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
 from graph_retrievers.stores.postgres.words import PostgresWords
-from graph_retrievers.stores.remote import RemoteIndex
+from graph_retrievers.stores.remote.index import RemoteIndex
 
 __all__ = ["open_index"]
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import listed, strings
-from graph_retrievers.construction.documents import to_nodes, unit_vectors
+from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.errors import (
     DimensionMismatchError,
     EmptyGraphError,
@@ -26,8 +26,9 @@ from graph_retrievers.index.build import word_options
 from graph_retrievers.index.change import check_ids as check_named
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.signals.embedding import Embedding, as_embedding, check_vectors, model_name
+from graph_retrievers.signals.embedding import Embedding, as_embedding, model_name
 from graph_retrievers.signals.vector_cache import embed_corpus
+from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 from graph_retrievers.stores.changes import tell_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name

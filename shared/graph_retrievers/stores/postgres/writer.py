@@ -11,7 +11,7 @@ import torch
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex

@@ -45,7 +45,7 @@ from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import name_runs, name_table
 from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.ragged import falling, top_k
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.backend import Backend, entries_of, split_by
 from graph_retrievers.signals.dense import ROUNDING
 from graph_retrievers.signals.relevance import BiEncoder
@@ -135,7 +135,7 @@ class RemoteBackend(Backend):
             self.filters.setdefault("seed_filter", self.filters["filter"])
 
     @property
-    def index(self) -> GraphIndex:
+    def index(self) -> Corpus:
         """Refuse what reads all of an index."""
         raise WholeGraphError("all nodes and edges")
 

@@ -16,7 +16,7 @@ from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, Inv
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_key
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.embedding import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder

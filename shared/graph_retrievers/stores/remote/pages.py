@@ -29,7 +29,7 @@ from graph_retrievers.errors import (
 )
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, CorpusGraph, Edge, Node
 from graph_retrievers.graph.names import name_words
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.stores.remote.ports import FetchedRows, GraphStore, StoredEdge, StoredNode, VectorStore, WordStore
 
 __all__ = ["name_key", "within"]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.batch import DEFAULT_K, Batch, compared_vectors
+from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.signals.dense import ROUNDING, zeroed
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.pages import FetchedGraph
@@ -41,7 +41,7 @@ class StoredQueries(Batch):
     ) -> StoredQueries:
         """Return questions on a graph in a database.
 
-        Arguments are as for :meth:`graph_retrievers.queries.Queries.of`; filters are those of the backend.
+        Arguments are as for :meth:`graph_retrievers.search.queries.Queries.of`; filters are those of the backend.
         """
         given = compared_vectors(index, vectors, len(texts))
         return cls(index=index, texts=tuple(texts), k=k, inputs=dict(inputs or {}), given=given, pages=index.pages())

@@ -19,7 +19,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, Stale
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.hits import Hits, to_hits
 from graph_retrievers.index import Corpus
-from graph_retrievers.retrievers.options import RetrieverOptions
+from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.per_source import per_source
@@ -28,9 +28,9 @@ from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore, ScopedGraphStore
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.stores.remote.scope import first_positions
-from graph_retrievers.systems.mor import MixedTraversal
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.registry import default_system
-from graph_retrievers.systems.system import System, SystemLike, read_system
+from graph_retrievers.systems.system import System, read_system
 from graph_retrievers.systems.walk_fusion.metapath_search import MetapathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 

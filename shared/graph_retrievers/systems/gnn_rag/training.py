@@ -10,25 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import best
-from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy
-from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
-from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edges_read
-from graph_retrievers.systems.subgraph_rag.search import Subgraph, subgraph_around
-
-_QUERIES_AT_A_TIME = 32
+from graph_retrievers.systems.subgraph_rag.search import Subgraph
+from graph_retrievers.systems.subgraph_rag.system import check_examples, subgraphs_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +88,7 @@ def fit_answer_network(
     examples = _prepared(index, [*train, *dev], search, first, show_progress)
     learnt = [example for example in examples[: len(train)] if bool(example.relevant.any())]
     held = examples[len(train) :]
-    if not learnt:
-        raise InvalidArgumentError(
-            f"No training question has a relevant node within {search.hops} edges of what the first search finds; check the gold "
-            "nodes, or use more hops."
-        )
-    if not held:
-        raise InvalidArgumentError("There is no dev question to measure on; GNN-RAG needs a few to know when to stop.")
+    check_examples("GNN-RAG", learnt, held, search.hops)
 
     def loss(batch: Sequence[_Example]) -> Tensor:
         return torch.stack([example.loss(network) for example in batch]).mean()
@@ -125,17 +113,7 @@ def _prepared(
     index: GraphIndex, examples: Sequence[LabelledQuery], search: AnswerSearch, first: Operator, show_progress: bool
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = list[Tensor](), list[Subgraph]()
-    with progress_bar(total=len(examples), desc="subgraphs", unit="question", disable=not show_progress) as bar:
-        for start in range(0, len(examples), _QUERIES_AT_A_TIME):
-            part = Queries.of(index, [example.text for example in examples[start : start + _QUERIES_AT_A_TIME]])
-            backend = MemoryBackend(part)
-            found = zip(backend.questions(), ranked(first, part), strict=True)
-            subgraphs += run(
-                backend, [subgraph_around(question, topics.nodes, search.hops, search.candidates) for question, topics in found]
-            )
-            queries += normalize(part.vectors.float(), dim=1).to(index.device)
-            bar.update(len(part))
+    queries, subgraphs = subgraphs_of(index, examples, search, first, show_progress)
     names = [sorted(set(around.relations)) for around in subgraphs]
     place = {name: number for number, name in enumerate(sorted(set().union(*names)))}
     relations = search.relation_vectors(index, list(place)).to(index.device)

@@ -12,27 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graph_retrievers.arguments import positive, seed_number
+from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.systems.first_stage import (
-    as_first,
-    edges_read,
-    first_stage,
-    names_skipped,
-    read_first,
-    untrained_first,
-    written,
-)
-from graph_retrievers.systems.grag import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork
-from graph_retrievers.systems.grag.model import network_of_config
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
+from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork, network_of_config
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.training import PAPER, fit_document_graph
 from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
@@ -60,9 +54,6 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "embedding": (str, type(None)),
 }
 
-CHECKPOINT_FILES = (f"{_PART}.safetensors", f"{_PART}.json")
-"""The files of a checkpoint."""
-
 Network = EvidenceNetwork | DocumentGraphNetwork
 
 _UNTRAINED = Untrained("network", "documents are scored by rank, similarity and concepts of the question, without edges")
@@ -71,7 +62,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GRAG(System):
+class GRAG(CompositeSystem):
     r"""A first search, then reranking by a graph neural network over the graph of the concepts that the documents share.
 
     .. math:: O_{vs} \to O_{gm}
@@ -145,17 +136,13 @@ class GRAG(System):
         return Pipeline(first_stage(index, first, reranker.depth), reranker)
 
     @property
-    def reads_edge_signals(self) -> bool:  # type: ignore[override]
-        """Whether the first search reads signals over edges."""
-        return edges_read(self._first)
-
-    def skips_names(self, index: Corpus) -> bool:
-        """Return whether the first search leaves names in texts out of the graph."""
-        return names_skipped(index, self._first)
+    def inner(self) -> tuple[System | Operator, ...]:
+        """The first search."""
+        return (self._first,)
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless it is trained, and the parts of the first search that are not."""
-        return (*_untrained(self.checkpoint, self._given), *untrained_first(index, self._first))
+        return (*_untrained(self.checkpoint, self._given), *super().untrained(index))
 
     @property
     def _given(self) -> Network | None:

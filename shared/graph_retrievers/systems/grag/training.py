@@ -17,13 +17,13 @@ from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend, ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs
 

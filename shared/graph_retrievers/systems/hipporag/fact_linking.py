@@ -20,8 +20,8 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.queries import Queries, both
 from graph_retrievers.search.facts import NearestEdges, edges_within
+from graph_retrievers.search.queries import Queries, both
 from graph_retrievers.signals.language import as_language_model, failure_note
 
 __all__ = ["FactLinking"]

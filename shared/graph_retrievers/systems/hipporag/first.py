@@ -18,9 +18,8 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.hipporag.fact_linking import PhraseGraph, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import along_edges, phrase_edges
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
@@ -171,6 +170,7 @@ class HippoRAG1(System):
     """
 
     name = "hipporag-1"
+    finds_less_over = "passages"
 
     language_model: Any = None
     damping: float = 0.5
@@ -183,10 +183,6 @@ class HippoRAG1(System):
         # The entity, not the question, is compared with phrases, of which one is taken, however similar it is.
         linking = EntityLinking(language_model=self.language_model, fallback_score="index", exclude_types=excluded, each=1)
         return Pipeline(linking, PhraseWalk(damping=self.damping, synonyms=self.synonyms, passage_type=self.passage_type))
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""

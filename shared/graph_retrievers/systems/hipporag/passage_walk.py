@@ -19,8 +19,8 @@ from graph_retrievers.core.requests import Nearest, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.index import Corpus
-from graph_retrievers.queries import Queries
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.vector_cache import embed_corpus

@@ -7,8 +7,7 @@ from typing import Any
 
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.index import Corpus
-from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
 from graph_retrievers.systems.system import System
@@ -72,6 +71,7 @@ class HippoRAG(System):
     """
 
     name = "hipporag"
+    finds_less_over = "passages"
     reads_edge_signals = True
 
     facts: int = 5
@@ -92,10 +92,6 @@ class HippoRAG(System):
             passage_type=self.passage_type,
         )
         return Pipeline(linking, walk)
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""

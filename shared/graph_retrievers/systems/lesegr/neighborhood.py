@@ -13,7 +13,7 @@ from torch import Tensor
 from graph_retrievers.core.requests import Near, Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 
 DIRECTIONS = ("both", "in")
 """Which neighbours send messages: all, or those with an edge to the node."""

@@ -16,15 +16,17 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
-from graph_retrievers.systems.lesegr import LeSeGRModel, LexicalSemanticSearch
+from graph_retrievers.systems.lesegr.model import LeSeGRModel
+from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
 from graph_retrievers.systems.lesegr.training import fit_lesegr_model
 from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
+from graph_retrievers.systems.traits import search_finds_more
 from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["LeSeGR", "fit_lesegr"]

@@ -17,12 +17,12 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend, ranked
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency, Neighborhood, sparse_signal
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch, entangled_scores, node_vectors

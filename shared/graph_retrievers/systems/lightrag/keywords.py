@@ -21,7 +21,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Pairs, Request, Similarity, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
 
 __all__ = ["KeywordSearch"]

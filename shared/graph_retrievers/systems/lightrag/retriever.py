@@ -14,10 +14,9 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeTexts
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.facts import FactSearch
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.alone import search_finds_more
 from graph_retrievers.systems.lightrag.gathering import ChunkGathering, RelationGathering, within_tokens
 from graph_retrievers.systems.lightrag.keywords import KeywordSearch, as_extractor
 from graph_retrievers.systems.system import System
@@ -103,6 +102,7 @@ class LightRAG(System):
     """
 
     name = "lightrag"
+    finds_less_over = "passages"
     reads_edge_signals = True
 
     mode: str | None = None
@@ -165,10 +165,6 @@ class LightRAG(System):
             lists.insert(0, KeywordSearch(search, None, threshold=self.threshold, exclude_types=others))
         ranked = _Levels(levels, RoundRobin(*lists), facts=self.facts, relation_tokens=self.relation_tokens)
         return ranked
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)
 
 
 class _Levels(Pipeline):

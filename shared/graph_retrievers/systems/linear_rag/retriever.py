@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.index import Corpus
-from graph_retrievers.systems.alone import search_finds_more
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.linear_rag.search import TriGraphSearch
 from graph_retrievers.systems.system import System
 
@@ -53,6 +52,7 @@ class LinearRAG(System):
     """
 
     name = "linear-rag"
+    finds_less_over = "passages"
 
     extractor: Any = None
     threshold: float = 0.4
@@ -78,7 +78,3 @@ class LinearRAG(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search."""
         return self._search
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more, or hardly less: over passages of any kind."""
-        return search_finds_more(index, unless_names_lead=False)

@@ -21,7 +21,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Request, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names
-from graph_retrievers.queries import Queries
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.entities import EntityExtractor, as_entity_extractor, entity_key, without_opening

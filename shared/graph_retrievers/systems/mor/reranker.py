@@ -20,7 +20,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import read_weights, restored
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.seeding import seeded_weights

@@ -15,11 +15,13 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import load_part, save_checkpoint
-from graph_retrievers.systems.mor import MixedTraversal, TrainedPlanner, TrajectoryReranker
-from graph_retrievers.systems.mor.reranker import FEATURES, read_features
+from graph_retrievers.systems.mor.reranker import FEATURES, TrajectoryReranker, read_features
+from graph_retrievers.systems.mor.trained import TrainedPlanner
 from graph_retrievers.systems.mor.training import Example, fit_trajectory_reranker
+from graph_retrievers.systems.mor.traversal import MixedTraversal
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.untrained import Untrained
 

@@ -14,13 +14,13 @@ from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import MemoryBackend
-from graph_retrievers.signals.embedding import check_vectors
+from graph_retrievers.search.queries import Queries
+from graph_retrievers.signals.vectors import check_vectors
 from graph_retrievers.systems.mor.reranker import FEATURES, PADDING, Trajectories, TrajectoryReranker, TrajectoryScorer
 from graph_retrievers.systems.mor.traversal import MixedTraversal
 

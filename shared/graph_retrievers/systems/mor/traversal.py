@@ -12,13 +12,14 @@ import numpy as np
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of
 from graph_retrievers.core.driver import Algorithm, Parallel
-from graph_retrievers.core.fusion import fused, scaled_parts
+from graph_retrievers.core.fusion import fused
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError
 from graph_retrievers.graph.facts import GraphFacts
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.scaling import scaled_parts
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import PathStep, PlanCheck, PlanningGraph, ReasoningPath, TypeSchema, check_plan
 from graph_retrievers.systems.mor.planner import Planner, as_planner, failed_plan
@@ -87,7 +88,7 @@ class MixedTraversal(Operator):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> from graph_retrievers.graph import CorpusGraph
     >>> graph = CorpusGraph(["ada", "tom", "loom"], ["", "", ""], titles=["Ada", "Tom", "Loom"],

@@ -53,7 +53,7 @@ class PathRerank(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import Pipeline, STeX, VectorSearch
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> index = GraphIndex.from_texts(
     ...     ["Ada knew Babbage.", "He built engines.", "A mill."], edges=[("0", "1")], vectors=[[1, 0], [0, 1], [0.6, 0.8]],

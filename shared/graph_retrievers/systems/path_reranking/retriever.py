@@ -14,31 +14,24 @@ from typing import Any
 
 import torch
 
-from graph_retrievers.arguments import as_path, positive, seed_number
+from graph_retrievers.arguments import as_path, positive
 from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.folders import digest
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.checkpoint import checked_settings, checkpoint_folder, read_settings
 from graph_retrievers.learning.state import clear_state
+from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.systems.first_stage import (
-    as_first,
-    edges_read,
-    first_stage,
-    names_skipped,
-    read_first,
-    untrained_first,
-    written,
-)
+from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
 from graph_retrievers.systems.path_reranking.path_rerank import PathRerank
 from graph_retrievers.systems.path_reranking.training import fit_path_rerank
 from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["PathReranking"]
 
@@ -55,7 +48,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PathReranking(System):
+class PathReranking(CompositeSystem):
     r"""A first search, then a relevance model that reads each node with the node from which it was reached.
 
     .. math:: O_{vgs} \to O_{gm}
@@ -119,17 +112,9 @@ class PathReranking(System):
         return Pipeline(first_stage(index, first, reranker.depth), reranker)
 
     @property
-    def reads_edge_signals(self) -> bool:  # type: ignore[override]
-        """Whether the first search reads signals over edges."""
-        return edges_read(self._first)
-
-    def skips_names(self, index: Corpus) -> bool:
-        """Return whether the first search leaves names in texts out of the graph."""
-        return names_skipped(index, self._first)
-
-    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
-        """Return the parts of the first search that are not trained."""
-        return untrained_first(index, self._first)
+    def inner(self) -> tuple[System | Operator, ...]:
+        """The first search."""
+        return (self._first,)
 
     @cached_property
     def _settings(self) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
-from graph_retrievers.queries import Queries
 from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.path_texts import path_texts
+from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.cross_encoder import CrossEncoder
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 

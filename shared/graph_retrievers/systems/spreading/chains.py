@@ -82,7 +82,7 @@ class ChainSearch(Operator):
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
     >>> from graph_retrievers.operators import GatedPropagation
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> queries = Queries.of(GraphIndex.from_graph(graph), ["?"])

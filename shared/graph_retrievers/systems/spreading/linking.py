@@ -168,7 +168,7 @@ class EntityLinking(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b"], ["", ""], titles=["Ada Lovelace", "Charles Babbage"])
     >>> ranked(EntityLinking(), Queries.of(GraphIndex.from_graph(graph), ["Who taught Ada Lovelace?"]))[0].nodes.tolist()

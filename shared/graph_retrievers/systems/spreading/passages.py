@@ -44,7 +44,7 @@ class PassageGathering(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["ada", "p"], ["", ""], types=["person", "passage"], edges=[("p", "ada")])
     >>> entities = Candidates.seeds(np.array([0]), np.array([0.5]), "Entities")

@@ -6,6 +6,7 @@ Glybovets and Makarov, "Query-Aware Spreading Activation for Multi-Hop Retrieval
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -17,13 +18,13 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Near, Neighbors, Pairs, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.index import Corpus
-from graph_retrievers.queries import Queries
+from graph_retrievers.index.corpus import Corpus
 
 __all__ = ["GatedPropagation"]
 
-Gate = Callable[[Queries, Tensor, Tensor], Tensor]
-"""Maps queries and the entries (query, node row), shape [n] each, to gates of at most 1, shape [n]."""
+Gate = Callable[[Any, Tensor, Tensor], Tensor]
+"""Maps :class:`~graph_retrievers.search.queries.Queries` and the entries (query, node row), shape [n] each, to gates of at most 1,
+shape [n]."""
 
 GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
 """Names of gates, and whether a neighbour counts once, or once for each relationship row."""
@@ -99,7 +100,7 @@ class GatedPropagation(Operator):
     --------
     >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.graph import CorpusGraph
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.search.memory import ranked
     >>> graph = CorpusGraph(["a", "b", "c"], [""] * 3, edges=[("a", "b"), ("b", "c")])
     >>> queries, seeds = Queries.of(GraphIndex.from_graph(graph), ["?"]), Candidates.seeds(np.array([0]), np.array([1.0]), "Seeds")

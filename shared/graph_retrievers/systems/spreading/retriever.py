@@ -10,11 +10,11 @@ from graph_retrievers.arguments import choice, strings
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus
-from graph_retrievers.systems.alone import search_finds_more
-from graph_retrievers.systems.spreading import ChainSearch, EntityLinking, GatedPropagation, PassageGathering
-from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS
-from graph_retrievers.systems.spreading.propagation import Gate
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.passages import PassageGathering
+from graph_retrievers.systems.spreading.propagation import Gate, GatedPropagation
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
 
@@ -94,6 +94,7 @@ class SpreadingActivation(System):
     """
 
     name = "spreading"
+    finds_less_over = "passages without names"
     default_k = 30
 
     steps: int = 3
@@ -138,10 +139,6 @@ class SpreadingActivation(System):
         if gathered:
             operators.append(PassageGathering(excluded, gate=self.gate))
         return Pipeline(*operators)
-
-    def finds_less(self, index: Corpus) -> bool:
-        """Return whether hybrid search is known to find more: over passages whose names do not lead to others."""
-        return search_finds_more(index)
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the types of passages, or those of all other nodes, where passages are apart from entities; None elsewhere."""

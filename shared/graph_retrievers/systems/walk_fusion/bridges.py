@@ -30,7 +30,7 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Algorithm[tupl
     minus its number among :func:`~graph_retrievers.graph.names.capitalized_names` of the text.
 
     >>> from graph_retrievers import GraphIndex
-    >>> from graph_retrievers.queries import Queries
+    >>> from graph_retrievers.search.queries import Queries
     >>> from graph_retrievers.core.driver import run
     >>> from graph_retrievers.search.memory import MemoryBackend
     >>> index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "In Lund, Ada Holm went to school.", "A loom."])

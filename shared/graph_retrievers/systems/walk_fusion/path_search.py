@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, level, places_of, reached
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, reached
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.fusion import lowest, scaled
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Scores, TermScores
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import sources_of
+from graph_retrievers.search.scaling import level, lowest, scaled
 from graph_retrievers.systems.walk_fusion.bridges import bridges
 
 __all__ = ["PathSearch"]

@@ -16,11 +16,12 @@ from graph_retrievers.core.fusion import list_weights
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import by_search
 from graph_retrievers.search.vector_search import HybridSearch
 from graph_retrievers.systems.fastinsight import STeX
-from graph_retrievers.systems.spreading import EntityLinking, GatedPropagation
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import (

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import check_query, positive
-from graph_retrievers.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.cache import Same
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
 from graph_retrievers.signals.multi_vector import MultiVectorIndex
@@ -52,7 +52,7 @@ class Queries(Batch):
     filtered : Tensor, shape [N], bool, or None
         Which nodes pass `filter`, independent of the types that may be returned.
     texts, k, inputs, given, model, cache, trace
-        As for :class:`~graph_retrievers.batch.Batch`.
+        As for :class:`~graph_retrievers.search.batch.Batch`.
 
     Examples
     --------

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from graph_retrievers import __version__
 from graph_retrievers.commands.flags import in_flags, log_in_flags, printable
 from graph_retrievers.errors import GraphRetrieverError
+from graph_retrievers.version import __version__
 
 __all__ = ["main"]
 

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
-from graph_retrievers.index import Corpus
-from graph_retrievers.signals.embedding import check_vectors, embed_queries
+from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.signals.embedding import embed_queries
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+from graph_retrievers.signals.vectors import check_vectors
 
 __all__ = ["Batch"]
 
@@ -67,7 +68,8 @@ class LatentCache:
 class Batch:
     """B immutable questions on one corpus, their vectors, and what the relevance model says of them and nodes.
 
-    A backend makes one: :class:`~graph_retrievers.queries.Queries` in memory. A subclass says where texts and vectors of nodes are.
+    A backend makes one: :class:`~graph_retrievers.search.queries.Queries` in memory. A subclass says where texts and vectors of
+    nodes are.
 
     Attributes
     ----------

@@ -1,0 +1,64 @@
+"""Scores on one scale, so that those of searches can be added."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graph_retrievers.core.candidates import Candidates, runs
+
+
+def level(scores: np.ndarray) -> np.ndarray:
+    """Return scores, shape [K], in which those that differ only by rounding are equal: each is the highest of its run.
+
+    What is computed of differences of scores would otherwise show the rounding.
+
+    >>> level(np.array([0.5, 0.9, 0.90000001]))
+    array([0.5       , 0.90000001, 0.90000001])
+    """
+    by = np.argsort(-scores, kind="stable")
+    run = runs(scores[by])
+    if run is None:
+        return scores
+    equal = np.empty_like(scores)
+    equal[by] = scores[by][np.searchsorted(run, run)]
+    return equal
+
+
+def scaled(scores: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return (s - low) / (high - low) for each score s, 0 below `low`: float64, of the shape of `scores`.
+
+    If `low` and `high` differ only by rounding, scores from `low` on have 1, or 0 if both are 0, as nothing matches then.
+
+    >>> scaled(np.array([0.1, 0.25, 0.5]), 0.2, 0.4)
+    array([0.  , 0.25, 1.5 ])
+    """
+    if high - low <= 1e-6 * max(abs(high), abs(low)):
+        return np.where(scores >= low, float(high != 0), 0.0)
+    return np.maximum((np.asarray(scores, np.float64) - low) / (high - low), 0)
+
+
+def lowest(scores: np.ndarray, depth: int) -> float:
+    """Return the similarity, of scores of shape [n], that counts as none: the smallest of the `depth` largest.
+
+    If there are fewer, those that lack count as 0, and it is n / `depth` of the smallest, unless that is below 0: the least similar
+    of five documents may still be similar.
+
+    >>> lowest(np.array([0.9, 0.5, 0.7, 0.6]), 3), lowest(np.array([0.75, 0.5]), 4)
+    (0.6, 0.25)
+    """
+    if len(scores) >= depth:
+        return float(-np.partition(-scores, depth - 1)[depth - 1])
+    least = float(scores.min()) if len(scores) else 0.0
+    return min(least, least * len(scores) / depth)
+
+
+def scaled_parts(found: Candidates, *, depth: int, from_zero: bool = False) -> np.ndarray:
+    """Return the scores scaled to [0, 1], the largest 1: float64, shape [K].
+
+    0 is :func:`lowest` of the first `depth`, so that a longer list scales its first places alike. With `from_zero` it is the score
+    0, as for BM25, where a node without any word of the question has it. If all scores are equal, all are 1, or 0 if they are 0.
+    """
+    if not len(found):
+        return np.zeros(0)
+    scores = level(np.asarray(found.scores, np.float64))
+    return scaled(scores, min(scores.min(), 0.0) if from_zero else lowest(scores, depth), scores.max())
