@@ -9,12 +9,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from graph_retrievers.construction.front_matter import names_of
+from graph_retrievers.graph.file_endings import MARKDOWN
 
 LOGSEQ, DENDRON = "logseq", "dendron"
 """Kinds of folders whose notes are read otherwise than those of Obsidian."""
-
-MARKDOWN = (".md", ".mdx", ".markdown")
-"""Endings of the names of notes."""
 
 # Characters of a note that may have the fields of Dendron.
 _HEAD = 2_000
