@@ -220,11 +220,11 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
         before = next(iter(_expanded(chain)), before)
         naming = before if chain.scope in (OTHER, NAMED) else naming
     for chain, after in zip(chains[-2::-1], chains[:0:-1], strict=True):
-        # In "Article 5 and Article 6 of that act", the act is meant of both, but in "§ 5 und Art. 6 DSGVO" of the last: a law has
-        # either articles or sections.
-        if chain.levels and after.levels and {chain.levels[0].kind, after.levels[0].kind} == {"article", "§"}:
+        # In "Article 5 and Article 6 of that act", the act is meant of both, but not in "Section 2.1 and RFC 2119". In "§ 5 und
+        # Art. 6 DSGVO" it is meant of the last: a law has either articles or sections.
+        if not chain.levels or not after.levels or {chain.levels[0].kind, after.levels[0].kind} == {"article", "§"}:
             continue
-        if after.joined and not chain.scope and chain.levels and chain.levels[0].kind in HEADED:
+        if after.joined and not chain.scope and chain.levels[0].kind in HEADED:
             chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
     for chain in chains:
         found += _expanded(chain)
