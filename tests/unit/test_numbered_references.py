@@ -447,6 +447,16 @@ def test_parts_beside_and_inside_each_other():
     assert found("Chapter II, Section 1", *shared) == ["l1"], "the first chunk has a section 1 of chapter I"
 
 
+def test_of_two_lists_in_a_paragraph_the_one_around_the_place_is_meant():
+    cards = "1. Cards shall be:\n(a) of wool;\n(b) of silk."
+    looms = "Looms shall be:\n(a) of oak;\n(b) of pine, if point (a) fails."
+    nodes = chunks("l", TITLE, (["Article 1"], cards), (["Article 1"], looms), (["Article 2"], "x"), (["Article 3"], "y"))
+    assert edges(nodes) == []
+    further = (["Article 1"], "(c) of ash, unlike point (b).")
+    nodes = chunks("l", TITLE, (["Article 1"], cards), (["Article 1"], looms), further, (["Article 2"], "x"), (["Article 3"], "y"))
+    assert edges(nodes) == [("l2", "l1")]
+
+
 def test_paragraphs_are_those_of_the_article_around_a_list():
     nodes = chunks(
         "l",

@@ -60,7 +60,7 @@ class Unit:
     `first` and `last` are the places that it covers: the chunks of all documents are numbered in the order of their pages. `depth`
     is that of its heading, 0 for a part, and `label` is the form of the number of a part. `parts` are those of its parts that have
     the kind "", by number, and `listed` all of them in order. It has the place `order` in `beside`: the parts of the same unit, or
-    the units of its kind in the document.
+    the units of its kind in the document. `siblings` are the parts of the same list: a unit may have a second list from (a) on.
     """
 
     kind: str
@@ -74,6 +74,7 @@ class Unit:
     parts: dict[str, Unit] = field(default_factory=dict)
     listed: list[Unit] = field(default_factory=list)
     beside: list[Unit] = field(default_factory=list)
+    siblings: dict[str, Unit] = field(default_factory=dict)
 
     def chain(self) -> Iterator[Unit]:
         """Yield the unit and those around it, from inside to outside; the last one is the document."""
@@ -337,8 +338,12 @@ class _Walk:
 
     def _opened(self, unit: Unit, place: int) -> None:
         if not unit.kind:
-            unit.take(self._open[-1].listed)
-            self._open[-1].parts.setdefault(unit.number.casefold(), unit)
+            outer, number = self._open[-1], unit.number.casefold()
+            before = outer.listed[-1].siblings if outer.listed else {}
+            unit.siblings = {} if number in before else before
+            unit.siblings[number] = unit
+            unit.take(outer.listed)
+            outer.parts.setdefault(number, unit)
         self._open.append(unit)
         self._extend(place)
 

@@ -268,7 +268,14 @@ class _Reader:
 def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
     """Return the part with a number as seen from a unit: a paragraph of the article around it, a point of what is nearest."""
     start = around.headed() if kind == "paragraph" else around
-    return next(([part] for unit in start.chain() if (part := unit.part(number)) is not None), [])
+    inside: dict[str, Unit] = {}
+    for unit in start.chain():
+        # Of several lists with a point (a), the one that the place is in.
+        part = inside.get(number.casefold()) or unit.part(number)
+        if part is not None:
+            return [part]
+        inside = unit.siblings
+    return []
 
 
 def _nearest(units: list[Unit], around: Unit) -> list[Unit]:
