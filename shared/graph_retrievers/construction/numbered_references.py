@@ -198,7 +198,7 @@ class _Reader:
             if unit.kind in _AMENDING:
                 self._amended.setdefault(unit, (place, offset))
         heading = self._numbered.headings.get(place, "")
-        for reference in references(heading, self._numbered.names.at):
+        for reference in references(heading, self._numbered.names.at) if heading else ():
             yield self._cited(heading, reference, place, 0)
         columns = next((line for line in text.split("\n") if _CELL in line), "").split(_CELL) if _CELL in text else []
         for reference in references(text, self._numbered.names.at):
