@@ -100,7 +100,9 @@ def timed(nodes, count):
     while len(many) < count:
         folder = f"{len(many)}"
         for node in nodes[: count - len(many)]:
-            many.append(Node(f"{folder}/{node.id}", node.text, node.title, metadata=node.metadata | {"path": f"{folder}/{node.id}"}))
+            many.append(
+                Node(f"{folder}/{node.id}", node.text, node.title, metadata=node.metadata | {"path": f"{folder}/{node.id}"})
+            )
             many[-1].metadata["path"] = f"{folder}/{node.metadata['path']}"
     start = time.process_time()
     edges = build_edges(many, NumberedReferences())

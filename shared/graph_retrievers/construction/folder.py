@@ -195,7 +195,8 @@ def read_folder(
     if silent:
         told = "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."
         logger.info(told, len(silent), silent[0].title)
-    if named := [name for name in kept if _is_named_by_file(root / name, pages[name])]:
+    # Notes have the names of their files.
+    if named := [name for name in kept if not is_vault and _is_named_by_file(root / name, pages[name])]:
         told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
         logger.info(told, len(named), len(kept), pages[named[0]].title)
     if known.site:

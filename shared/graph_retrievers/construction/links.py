@@ -168,7 +168,9 @@ class Links(EdgeSpec):
         for page, above in read.parents.items():
             edges.append((corpus.nodes[pages[page][0]].id, corpus.nodes[pages[above][0]].id, "parent"))
         kept = self.field is None and _KEPT in corpus.fields
-        if not any(read.links) or (kept and not edges):
+        # Pages that read_folder read may have no link.
+        ours = self.field == _KEPT and "anchors" in corpus.fields
+        if not ours and (not any(read.links) or (kept and not edges)):
             where = "the texts" if self.field is None else f"the field {self.field!r}"
             advice = f"read_folder keeps links in the metadata field {_KEPT!r}: Links(field={_KEPT!r})."
             if not kept:

@@ -248,6 +248,9 @@ class _Reader:
             units = self._numbered.find(scope, kind, number)
             if not units and own:
                 units = self._numbered.in_folder(around.document(), kind, number)
+            if not units and kind == "section" and isinstance(scope, Unit):
+                chapters = self._numbered.find(scope, "chapter", number.partition(".")[0])
+                units = next(([found] for outer in (scope, *chapters) if (found := _clause(outer, number)) is not None), [])
             if not units and own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
@@ -276,6 +279,15 @@ def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
             return [part]
         inside = unit.siblings
     return []
+
+
+def _clause(outer: Unit, number: str) -> Unit | None:
+    """Return the clause with a number in a document, or a chapter, whose clauses are lines, such as "7.1 Nothing is due."."""
+    part = outer.part(number)
+    if part is None or "." in number:
+        return part
+    # Not an item of any list.
+    return part if any(inside.number.startswith(f"{number}.") for inside in part.listed[:1]) else None
 
 
 def _nearest(units: list[Unit], around: Unit) -> list[Unit]:
