@@ -224,7 +224,11 @@ class DocumentNames:
         found = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
         if not found or not text.startswith(found[0], start):
             return None
-        for length in sorted(self._lengths.get(self._key(found[:1])[0], ()), reverse=True):
+        lengths = self._lengths.get(self._key(found[:1])[0], set())
+        if text[start - 1 : start] == "「":
+            # In brackets stands the whole name.
+            lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
+        for length in sorted(lengths, reverse=True):
             document = self._named.get(self._key(found[:length]))
             # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
             # scripts have no small letters.
