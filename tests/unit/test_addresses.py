@@ -118,6 +118,8 @@ def test_a_page_below_the_site_comes_before_what_another_page_states():
         ("https://x.org/gone", "a.md", False),
         ("gone.md", "", False),
         ("gone.PNG", "a.md", False),
+        ("papers/gone.pdf#page=2", "a.md", True),
+        ("gone.DOCX", "http://h/a", True),
         ("https://x.org/m/a.zip", "a.md", False),
         ("mailto:me", "a.md", False),
         ("#x", "a.md", False),

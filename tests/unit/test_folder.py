@@ -9,7 +9,7 @@ from graph_retrievers import GraphIndex, Pipeline, Retriever
 from graph_retrievers.construction import DocumentStructure, Links, TitleMentions, build_edges, formats, read_folder
 from graph_retrievers.construction.html import html_charset
 from graph_retrievers.errors import DatasetError
-from graph_retrievers.graph.page_names import FILES
+from graph_retrievers.graph.file_endings import FILES
 from graph_retrievers.operators import BM25Search, GatedPropagation
 from tests.pages import WORDS, read, write
 
@@ -121,6 +121,14 @@ def test_files_that_cannot_be_read_are_left_out_and_named_together(tmp_path, cap
         (tmp_path / name).unlink()
     with pytest.raises(DatasetError, match=r"no text in its 13 files; 13 of them cannot be read: bad00\.md"):
         read_folder(tmp_path)
+
+
+def test_a_text_may_have_null_bytes_up_to_a_quarter(tmp_path):
+    write(tmp_path, a_txt=b"abc\0" * 10)
+    assert len(read_folder(tmp_path, strict=True)) == 1
+    write(tmp_path, a_txt=b"abc\0" * 10 + b"\0")
+    with pytest.raises(DatasetError, match="many null bytes"):
+        read_folder(tmp_path, strict=True)
 
 
 def test_the_advice_on_broken_files_is_not_that_on_encodings(tmp_path, caplog):
@@ -340,7 +348,7 @@ def test_documents_of_other_formats_are_counted(tmp_path, caplog):
 
 
 def test_every_format_is_known_as_the_page_of_a_link():
-    assert FILES == {"", *formats.FORMATS}
+    assert FILES == formats.FORMATS.keys()
 
 
 def test_a_warning_names_the_extra_that_reads_files(tmp_path, caplog, monkeypatch):

@@ -72,9 +72,10 @@ def test_fields_of_pages_are_metadata_names_and_edges(tmp_path):
     assert loom.text.startswith("Jacquard machine\n") and "Jacquard" not in parts.text, "loom is in the text anyway"
     assert loom.metadata["tags"] == parts.metadata["tags"] == ["weaving", "tools"] and "tags" not in nodes["Home.md"].metadata
     assert loom.metadata["path"] == "tools/Loom.md" and "source" not in loom.metadata and "aliases" not in loom.metadata
-    assert loom.metadata["up"] == ["/Home.md"] and loom.metadata["related"] == ["/Cards.md", "[[Gone]]"]
+    assert loom.metadata["up"] == ["/Home.md"] and loom.metadata["related"] == ["/Cards.md", "/Gone.md"]
     edges = build_edges(list(nodes.values()), edge_specs("links", list(nodes.values())))
-    assert set(edges) == {("tools/Loom.md", "Home.md", "up"), ("tools/Loom.md", "Cards.md", "related")}
+    up, related = ("tools/Loom.md", "Home.md", "up"), [("tools/Loom.md", name, "related") for name in ("Cards.md", "Gone.md")]
+    assert set(edges) == {up, *related}
     index = GraphIndex.from_documents(list(nodes.values()), edges=[])
     assert {hit.id for hit in Retriever(index).retrieve("threads", filter={"year": {"$lt": 1803}})} == {"Cards.md"}
     assert Retriever(index).retrieve("Jacquard machine", k=1)[0].id == "tools/Loom.md"

@@ -266,7 +266,9 @@ class TestSites:
     def test_links_to_the_site_are_links_to_its_pages(self, caplog):
         found, told = log_of(caplog, self.NODES, Links(site="https://x.org/docs/"))
         assert found == [("a", "b"), ("a", "i"), ("i", "a")]
-        assert "pages that are not there: 1, such as 'https://x.org/docs/gone' on 'docs/index.md'." in told
+        assert (
+            "pages that are not there: 2, such as 'https://x.org/docs/gone' on 'docs/index.md', 'https://x.org/docs/a.pdf'" in told
+        )
         assert log_of(caplog, self.NODES, Links())[0] == [("i", "a")], "without the site it is not known"
 
     def test_a_site_must_be_an_address(self):

@@ -1,6 +1,7 @@
 """Edges to what texts cite by number: what carries a number, which document is meant, and which chunks an edge leads to."""
 
 import random
+import re
 
 import pytest
 
@@ -447,6 +448,16 @@ def test_parts_beside_and_inside_each_other():
     assert found("Chapter II, Section 1", *shared) == ["l1"], "the first chunk has a section 1 of chapter I"
 
 
+def test_of_two_lists_in_a_paragraph_the_one_around_the_place_is_meant():
+    cards = "1. Cards shall be:\n(a) of wool;\n(b) of silk."
+    looms = "Looms shall be:\n(a) of oak;\n(b) of pine, if point (a) fails."
+    nodes = chunks("l", TITLE, (["Article 1"], cards), (["Article 1"], looms), (["Article 2"], "x"), (["Article 3"], "y"))
+    assert edges(nodes) == []
+    further = (["Article 1"], "(c) of ash, unlike point (b).")
+    nodes = chunks("l", TITLE, (["Article 1"], cards), (["Article 1"], looms), further, (["Article 2"], "x"), (["Article 3"], "y"))
+    assert edges(nodes) == [("l2", "l1")]
+
+
 def test_paragraphs_are_those_of_the_article_around_a_list():
     nodes = chunks(
         "l",
@@ -487,3 +498,47 @@ def test_sections_of_plain_texts():
     assert Numbered(CorpusNodes([Node(str(n), text, metadata={"source": "a"}) for n, text in enumerate(lists)])).count == 0
     without = [Node(node.id, node.text) for node in nodes]
     assert edges(without) == [], "nodes without an address may be of many texts"
+
+
+CONTRACT = """LOOM AGREEMENT
+
+between Ada and Bo
+
+1. DEFINITIONS
+
+1.1 Words have meanings:
+1. "loom" is a machine;
+2. "card" is paper.
+1.2 Clause 2.2 and clause 3 come first.
+
+2. SUPPLY
+
+2.1 Bo sends looms, see clause 1.1.
+2.2 Delay is dealt with in clause 3.2(b).
+
+3. DELAY
+
+3.1 None.
+3.2 Ada may:
+(a) wait; or
+(b) leave under Section 1.2 and Article 28 GDPR.
+"""
+
+
+def test_clauses_that_are_lines_of_a_contract():
+    texts = [part.strip() for part in re.split(r"\n(?=\d\.\d |\d\. [A-Z]{2})", CONTRACT)]
+    places = {text.partition(" ")[0]: f"c{n}" for n, text in enumerate(texts)}
+    nodes = [Node(f"c{n}", text, "Loom Agreement", metadata={"path": "c.txt", "anchors": []}) for n, text in enumerate(texts)]
+    wanted = [("1.2", "2.2"), *(("1.2", clause) for clause in ("3.", "3.1", "3.2")), ("2.1", "1.1"), ("2.2", "3.2"), ("3.2", "1.2")]
+    assert edges(nodes) == [(places[source], places[target]) for source, target in wanted]
+    # An item of a list is no clause.
+    listed = chunks(
+        "l", "Note", *(([], f"{n}. looms\n") for n in (1, 2, 3)), ([], "Table 1: a\nTable 2: b\nTable 3: c\nSee section 2.")
+    )
+    assert edges(listed) == []
+
+
+def test_headings_of_a_pdf_without_an_outline():
+    pages = ["Chapter 1. Looms\nSee Section 2.1.", "Chapter 2. Cards\n2.1 Holes\nA hole.", "Chapter 3. Mills\nSee Chapter 1."]
+    nodes = [Node(f"p{n}", text, "T", metadata={"path": "t.pdf", "anchors": [f"page={n}"]}) for n, text in enumerate(pages)]
+    assert edges(nodes) == [("p0", "p1"), ("p2", "p0")]

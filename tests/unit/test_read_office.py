@@ -279,6 +279,31 @@ def test_cells_share_definitions_fields_and_slugs(tmp_path):
     assert (node.metadata["links"], node.metadata["anchors"]) == (["/cards.md"], ["looms", "looms-1", "x-1"])
 
 
+def test_front_matter_in_a_raw_cell_is_that_of_the_page(tmp_path):
+    raw = notebook(
+        ("raw", ["---\n", "title: Looms\n", "tags: [mill]\n", "---"]), ("raw", "---\nx: 1\n---"), ("markdown", "They weave.")
+    )
+    (node,) = read(tmp_path / "a", {"a.ipynb": raw})
+    assert (node.title, node.text, node.metadata["tags"], "x" in node.metadata) == ("Looms", "They weave.", ["mill"], False)
+    (node,) = read(tmp_path / "b", {"a.ipynb": notebook(("raw", "\\newpage"), ("markdown", "They weave."))})
+    assert node.text == "They weave."
+
+
+@needs_extra
+def test_notebooks_and_slides_beside_notes_have_the_links_of_their_kind(tmp_path):
+    from pptx import Presentation
+
+    pages = {"root.md": "# Root", "tool.loom.md": "A loom.", "dendron.yml": ""}
+    read(tmp_path, pages | {"a.ipynb": notebook(("markdown", "See [[the loom|tool.loom]]."))})
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[1])
+    slide.shapes.title.text, slide.placeholders[1].text = "Looms", "See [[the loom|tool.loom]]."
+    show.save(tmp_path / "b.pptx")
+    nodes = {node.id: node for node in read_folder(tmp_path)}
+    for name in ("a.ipynb", "b.pptx"):
+        assert nodes[name].metadata["links"] == ["/tool.loom.md"] and "See the loom." in nodes[name].text
+
+
 def test_notebooks_of_version_3(tmp_path):
     cells = [{"cell_type": "heading", "level": 2, "source": "Looms"}, {"cell_type": "code", "input": ["weave()"]}]
     (node,) = read(tmp_path, {"a.ipynb": json.dumps({"worksheets": [{"cells": cells}]})})

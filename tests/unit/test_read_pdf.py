@@ -92,6 +92,43 @@ def test_links_lead_to_pages_and_places(tmp_path):
     assert "The cards drive it." in there[goals[1]].text and "The cards" not in there[goals[0]].text
 
 
+def test_links_lead_to_heights_of_every_form_and_to_other_files(tmp_path):
+    from io import BytesIO
+
+    from pypdf import PdfReader, PdfWriter
+    from pypdf.generic import ArrayObject, DictionaryObject, FloatObject, NameObject, NumberObject, TextStringObject
+
+    pages = [["See it.", *[LINE] * 30], [*[LINE] * 20, "", "The cards drive it.", *[LINE] * 20]]
+    writer = PdfWriter(PdfReader(BytesIO(pdf(pages))))
+
+    def link(**entries):
+        held = {"/Type": NameObject("/Annot"), "/Subtype": NameObject("/Link")}
+        held["/Rect"] = ArrayObject([FloatObject(side) for side in (50, 748, 200, 760)])
+        held |= {f"/{name}": value for name, value in entries.items()}
+        writer.add_annotation(0, DictionaryObject({NameObject(name): value for name, value in held.items()}))
+
+    def action(file, *place):
+        held = {"/S": NameObject("/GoToR"), "/F": file} | ({"/D": ArrayObject(place)} if place else {})
+        return DictionaryObject({NameObject(name): value for name, value in held.items()})
+
+    second = writer.pages[1].indirect_reference
+    for form in ("/FitH", "/FitBH"):
+        link(Dest=ArrayObject([second, NameObject(form), FloatObject(463)]))
+    link(A=action(TextStringObject("parts\\\u00e4.pdf"), NumberObject(1), NameObject("/Fit")))
+    link(A=action(DictionaryObject({NameObject("/F"): TextStringObject("mill.pdf")})))
+    out = BytesIO()
+    writer.write(out)
+    files = {"a.pdf": out.getvalue(), "parts/\u00e4.pdf": pdf([["One."], ["Two."]]), "mill.pdf": pdf([["A mill."]])}
+    first = read(tmp_path, files)[0].metadata
+    assert first["links"] == ["/a.pdf#page%3D2%26top%3D463", "/parts/%C3%A4.pdf#page%3D2", "/mill.pdf"]
+
+
+def test_a_link_in_the_line_of_the_title_is_one_of_the_page():
+    raw = pdf([["Jacquard loom", "", "It reads cards.", LINE, LINE]], links=[(0, 0, "https://x.org")])
+    page = read_pdf(raw)
+    assert page.title == "Jacquard loom" and [link for block in page.blocks for link in block.links] == ["https://x.org"]
+
+
 def test_nodes_know_their_printed_page(tmp_path):
     nodes = read(tmp_path, {"a.pdf": pdf([[LINE] * 40, [LINE] * 40, [], [LINE] * 40], [("End", 3, None, 760)])})
     assert [node.metadata["page"] for node in nodes][:1] == [1]

@@ -90,6 +90,13 @@ def read(text: str) -> list[str]:
         ("Section 5 of the Data Protection Act", ["S5@?"]),
         ("RFC 2119, section 4.2 and PEP 8", ["S4.2@rfc:2119", "@pep:8"]),
         ("section 4.2 of [RFC2119]", ["S4.2@rfc:2119"]),
+        ("item 4 of the last minutes and item 2", ["n4@?", "n2"]),
+        ("paragraph 2 of the preceding Article", ["p2@?"]),
+        ("point (a) of the last subparagraph of Article 6(1)", ["A6/1/na"]),
+        ("Section 3.2 and Article 28 GDPR", ["S3.2", "A28@?"]),
+        ("Section 3.2 and Section 4.1 of RFC 2119", ["S3.2@rfc:2119", "S4.1@rfc:2119"]),
+        ("See Section 2.1 and RFC 2119", ["S2.1", "@rfc:2119"]),
+        ("Article 5(1), and Regulation (EU) 2016/679", ["A5/1", "@act:2016/679"]),
         ("ISO 27001:2022 and ISO/IEC 17065", ["@iso:27001", "@iec:17065"]),
         # Lines that are set in.
         ("RFC 2119, Section\n   4.2", ["S4.2@rfc:2119"]),

@@ -176,6 +176,17 @@ def test_notes_that_nobody_wrote_join_those_that_link_to_them(tmp_path):
     assert {hit.id for hit in Retriever(index, k=10).retrieve("Graz and Linz")} == {"a.md", "b.md", "c.md"}
 
 
+def test_a_note_that_a_field_names_is_one_although_nobody_wrote_it(tmp_path):
+    pages = {"m.md": "---\nplace: '[[Lyon]]'\n---\npresent:: [[Ada]], [[Bo]]\n\nWe spoke of [[Cy]].", "Bo.md": ""}
+    nodes = read(tmp_path, pages)
+    assert [(node.id, node.text) for node in nodes[1:]] == [("Lyon.md", ""), ("Ada.md", ""), ("Bo.md", "")]
+    assert build_edges(nodes, Links(field="links")) == [
+        ("m.md", "Lyon.md", "place"),
+        ("m.md", "Ada.md", "present"),
+        ("m.md", "Bo.md", "present"),
+    ]
+
+
 def test_an_alias_is_not_the_name_of_a_note_that_nobody_wrote(tmp_path):
     pages = {"a.md": "[[Jacquard]]", "b.md": "The [[Jacquard]].", "Loom.md": "---\naliases: [Jacquard]\n---\nA loom."}
     assert [node.id for node in read(tmp_path, pages)] == ["Loom.md", "a.md", "b.md"]
@@ -435,6 +446,21 @@ def test_short_notes_with_the_same_text_stay_apart(tmp_path):
     ]
     # Pages that are no notes are read once.
     assert len(read(tmp_path / "docs", {"a/x.md": "To do.", "b/x.md": "To do."})) == 1
+
+
+def test_long_notes_with_one_text_are_told_apart_by_title_and_by_links(tmp_path):
+    pages = {
+        "a/n.md": f"{LONG} [[c|x]]",
+        "b/n.md": f"{LONG} [[d|x]]",
+        "b2/n.md": f"{LONG} [[d|x]]",
+        "c.md": LONG,
+        "d.md": LONG,
+        "e.html": f"<h1>Mill</h1><p>{LONG}",
+        "f.html": f"<h1>Mill</h1><p>{LONG}",
+        "g.html": "<p>To do.",
+        "h.html": "<p>To do.",
+    }
+    assert [node.id for node in read(tmp_path, pages)] == ["a/n.md", "b/n.md", "c.md", "d.md", "e.html", "g.html"]
 
 
 def test_copies_that_logseq_makes_are_not_read(tmp_path):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from graph_retrievers.construction.pages import Page
+from graph_retrievers.graph.file_endings import HTML, MARKDOWN, NOTEBOOK, RST, TEXT
 
 # Around the number of a reference, where it stands in texts and links. Readers take such characters out of what they read.
 _MARK = "\x01"
@@ -20,7 +21,7 @@ _PYTHON_ROLES = frozenset("func meth class exc data const attr obj mod deco type
 _DOMAINS = frozenset(["py", "c", "cpp", "js", "rst"])
 _PYTHON_WHOLE = "mod"
 # Where a page is looked for by a name without its ending.
-_ENDINGS = ("", ".rst", ".md", ".txt", ".html", ".ipynb", ".rest", "/index.rst", "/index.md")
+_ENDINGS = ("", *RST, *MARKDOWN, *TEXT, *HTML, *NOTEBOOK, *(f"/index{ending}" for ending in (*RST, *MARKDOWN)))
 _SERIES = re.compile(r"(pep|rfc)[-_ ]?0*(\d+)\Z", re.IGNORECASE)
 _ADDRESSES = {"pep": "https://peps.python.org/pep-{:0>4}/", "rfc": "https://datatracker.ietf.org/doc/html/rfc{}.html"}
 _LABELS = frozenset(["ref", "numref", "keyword", "eq"])

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 from graph_retrievers.errors import shown
 from graph_retrievers.graph.corpus_graph import Node
-from graph_retrievers.graph.page_names import PAGES, folded
+from graph_retrievers.graph.file_endings import FILES, ending_of
+from graph_retrievers.graph.page_names import folded
 
 # Dead links of which something is said, if there are nine or more for each that leads to a page; those that are looked at.
 _FEW, _SHARE, _SEEN = 10, 9, 10_000
@@ -46,7 +47,7 @@ def _reason(dead: Sequence[str], pages: Sequence[str], nodes: Sequence[Node]) ->
             f"The addresses of the pages are names of files, such as {example}, and the links have folders; keep the path of each "
             "file from the root of the folder in the metadata field 'path' or 'source'."
         )
-    if not any(posixpath.splitext(page.partition("#")[0])[1].lower() in PAGES - {""} for page in islice(pages, _SEEN)):
+    if not any(ending_of(page.partition("#")[0]) in FILES for page in islice(pages, _SEEN)):
         return (
             f"The addresses of the pages, such as {example}, are not paths of files, which the links name; put the path or the "
             "URL of each page into a metadata field, and name it: Links(url_field=...)."
@@ -60,4 +61,4 @@ def _reason(dead: Sequence[str], pages: Sequence[str], nodes: Sequence[Node]) ->
 def _name(link: str) -> str:
     """Return the name of the page in a link, without ending and fragment."""
     name = unquote(link.removeprefix("[[").removesuffix("]]").partition("#")[0])
-    return posixpath.splitext(name)[0] if posixpath.splitext(name)[1].lower() in PAGES else name
+    return posixpath.splitext(name)[0] if ending_of(name) in FILES else name

@@ -37,14 +37,13 @@ from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, shown
 from graph_retrievers.graph.addresses import AddressBook, check_site
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.file_endings import HTML, RST
 from graph_retrievers.progress import progress_bar
 
 __all__ = ["read_folder"]
 
 logger = logging.getLogger(__name__)
 
-_HTML = (".html", ".htm")
-_RST = (".rst", ".rest")
 # Documents that are not read; other files, such as pictures and styles, are none.
 _UNREAD = frozenset(".adoc .doc .odp .ods .odt .org .ppt .rtf .tex .xls".split())
 # What stands at the beginning or the end of at least half of so many pages is navigation.
@@ -85,7 +84,7 @@ def read_folder(
 
     Notes of Obsidian, Logseq and Dendron are recognised by the settings in the folder, else by their files (see
     :func:`~graph_retrievers.construction.notes.folder_kind`). A note without text, or one that does not exist, is a node with a
-    title if two notes link to it: it joins them, and is never returned.
+    title if two notes link to it, or a field such as ``author:: [[Ada]]`` names it: it joins notes, and is never returned.
 
     Parameters
     ----------
@@ -196,7 +195,8 @@ def read_folder(
     if silent:
         told = "Notes to which others link, without text or without a file: %d, such as %r; they join notes and are not returned."
         logger.info(told, len(silent), silent[0].title)
-    if named := [name for name in kept if _is_named_by_file(root / name, pages[name])]:
+    # Notes have the names of their files.
+    if named := [name for name in kept if not is_vault and _is_named_by_file(root / name, pages[name])]:
         told = "Pages without a title: %d of %d; they are called by the names of their files, such as %r."
         logger.info(told, len(named), len(kept), pages[named[0]].title)
     if known.site:
@@ -225,7 +225,7 @@ def _first(left: Sequence[str]) -> str:
 
 
 def _is_html(name: str) -> bool:
-    return name.lower().endswith(_HTML)
+    return name.lower().endswith(HTML)
 
 
 def _is_generated(name: str) -> bool:
@@ -264,7 +264,7 @@ def _config_folders(names: Iterable[str], root: Path) -> dict[str, str]:
     found: dict[Path, str] = {}
     folders = {}
     for name in names:
-        if not name.lower().endswith(_RST):
+        if not name.lower().endswith(RST):
             continue
         parent = (root / name).parent
         if parent not in found:

@@ -14,7 +14,9 @@ from graph_retrievers.construction.notebooks import read_notebook
 from graph_retrievers.construction.office import read_book, read_sheets, read_slides, read_word
 from graph_retrievers.construction.pages import Page, UnreadableError, read_text
 from graph_retrievers.construction.pdf import read_pdf
+from graph_retrievers.construction.rfcs import is_rfc, read_rfc
 from graph_retrievers.construction.rst import read_rst, sphinx_settings
+from graph_retrievers.graph.file_endings import BOOK, HTML, MARKDOWN, NOTEBOOK, PDF, RST, SHEETS, SLIDES, TEXT, WORD
 
 # A file in which more than one byte of so many is null is not text.
 _NULLS = 4
@@ -42,7 +44,8 @@ class Format(NamedTuple):
 
 
 def _text(raw: bytes, path: Path, root: Path, kind: str) -> Page:
-    return read_text(decoded(raw))
+    text = decoded(raw)
+    return read_rfc(text) if is_rfc(text) else read_text(text)
 
 
 def _markdown(raw: bytes, path: Path, root: Path, kind: str) -> Page:
@@ -58,7 +61,11 @@ def _rst(raw: bytes, path: Path, root: Path, kind: str) -> Page:
 
 
 def _notebook(raw: bytes, path: Path, root: Path, kind: str) -> Page:
-    return read_notebook(decoded(raw))
+    return read_notebook(decoded(raw), kind)
+
+
+def _slides(raw: bytes, path: Path, root: Path, kind: str) -> Page:
+    return read_slides(raw, kind)
 
 
 def _of_bytes(read: Callable[[bytes], Page]) -> Callable[[bytes, Path, Path, str], Page]:
@@ -66,16 +73,16 @@ def _of_bytes(read: Callable[[bytes], Page]) -> Callable[[bytes, Path, Path, str
 
 
 FORMATS = {
-    ".txt": Format(_text),
-    **dict.fromkeys((".md", ".mdx", ".markdown"), Format(_markdown)),
-    **dict.fromkeys((".html", ".htm"), Format(_html)),
-    **dict.fromkeys((".rst", ".rest"), Format(_rst)),
-    ".ipynb": Format(_notebook),
-    ".epub": Format(_of_bytes(read_book)),
-    ".pdf": Format(_of_bytes(read_pdf), ("pypdf",)),
-    ".docx": Format(_of_bytes(read_word), ("markitdown", "mammoth")),
-    ".pptx": Format(_of_bytes(read_slides), ("markitdown", "pptx")),
-    ".xlsx": Format(_of_bytes(read_sheets), ("openpyxl",)),
+    **dict.fromkeys(TEXT, Format(_text)),
+    **dict.fromkeys(MARKDOWN, Format(_markdown)),
+    **dict.fromkeys(HTML, Format(_html)),
+    **dict.fromkeys(RST, Format(_rst)),
+    **dict.fromkeys(NOTEBOOK, Format(_notebook)),
+    **dict.fromkeys(BOOK, Format(_of_bytes(read_book))),
+    **dict.fromkeys(PDF, Format(_of_bytes(read_pdf), ("pypdf",))),
+    **dict.fromkeys(WORD, Format(_of_bytes(read_word), ("markitdown", "mammoth"))),
+    **dict.fromkeys(SLIDES, Format(_slides, ("markitdown", "pptx"))),
+    **dict.fromkeys(SHEETS, Format(_of_bytes(read_sheets), ("openpyxl",))),
 }
 
 

@@ -16,11 +16,12 @@ from graph_retrievers.construction.front_matter import linked_fields, other_link
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
-from graph_retrievers.construction.vaults import MARKDOWN, is_block_id, names_of_notes, parents, vault_kind
+from graph_retrievers.construction.vaults import DENDRON, MARKDOWN, is_block_id, names_of_notes, parents, vault_kind
 from graph_retrievers.construction.wiki_links import DENDRON, WIKI_LINK, wiki_link
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.file_endings import HTML, MARKDOWN
 
 __all__ = ["Links"]
 
@@ -167,7 +168,9 @@ class Links(EdgeSpec):
         for page, above in read.parents.items():
             edges.append((corpus.nodes[pages[page][0]].id, corpus.nodes[pages[above][0]].id, "parent"))
         kept = self.field is None and _KEPT in corpus.fields
-        if not any(read.links) or (kept and not edges):
+        # Pages that read_folder read may have no link.
+        ours = self.field == _KEPT and "anchors" in corpus.fields
+        if not ours and (not any(read.links) or (kept and not edges)):
             where = "the texts" if self.field is None else f"the field {self.field!r}"
             advice = f"read_folder keeps links in the metadata field {_KEPT!r}: Links(field={_KEPT!r})."
             if not kept:
@@ -192,7 +195,7 @@ class Links(EdgeSpec):
         for address, rows in pages.items():
             # Texts are read for links, and for anchors that the metadata do not name.
             told = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
-            markdown = not address.lower().endswith((".html", ".htm"))
+            markdown = not address.lower().endswith(HTML)
             defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in told)]
             references: dict[str, Any] = {}
             for definitions in reversed(defined):
@@ -349,7 +352,7 @@ def _read_text(text: str, address: str, references: MutableMapping[str, Any], se
     if text.startswith("---\n") and _CUT.fullmatch(text):
         # A splitter cut behind the front matter.
         text += "\n---\n"
-    if not name.endswith((".html", ".htm")) and _MARKDOWN.search(text):
+    if not name.endswith(HTML) and _MARKDOWN.search(text):
         pages.append(read_markdown(text, references, seen, kind))
     if not name.endswith(MARKDOWN) and _TAG.search(text):
         pages.append(read_html(text, piece=True))

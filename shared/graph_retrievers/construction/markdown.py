@@ -27,6 +27,7 @@ from graph_retrievers.construction.wiki_links import (
     without_block_links,
 )
 from graph_retrievers.graph.addresses import is_other_file
+from graph_retrievers.graph.file_endings import MARKDOWN
 
 # "{: #anchor }" of MkDocs, behind a word or a paragraph.
 _ATTRIBUTES = re.compile(r"\{:[^{}#]*+#([^\s{}]++)[^{}]*+\}")
@@ -45,7 +46,6 @@ _FOOTNOTE = re.compile(r"\[\^[^\[\]\n]{1,60}\]:[ \t]*\[\[")
 _OF_BLOCKS = frozenset(["id", "collapsed"])
 # Characters of what may be an id of a block or a power, such as "10 ^6".
 _SHORT = 3
-_NOTES = (".md", ".markdown")
 
 
 def read_markdown(
@@ -259,7 +259,7 @@ class _Piece:
             elif token.type == "image":
                 address = str(token.attrs.get("src", ""))
                 # A note that is embedded.
-                self.links += [address] if address.partition("#")[0].lower().endswith(_NOTES) else []
+                self.links += [address] if address.partition("#")[0].lower().endswith(MARKDOWN) else []
                 parts.append(_Piece(0).read_parts(token.children or ()))
             elif token.type in _BREAKS:
                 parts.append("\n")

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graph_retrievers.construction.front_matter import front_matter
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions
 from graph_retrievers.construction.pages import Page, UnreadableError
 
@@ -15,8 +16,11 @@ _FENCE = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 _IN_MARKDOWN = "markdown"
 
 
-def read_notebook(text: str) -> Page:
+def read_notebook(text: str, kind: str = "") -> Page:
     """Return a notebook, versions 3 and 4 of its format, as a page of Markdown; code is a block of it, and outputs are left out.
+
+    A raw cell is read if it comes first and is front matter, as Quarto writes it. `kind` is that of the notes of its folder, see
+    :func:`~graph_retrievers.construction.vaults.vault_kind`.
 
     >>> notebook = '{"cells": [{"cell_type": "markdown", "source": ["# Looms"]}, {"cell_type": "code", "source": "weave()"}]}'
     >>> [(block.text, block.level) for block in read_notebook(notebook).blocks]
@@ -30,14 +34,15 @@ def read_notebook(text: str) -> Page:
     if cells is None:
         raise UnreadableError("it is not a notebook: it has no list of cells")
     language = _language(held)
-    parts = [part for cell in cells if isinstance(cell, dict) and (part := _part(cell, language)).strip()]
+    told = (_part(cell, language, place == 0) for place, cell in enumerate(cells) if isinstance(cell, dict))
+    parts = [part for part in told if part.strip()]
     references: dict[str, Any] = {}
     for part in parts:
         references = reference_definitions(part) | references
     seen: Counter[str] = Counter()
     # Each by itself, so that a comment or code that nobody closed ends with its cell. A line before all but the first, which are no
     # front matter, and one behind each, so that a paragraph ends in the source too.
-    pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, seen) for place, part in enumerate(parts)]
+    pages = [read_markdown(f"{chr(10) * bool(place)}{part}\n", references, seen, kind) for place, part in enumerate(parts)]
     title = next((page.title for page in pages if page.title), "")
     blocks = [block for page in pages for block in page.blocks]
     return Page(title, blocks, stated=bool(pages) and pages[0].stated, fields=_joined([page.fields for page in pages]))
@@ -71,13 +76,16 @@ def _language(held: dict[str, Any]) -> str:
     return name if isinstance(name, str) and name.isalnum() else ""
 
 
-def _part(cell: dict[str, Any], language: str) -> str:
+def _part(cell: dict[str, Any], language: str, first: bool) -> str:
     source = cell.get("source", cell.get("input", ""))
     lines = source if isinstance(source, list) else [source]
     text = "".join(line for line in lines if isinstance(line, str)).strip("\n")
     kind = cell.get("cell_type")
     if kind == _IN_MARKDOWN:
         return text
+    if kind == "raw" and first:
+        fields, others = front_matter(text)
+        return text.removesuffix(others) if fields else ""
     if kind == "heading":
         level = cell.get("level")
         return f"{'#' * (level if isinstance(level, int) and 0 < level < 7 else 1)} {' '.join(text.split())}"

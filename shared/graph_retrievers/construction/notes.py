@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -13,10 +14,21 @@ from graph_retrievers.construction.front_matter import kept_fields, linked_field
 from graph_retrievers.construction.markdown import with_names
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.construction.titles import file_title
-from graph_retrievers.construction.vaults import MARKDOWN, is_block_id, logseq_name, names_of_notes, note_name, parents, vault_kind
+from graph_retrievers.construction.vaults import (
+    DENDRON,
+    LOGSEQ,
+    MARKDOWN,
+    is_block_id,
+    logseq_name,
+    names_of_notes,
+    note_name,
+    parents,
+    vault_kind,
+)
 from graph_retrievers.construction.wiki_links import DENDRON, LOGSEQ
 from graph_retrievers.graph.addresses import AddressBook, is_other_file
 from graph_retrievers.graph.corpus_graph import Node
+from graph_retrievers.graph.file_endings import MARKDOWN
 from graph_retrievers.graph.page_names import folded
 
 # Bytes of a file that tell its kind; characters of a name; tokens of a short note.
@@ -146,29 +158,35 @@ class Notes:
         return self._ends.get(name) == ("", "") and name.lower().endswith(MARKDOWN)
 
     def _find_created(self) -> None:
-        """Find the notes without text that two notes or more link to, or that link themselves."""
+        """Find the notes without text that two notes or more link to, that a field names, or that link themselves."""
         # Obsidian does not read an alias as a name, but whoever writes one does not mean another note.
         aliases = {f"[[{folded(name)}" for page in self.pages.values() for name in names_of(page.fields)}
-        linking: dict[str, dict[str, None]] = {}
+        linking: dict[str, set[str]] = defaultdict(set)
+        named: set[str] = set()
         paths: dict[str, str] = {}
         for name, page in self.pages.items():
             if name in self._ends and not self._is_empty(name):
                 continue
             above = self._above.get(name)
-            own = [link for held in linked_fields(page.fields).values() for link in held] + other_links(page.fields)
-            if self._is_empty(name) and own:
+            fields = [link for held in linked_fields(page.fields).values() for link in held]
+            others = other_links(page.fields)
+            if self._is_empty(name) and (fields or others):
                 self.created[name] = name
-            for link in chain(own, *((*block.links, *(link for _, link in block.linked)) for block in page.blocks)):
+            fields += [link for block in page.blocks for _, link in block.linked]
+            others += [link for block in page.blocks for link in block.links]
+            # What a field says of a note is known, even if nothing else is.
+            for link, told in chain(((link, True) for link in fields), ((link, False) for link in others)):
                 found = self.find(link, name)
                 key = found[0] if found else _wanted(link)
                 if key and (found is None or self._is_empty(key)):
-                    linking.setdefault(key, {})[name] = None
+                    linking[key].add(name)
+                    named |= {key} if told else set()
                     paths.setdefault(key, key if found else _path(link))
             if above and self._is_empty(above):
-                linking.setdefault(above, {})[name] = None
+                linking[above].add(name)
                 paths.setdefault(above, above)
         known = aliases | self.created.keys()
-        self.created |= {key: paths[key] for key, names in linking.items() if len(names) > 1 and key not in known}
+        self.created |= {key: paths[key] for key, names in linking.items() if (len(names) > 1 or key in named) and key not in known}
 
     def nodes(self, taken: Iterable[str]) -> list[Node]:
         """Return the nodes of `created`, without the ids of others, which are `taken`, and without the links of their fields.

@@ -28,7 +28,7 @@ _LONGEST, _MOST_WORDS, _FEWEST_LETTERS = 200, 12, 3
 # Characters of a heading that nothing marks as one.
 _SHORT = 80
 _LINE = re.compile(r"^[ \t>*‘“„«\"|-]*(?=\S)", re.MULTILINE)
-_MARKS = re.compile(r"#+\s+")
+_MARKS, _PRINTED = re.compile(r"#+\s+"), re.compile(r"page=\d")
 # "Article 17 Right to erasure", "§ 14. Scope", "ANNEX III –"; not "Article 17 of ...", "Article 17(1)".
 _TITLED = re.compile(
     rf"(?P<word>[^\W\d_]+\.?|§)\s?(?P<number>{NUMBER})(?:\.?\s*$|\s?[.:–—|-]\s|\.?\s+(?=[^\Wa-zß-öø-ÿ_])|\s+(?=[(„“‘«\"']))"
@@ -42,6 +42,8 @@ _LABEL = re.compile(
     r"(?P<written>\(?(?P<bracket>\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{1,5})\)|(?P<dotted>\d{1,3}[a-z]?(?:\.\d{1,3})*)\.|"
     r"(?P<deep>\d{1,3}(?:\.\d{1,3})+))(?:\s|$)"
 )
+# Forms of "2." and of "2.1".
+_DOTTED, _DEEPER = "0.", "1."
 # Paragraphs of Korean laws: "①" to "⑳".
 _CIRCLED = "".join(map(chr, range(0x2460, 0x2474)))
 # A line of a list of contents, and a row of a table.
@@ -60,7 +62,7 @@ class Unit:
     `first` and `last` are the places that it covers: the chunks of all documents are numbered in the order of their pages. `depth`
     is that of its heading, 0 for a part, and `label` is the form of the number of a part. `parts` are those of its parts that have
     the kind "", by number, and `listed` all of them in order. It has the place `order` in `beside`: the parts of the same unit, or
-    the units of its kind in the document.
+    the units of its kind in the document. `siblings` are the parts of the same list: a unit may have a second list from (a) on.
     """
 
     kind: str
@@ -74,6 +76,7 @@ class Unit:
     parts: dict[str, Unit] = field(default_factory=dict)
     listed: list[Unit] = field(default_factory=list)
     beside: list[Unit] = field(default_factory=list)
+    siblings: dict[str, Unit] = field(default_factory=dict)
 
     def chain(self) -> Iterator[Unit]:
         """Yield the unit and those around it, from inside to outside; the last one is the document."""
@@ -221,7 +224,11 @@ class DocumentNames:
         found = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
         if not found or not text.startswith(found[0], start):
             return None
-        for length in sorted(self._lengths.get(self._key(found[:1])[0], ()), reverse=True):
+        lengths = self._lengths.get(self._key(found[:1])[0], set())
+        if text[start - 1 : start] == "「":
+            # In brackets stands the whole name.
+            lengths = lengths & {len(_NAME_WORD.findall(text[start : text.find("」", start)]))}
+        for length in sorted(lengths, reverse=True):
             document = self._named.get(self._key(found[:length]))
             # What is written small is a word, such as "setup", not a name, unless it begins like one, as "loi sur les cartes"; some
             # scripts have no small letters.
@@ -263,7 +270,8 @@ class _Walk:
         # A title is the heading of a chunk without others, unless it only begins with a number, as names of works do.
         path = heading_path(node)[:_DEEPEST] or ((node.title,) if node.title and not _BARE.match(node.title) else ())
         held = node.metadata.get("anchors")
-        anchors = frozenset(map(str, held if isinstance(held, (list, tuple)) else ()))
+        # The pages of a PDF say nothing of its headings.
+        anchors = frozenset(name for name in map(str, held if isinstance(held, (list, tuple)) else ()) if not _PRINTED.match(name))
         begun = [line.end() for line in _LINE.finditer(text)]
         lines = [(start, text[start : start + _LONGEST].partition("\n")[0].rstrip()) for start in begun]
         same = sum(1 for _ in takewhile(bool, map(eq, path, self._path)))
@@ -332,13 +340,20 @@ class _Walk:
             form = f"{number.count('.')}."
         elif set(number) <= set("ivx") and not any(unit.label == form and _follows(unit.number, number) for unit in self._open):
             form = written.replace(number, "i")
+        if form == _DOTTED and not any(unit.label == form for unit in self._open):
+            # "2." behind "1.3" is the next clause, and "1." is an item of it.
+            self._close(lambda unit: unit.label == _DEEPER and _is_next(unit.number, number))
         self._close(lambda unit: unit.label == form)
         self._opened(Unit("", number, place, place, self._open[-1], 0, form), place)
 
     def _opened(self, unit: Unit, place: int) -> None:
         if not unit.kind:
-            unit.take(self._open[-1].listed)
-            self._open[-1].parts.setdefault(unit.number.casefold(), unit)
+            outer, number = self._open[-1], unit.number.casefold()
+            before = outer.listed[-1].siblings if outer.listed else {}
+            unit.siblings = {} if number in before else before
+            unit.siblings[number] = unit
+            unit.take(outer.listed)
+            outer.parts.setdefault(number, unit)
         self._open.append(unit)
         self._extend(place)
 
@@ -359,6 +374,12 @@ def _rank(kind: str, number: str) -> int:
 def _follows(before: str, number: str) -> bool:
     """Return whether a letter comes behind another one: "i" after "h" is not a Roman numeral."""
     return len(before) == len(number) == 1 and ord(number) == ord(before) + 1
+
+
+def _is_next(before: str, number: str) -> bool:
+    """Return whether a clause such as 2 comes behind one such as 1.3."""
+    first = before.partition(".")[0]
+    return first.isdecimal() and number == str(int(first) + 1)
 
 
 def _numbered(heading: str) -> tuple[str, str, int] | None:

@@ -111,8 +111,8 @@ class NumberedReferences(EdgeSpec):
     the paragraph around them is meant; what "et seq." and "ff." add; what follows an exception ("points 1 to 10 of Annex VIII, with
     the exception of points 6 and 8"); bare numbers behind parts ("§§ 5 Abs. 1, 6 und 7"); a letter after a space ("§ 312 a");
     numbers with a full stop in a list ("points 4.3., 4.4."); letters before a number ("article L. 121-1", "s. 4"); file numbers of
-    courts; names in front of a reference ("the Addendum, section 2"), except in Korean; names of documents alone, which
-    :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.
+    courts; what is elsewhere ("item 4 of the last minutes"); names in front of a reference ("the Addendum, section 2"), except in
+    Korean; names of documents alone, which :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.
 
     Recall@10 on 31 questions about three European acts, without these edges and with them; in brackets that of the 13 whose second
     answer is behind a reference. The limit of five chunks was chosen on the same questions:
@@ -198,7 +198,7 @@ class _Reader:
             if unit.kind in _AMENDING:
                 self._amended.setdefault(unit, (place, offset))
         heading = self._numbered.headings.get(place, "")
-        for reference in references(heading, self._numbered.names.at):
+        for reference in references(heading, self._numbered.names.at) if heading else ():
             yield self._cited(heading, reference, place, 0)
         columns = next((line for line in text.split("\n") if _CELL in line), "").split(_CELL) if _CELL in text else []
         for reference in references(text, self._numbered.names.at):
@@ -248,6 +248,9 @@ class _Reader:
             units = self._numbered.find(scope, kind, number)
             if not units and own:
                 units = self._numbered.in_folder(around.document(), kind, number)
+            if not units and kind == "section" and isinstance(scope, Unit):
+                chapters = self._numbered.find(scope, "chapter", number.partition(".")[0])
+                units = next(([found] for outer in (scope, *chapters) if (found := _clause(outer, number)) is not None), [])
             if not units and own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
@@ -268,7 +271,23 @@ class _Reader:
 def _part_near(around: Unit, kind: str, number: str) -> list[Unit]:
     """Return the part with a number as seen from a unit: a paragraph of the article around it, a point of what is nearest."""
     start = around.headed() if kind == "paragraph" else around
-    return next(([part] for unit in start.chain() if (part := unit.part(number)) is not None), [])
+    inside: dict[str, Unit] = {}
+    for unit in start.chain():
+        # Of several lists with a point (a), the one that the place is in.
+        part = inside.get(number.casefold()) or unit.part(number)
+        if part is not None:
+            return [part]
+        inside = unit.siblings
+    return []
+
+
+def _clause(outer: Unit, number: str) -> Unit | None:
+    """Return the clause with a number in a document, or a chapter, whose clauses are lines, such as "7.1 Nothing is due."."""
+    part = outer.part(number)
+    if part is None or "." in number:
+        return part
+    # Not an item of any list.
+    return part if any(inside.number.startswith(f"{number}.") for inside in part.listed[:1]) else None
 
 
 def _nearest(units: list[Unit], around: Unit) -> list[Unit]:

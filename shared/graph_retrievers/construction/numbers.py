@@ -38,6 +38,8 @@ class NumberStyle:
     ands, ranges, of, the, this, that : str
         Words between the items of a list, and of a range; before what contains a part, and behind those; before the unit around the
         place, and before the one that was named before.
+    other : str
+        Words before one that is neither: "of the last minutes".
     elided : str
         Beginnings of words that are written before what contains a part: French "de l'article".
     thereof : str
@@ -68,6 +70,7 @@ class NumberStyle:
     elided: str = ""
     this: str = ""
     that: str = ""
+    other: str = ""
     thereof: str = ""
     joins: str = ""
     following: str = ""
@@ -107,6 +110,7 @@ ENGLISH = NumberStyle(
     the="the",
     this="this",
     that="that those",
+    other="last latest previous preceding former earlier next following",
     thereof="thereof",
     joins="in conjunction with|read together with",
     following="et seq.",
@@ -145,6 +149,7 @@ GERMAN = NumberStyle(
     of="des der dem von im in zu zur zum",
     this="dieser dieses diesem diese",
     that="jener jenes jenem",
+    other="letzten vorigen vorherigen vorhergehenden vorstehenden nächsten folgenden nachfolgenden",
     joins="in Verbindung mit|i. V. m.|i.V.m.",
     following="f.|ff.",
     ordinals="ersten zweiten dritten vierten letzten erster zweiter dritter",

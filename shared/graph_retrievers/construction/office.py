@@ -39,15 +39,18 @@ def read_word(raw: bytes) -> Page:
     return _tried(lambda: _with_own_links(read_html(_word_html(raw))))
 
 
-def read_slides(raw: bytes) -> Page:
-    """Return a presentation of PowerPoint as a page; the blocks of each slide have its number as their printed page."""
+def read_slides(raw: bytes, kind: str = "") -> Page:
+    """Return a presentation of PowerPoint as a page; the blocks of each slide have its number as their printed page.
+
+    `kind` is that of the notes of its folder, see :func:`~graph_retrievers.construction.vaults.vault_kind`.
+    """
     _check_size(raw)
     text = _tried(lambda: _slides_markdown(raw))
     parts = _SLIDE.split(text)
     seen: Counter[str] = Counter()
-    blocks: list[Block] = list(read_markdown(parts[0], seen=seen).blocks)
+    blocks: list[Block] = list(read_markdown(parts[0], seen=seen, kind=kind).blocks)
     for number, slide in zip(parts[1::2], parts[2::2], strict=True):
-        held = [replace(block, page=int(number)) for block in read_markdown(slide, seen=seen).blocks]
+        held = [replace(block, page=int(number)) for block in read_markdown(slide, seen=seen, kind=kind).blocks]
         blocks += [replace(held[0], anchors=(f"slide={number}", *held[0].anchors)), *held[1:]] if held else []
     return Page(next((block.text for block in blocks if block.level), ""), blocks)
 

@@ -97,13 +97,20 @@ _ORDINALS = either(words("ordinals"))
 # "the first and second subparagraph", which no number marks in the text.
 _PASSAGE = rf"(?:{_THE}?{_ORDINALS}(?:(?:,|\s{_AND}|\s{_TO})\s{_THE}?{_ORDINALS})*\s{either(words('passages'))})"
 _LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"))
+# Where nothing else is tried, since most words begin otherwise.
+_FIRST = "".join(
+    sorted({letter for word, kind in KINDS.items() if kind.endswith("letter") for letter in word[0] + word[0].upper()})
+)
+_FIRST = "".join(
+    sorted({letter for word, kind in KINDS.items() if kind.endswith("letter") for letter in word[0] + word[0].upper()})
+)
 _SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
 # A word before a number, also at the end of a line. The word itself is looked up, so that more words take no more time.
 _HEAD = re.compile(
     rf"(?:(?P<around>{'|'.join(_AROUND)})|(?<![^\W_])(?P<word>[^\W\d_]++\.?|(?<!§)§++))\s{{0,8}}"
     r"(?=-?\d|\((?:\d{1,3}[a-z]?|[A-Za-z]{1,5})\)|[a-z]\)|[A-Z]{1,7}(?![^\W\d_]))"
-    rf"|(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
+    rf"|(?=[{_FIRST}])(?<!\w)(?P<letter>{_LETTERS})\s{{1,8}}(?=[a-z]{{1,2}}(?!\w))"
 )
 _LABEL = r"\((?:\d{1,3}[a-z]{0,2}|[a-z]{1,2}|[ivx]{3,5}|[A-Z])\)"
 _ONE_LABEL, _LABELS = re.compile(r"\w+"), re.compile(rf"(?:\s?{_LABEL}){{1,8}}")
@@ -148,8 +155,10 @@ _TAIL = re.compile(
 _UP = re.compile(rf"{_TAIL.pattern}\[?")
 _JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:{_OF}\s|{_THE}){{0,2}}")
 _DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
+_ELSEWHERE = re.compile(rf"{either(words('other'))}\s[^\W\d_]")
 _THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
 # Korean names the document in front: "「베틀법」 제3조", "같은 법 제3조", "이 법 제3조"; "같은 조 제2항" is of the article before.
+_MAY_BE_NAMED = re.compile(r"[」가-힣]\s?\Z")
 _IN_FRONT = re.compile(
     rf"(?:「(?P<name>[^「」]{{1,{_BEFORE - 2}}})」|(?<!\w)(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s?"
     rf"(?:{either(KOREAN.acts.split())}|(?P<unit>{_AFTER})))\s?\Z"
@@ -220,20 +229,25 @@ def references(text: str, name_at: NameAt = lambda text, start: None) -> list[Re
         before = next(iter(_expanded(chain)), before)
         naming = before if chain.scope in (OTHER, NAMED) else naming
     for chain, after in zip(chains[-2::-1], chains[:0:-1], strict=True):
-        # In "Article 5 and Article 6 of that act", the act is meant of both, but in "§ 5 und Art. 6 DSGVO" of the last: a law has
-        # either articles or sections.
-        if chain.levels and after.levels and {chain.levels[0].kind, after.levels[0].kind} == {"article", "§"}:
+        # In "Article 5 and Article 6 of that act", the act is meant of both, but not in "Section 2.1 and RFC 2119".
+        if not chain.levels or not after.levels or _differ(chain.levels[0], after.levels[0]):
             continue
-        if after.joined and not chain.scope and chain.levels and chain.levels[0].kind in HEADED:
+        if after.joined and not chain.scope and chain.levels[0].kind in HEADED:
             chain.scope, chain.document = (after.scope, after.document) if after.scope in (OTHER, NAMED) else ("", None)
     for chain in chains:
         found += _expanded(chain)
     return found
 
 
+def _differ(one: _Mention, other: _Mention) -> bool:
+    """Return whether two units cannot be of one document: "§ 5 und Art. 6 DSGVO", "Section 3.2 and Article 28 GDPR"."""
+    return {one.kind, other.kind} == {"article", "§"} or (one.kind != other.kind and "." in one.items[0].number)
+
+
 def _mentions(text: str) -> list[_Mention]:
     """Return the mentions of units and of documents by number, in order."""
-    acts = [mention for number in _ACT_NUMBER.finditer(text) if (mention := _act(text, number))]
+    numbers = _ACT_NUMBER.finditer(text) if "/" in text else ()
+    acts = [mention for number in numbers if (mention := _act(text, number))]
     found: list[_Mention] = []
     start = 0
     while head := _HEAD.search(text, start):
@@ -389,9 +403,13 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
             chain.scope, chain.document, chain.around = _that(before if kind else naming, kind)
         elif not kind:
             chain.scope = OWN
+    elif tail and _ELSEWHERE.match(text, place):
+        chain.scope = OTHER
     elif (document := name_at(text, place)) is not None:
         chain.scope, chain.document = NAMED, document
-    elif front := _IN_FRONT.search(text[max(0, chain.start - _BEFORE) : chain.start]):
+    elif _MAY_BE_NAMED.search(text, max(0, chain.start - 2), chain.start) and (
+        front := _IN_FRONT.search(text[max(0, chain.start - _BEFORE) : chain.start])
+    ):
         _lead(chain, text, front, name_at, before, naming)
     elif _ACRONYM.match(text, place) or (tail and (_ACT.match(text, place) or _SMALL_ACT.match(text, place))):
         chain.scope = OTHER

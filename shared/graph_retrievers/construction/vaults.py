@@ -10,9 +10,7 @@ from urllib.parse import unquote
 
 from graph_retrievers.construction.front_matter import names_of
 from graph_retrievers.construction.wiki_links import DENDRON, LOGSEQ
-
-MARKDOWN = (".md", ".mdx", ".markdown")
-"""Endings of the names of notes."""
+from graph_retrievers.graph.file_endings import MARKDOWN
 
 # Characters of a note that may have the fields of Dendron.
 _HEAD = 2_000

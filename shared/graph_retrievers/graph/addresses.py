@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.page_names import FILES, PAGES, PageNames
+from graph_retrievers.graph.file_endings import FILES, HTML, MARKDOWN, NOTEBOOK, RST, ending_of
+from graph_retrievers.graph.page_names import PageNames
 
 # In this order: a loader of web pages may write both an address and the file it was kept in.
 ADDRESS_FIELDS = ("url", "source", "path", "file_path")
@@ -17,8 +18,8 @@ ADDRESS_FIELDS = ("url", "source", "path", "file_path")
 _LONGEST = 4_096
 # At least two letters, so that the drive of a Windows path is none.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_SUFFIX = re.compile(r"\.(?:html?|md|mdx|markdown|rst|rest|ipynb)$")
-_MARKDOWN = frozenset(["", ".md", ".mdx", ".markdown"])
+# Of pages that may be published without their ending.
+_SUFFIX = re.compile(rf"(?:{'|'.join(map(re.escape, (*HTML, *MARKDOWN, *RST, *NOTEBOOK)))})$")
 # What GitHub and GitLab write between the address of a repository and a path in it.
 _FORGE = re.compile(r"^(?:/-)?/(?:blob|tree|raw)/[^/]+")
 _VAULT = re.compile(r"dendron://([^/]+)/")
@@ -75,8 +76,7 @@ def node_source(node: str, metadata: Mapping[str, Any], origin: Mapping[str, Any
 def page_of(node: str) -> str:
     """Return the page of an id that is a place on a page, such as ``page.html#place``; the id itself if it is none."""
     page, _, place = node.partition("#")
-    ending = posixpath.splitext(page)[1].lower()
-    return page if place and ending and ending in FILES else node
+    return page if place and ending_of(page) in FILES else node
 
 
 def is_other_file(name: str) -> bool:
@@ -85,7 +85,7 @@ def is_other_file(name: str) -> bool:
     >>> is_other_file("loom.png"), is_other_file("Node.js and more"), is_other_file("2024-01-05")
     (True, False, False)
     """
-    ending = posixpath.splitext(name.strip())[1].lower()
+    ending = ending_of(name.strip())
     return re.fullmatch(r"\.[a-z]\w{1,5}", ending) is not None and ending not in FILES
 
 
@@ -167,7 +167,7 @@ class AddressBook:
         parts = urlsplit(link)
         if parts.scheme or parts.netloc or parts.path[:1] in ("", "/", ".") or _SCHEME.match(base):
             return None
-        if not base or posixpath.splitext(base)[1].lower() not in _MARKDOWN:
+        if not base or ending_of(base) not in ("", *MARKDOWN):
             return None
         path = posixpath.normpath(unquote(parts.path))
         if page := self._forms[0].page(f"{self._root}{_as_url(path)}"):
@@ -205,7 +205,7 @@ class AddressBook:
             inside = found is not None and any(self._below_sites(found[0]))
         else:
             inside = bool(base) and bool(parts.path)
-        return inside and posixpath.splitext(parts.path)[1].lower() in PAGES
+        return inside and ending_of(parts.path) in ("", *FILES)
 
     def _below_sites(self, url: str, rooted: bool = False) -> Iterator[str]:
         """Yield the paths that a URL has below the sites; with `rooted`, a path is one from the root of their hosts."""

@@ -8,10 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
-# Endings of the path of a page; what is called otherwise, such as a picture, is none.
-PAGES = frozenset(".html .htm .md .mdx .markdown .txt .rst .rest .ipynb".split()) | {""}
-# And those of other files that a folder may be read from.
-FILES = PAGES | {".pdf", ".docx", ".pptx", ".xlsx", ".epub"}
+from graph_retrievers.graph.file_endings import FILES, ending_of
+
 # Parts of a path by which pages are looked up; what is longer is compared.
 _DEEP = 12
 
@@ -34,8 +32,8 @@ def named_path(path: str) -> _Path:
     >>> named_path("Guide/The Loom.md"), named_path("Node.js")
     (('guide', 'the loom'), ('node.js',))
     """
-    stem, ending = posixpath.splitext(path.strip())
-    parts = folded(stem if ending.lower() in FILES else path).split("/")
+    path = path.strip()
+    parts = folded(posixpath.splitext(path)[0] if ending_of(path) in FILES else path).split("/")
     return tuple(part.strip() for part in parts if part.strip(" .")) or ("",)
 
 
