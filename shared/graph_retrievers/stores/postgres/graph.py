@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from typing import Any, Self
@@ -18,8 +19,8 @@ from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, Stored
 
 __all__ = ["PostgresGraph"]
 
-_NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata"
-_TEXT = "n.text, n.origin"
+_NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata::text"
+_TEXT = "n.text, n.origin::text"
 _FROM = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
 # In a scope, the neighbours that are in it.
 _DEGREE = """\
@@ -205,11 +206,15 @@ def _sent(texts: Iterable[str]) -> list[str]:
 
 
 def _node(row: tuple[Any, ...]) -> StoredNode:
-    name, position, degree, title, kind, metadata, *whole = row
-    text, origin = whole[:2] if whole and whole[0] is not None else (None, None)
-    return StoredNode(
-        decoded(name), position, degree, decoded(title), decoded(kind), metadata, None if text is None else decoded(text), origin
-    )
+    name, position, degree, title, kind, metadata = row[:6]
+    text, origin = row[6:8] or (None, None)
+    whole = (None, None) if text is None else (decoded(text), _mapping(origin))
+    return StoredNode(decoded(name), position, degree, decoded(title), decoded(kind), _mapping(metadata), *whole)
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    """Return metadata from their JSON, which the driver would read more slowly; most are empty."""
+    return {} if text == "{}" else json.loads(text)
 
 
 def _edge(row: tuple[Any, ...]) -> StoredEdge:
