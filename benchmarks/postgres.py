@@ -1,7 +1,7 @@
 """A question on an index in PostgreSQL, beside memory, Bolt with Qdrant, and hybrid queries that people run on the same server.
 
-    python benchmarks/postgres.py [--nodes 100000] [--parts memory,exact,hnsw,plain,bolt] [--questions 12] [--server FOLDER]
-        [--page FILE]
+    python benchmarks/postgres.py [--nodes 100000] [--parts memory,exact,hnsw,plain,bolt] [--systems vector,...] [--questions 12]
+        [--server FOLDER] [--page FILE]
 
 Nodes have 40 random words with Zipf's frequencies, vectors of 384 dimensions around random centres, and five edges each, with
 power-law propensities. A process of its own fills the embedded server by `update_index`; with `--server`, its folder is kept, and
@@ -43,7 +43,11 @@ SYSTEMS = ("vector", "bm25", "hybrid", "eager", "spreading", "fastinsight", "wal
 # A walk over most of a random graph takes seconds.
 FEW = {"ppr": 3}
 PARTS = {"memory": "memory", "exact": "PostgreSQL, exact", "hnsw": "PostgreSQL, HNSW", "bolt": "Bolt with Qdrant"}
-PLAIN = {"all words": "hybrid search of langchain-postgres", "any word": "hybrid query with `ts_rank_cd` of any word"}
+PLAIN = {
+    "defaults": "hybrid search of langchain-postgres, with 4 results of each list by default",
+    "all words": "the same, with 100 results of each list, as `hybrid` has",
+    "any word": "SQL: the 100 nearest, and the 100 best of the texts with any word by `ts_rank_cd`, by reciprocal ranks",
+}
 # What a file of the server's settings would have on a machine of its own; and one process a question, whose time is known.
 SETTINGS = (
     "shared_buffers = '2GB'",
@@ -57,6 +61,9 @@ PREFACE = """Made by `benchmarks/postgres.py --page FILE` on random nodes of 40 
 each: milliseconds of a question, with its vector given, as CPU times of the asking process and of the server together, medians of
 the number of questions in the heading ({few}). Other work on the machine makes them longer, so compare them within a table.
 `fastinsight` has no model."""
+WORDED = """The search of langchain-postgres takes texts with all words of a question (the median is {all:,.0f} text), so that there
+is next to nothing to rank; {any:,.0f} texts have one of them at least. Random words have no stop words, which the dictionary of a
+language would leave out."""
 ANY_WORD = """
 WITH q AS MATERIALIZED (SELECT to_tsquery('simple', %(words)s) AS words),
 near AS (SELECT langchain_id, content, row_number() OVER () AS place FROM (
@@ -118,10 +125,12 @@ def milliseconds(ask: Callable[[str, np.ndarray], Any], questions: Sequence[tupl
     return statistics.median(times)
 
 
-def systems(made: Callable[[str], Any], questions: Sequence[tuple[str, np.ndarray]], spent: Spent) -> dict[str, float]:
+def systems(
+    names: Sequence[str], made: Callable[[str], Any], questions: Sequence[tuple[str, np.ndarray]], spent: Spent
+) -> dict[str, float]:
     """Return the time of each system."""
     found = {}
-    for name in SYSTEMS:
+    for name in names:
         retriever = made(name)
         asked = questions[: FEW.get(name)]
         found[name] = milliseconds(lambda text, vector, r=retriever: r.retrieve(text, vector=vector), asked, spent)
@@ -140,7 +149,7 @@ def plain(database: PostgresDatabase, url: str, questions: Sequence[tuple[str, n
     from langchain_postgres.v2.indexes import HNSWIndex
 
     engine = PGEngine.from_connection_string(url.replace("postgresql://", "postgresql+psycopg://"))
-    words = HybridSearchConfig(tsv_column="content_tsv", tsv_lang="pg_catalog.simple", primary_top_k=DEPTH, secondary_top_k=DEPTH)
+    words = HybridSearchConfig(tsv_column="content_tsv", tsv_lang="pg_catalog.simple")
     column = {"name": "langchain_id", "data_type": "TEXT", "nullable": False}
     with database.writing() as writing:
         ((there,),) = writing.run("SELECT to_regclass('public.chunks') IS NOT NULL").fetchall()
@@ -167,10 +176,18 @@ def plain(database: PostgresDatabase, url: str, questions: Sequence[tuple[str, n
         given = {"words": terms, "vector": str(vector.tolist()), "depth": DEPTH}
         return database.read(("SET LOCAL hnsw.ef_search = 100", {}), (ANY_WORD, given))
 
-    return {"all words": milliseconds(all_words, questions, spent), "any word": milliseconds(any_word, questions, spent)}
+    found = {"defaults": milliseconds(all_words, questions, spent)}
+    words.primary_top_k = words.secondary_top_k = DEPTH
+    found |= {"all words": milliseconds(all_words, questions, spent), "any word": milliseconds(any_word, questions, spent)}
+    count = "SELECT count(*) FROM chunks WHERE content_tsv @@ to_tsquery('simple', %(words)s)"
+    for sign, name in (("&", "with all"), ("|", "with any")):
+        texts = [question.partition(" Title")[0].split() for question, _ in questions]
+        rows = database.read(*((count, {"words": f" {sign} ".join(text)}) for text in texts))
+        found[name] = statistics.median(number for ((number,),) in rows)
+    return found
 
 
-def bolt(index: GraphIndex, questions: Sequence[tuple[str, np.ndarray]]) -> dict[str, float]:
+def bolt(index: GraphIndex, names: Sequence[str], questions: Sequence[tuple[str, np.ndarray]]) -> dict[str, float]:
     """Return the times on ArcadeDB and Qdrant, with the seconds of writing."""
     from qdrant_client import QdrantClient
     from scale_out import inverted
@@ -192,7 +209,7 @@ def bolt(index: GraphIndex, questions: Sequence[tuple[str, np.ndarray]]) -> dict
             print("written", round(written), flush=True)
             engines = {"vectors": QdrantVectors(client, "nodes"), "words": QdrantWords(client, "nodes")}
             remote = RemoteIndex(CypherGraphStore(database), **engines)
-            return {"written": written, **systems(lambda name: RemoteRetriever(remote, name), questions, spent)}
+            return {"written": written, **systems(names, lambda name: RemoteRetriever(remote, name), questions, spent)}
         finally:
             server.process.kill()
             server.process.wait()
@@ -212,7 +229,7 @@ def start(folder: Path) -> Any:
     return server
 
 
-def measured(size: int, parts: Sequence[str], count: int, folder: Path) -> dict[str, Any]:
+def measured(size: int, parts: Sequence[str], names: Sequence[str], count: int, folder: Path) -> dict[str, Any]:
     """Return the figures of one size."""
     asked = list(node for node, _ in zip(nodes(BLOCK), range(count), strict=False))
     questions = [(" ".join([*node.text.split()[:8], node.title]), np.asarray(node.embedding)) for node in asked]
@@ -244,7 +261,7 @@ def measured(size: int, parts: Sequence[str], count: int, folder: Path) -> dict[
                     create_vector_index(corpus)
                     found["indexed"] = time.perf_counter() - started
                 remote = open_index(database, "works", exact=exact)
-                found[part] = systems(lambda name, r=remote: RemoteRetriever(r, name), questions, spent)
+                found[part] = systems(names, lambda name, r=remote: RemoteRetriever(r, name), questions, spent)
         if "plain" in parts:
             found["plain"] = plain(database, url, questions, spent)
             print(found["plain"], flush=True)
@@ -254,9 +271,9 @@ def measured(size: int, parts: Sequence[str], count: int, folder: Path) -> dict[
     if not {"memory", "bolt"}.isdisjoint(parts):
         index = GraphIndex.from_nodes(nodes(size), edges(pairs), metric="dot")
         if "memory" in parts:
-            found["memory"] = systems(lambda name: Retriever(index, name), questions, Spent(os.getpid()))
+            found["memory"] = systems(names, lambda name: Retriever(index, name), questions, Spent(os.getpid()))
         if "bolt" in parts:
-            found["bolt"] = bolt(index, questions)
+            found["bolt"] = bolt(index, names, questions)
     return found
 
 
@@ -269,17 +286,18 @@ def page(figures: dict[str, Any]) -> str:
         lines += ["", f"## {int(size):,} nodes, {found['questions']} questions", ""]
         lines.append(f"| system | {' | '.join(PARTS[part] for part in columns)} |")
         lines.append("| --- " * (len(columns) + 1) + "|")
-        for name in SYSTEMS:
+        for name in (name for name in SYSTEMS if any(name in found[part] for part in columns)):
             lines.append(f"| `{name}` | {' | '.join(_cell(found[part].get(name)) for part in columns)} |")
-        if "plain" in found:
+        if "plain" in found and "hnsw" in found:
             lines += ["", "| query over a table of langchain-postgres | ms | `walk-fusion` takes |", "| --- | --- | --- |"]
-            asked = found["hnsw"]["walk-fusion"]
+            asked, given = found["hnsw"]["walk-fusion"], found["plain"]
             for key, name in PLAIN.items():
-                lines.append(f"| {name} | {_cell(found['plain'][key])} | {asked / found['plain'][key]:.1f} times that |")
+                lines.append(f"| {name} | {_cell(given[key])} | {asked / given[key]:.1f} times that |")
+            lines += ["", WORDED.format(all=given["with all"], any=given["with any"])]
         told = []
         if "filled" in found:
             told.append(f"`update_index` took {found['filled']:,.0f} s, with at most {found['peak']:,.0f} MB of the process")
-        if "indexed" in found:
+        if found.get("indexed", 0) >= 1:
             told.append(f"`create_vector_index` {found['indexed']:,.0f} s")
         if "bolt" in found:
             told.append(f"Bolt and Qdrant were written in {found['bolt']['written']:,.0f} s of CPU time")
@@ -296,6 +314,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--parts", default="memory,exact,hnsw,plain")
+    parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--server", type=Path, help="folder in which the server keeps its files")
     parser.add_argument("--page", type=Path)
@@ -307,8 +326,9 @@ def main() -> None:
         return
     kept = options.page and options.page.with_name("figures.json")
     figures = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
+    parts, names = options.parts.split(","), options.systems.split(",")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = measured(options.nodes, options.parts.split(","), options.questions, options.server or Path(folder, "data"))
+        found = measured(options.nodes, parts, names, options.questions, options.server or Path(folder, "data"))
     figures[str(options.nodes)] = figures.get(str(options.nodes), {}) | found | {"questions": options.questions}
     text = page(figures)
     print(text)

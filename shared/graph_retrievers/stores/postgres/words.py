@@ -38,7 +38,7 @@ _PACKED = f"string_agg(int4send(w.node) || float4send({_WEIGHT}), ''::bytea)"
 _POSTING = np.dtype([("node", ">i4"), ("weight", ">f4")])
 # Rare are the terms of the first k rows, those of a few more, which are read at once, and those without which the sum of the other
 # terms' idf would be more than this share of the idf of the term that the k-th row has: about what the k-th best scores.
-_FEW, _SHARE = 10_000, 0.4
+_FEW, _SHARE = 20_000, 0.4
 _RARE = f"""\
 a.rows - a.nodes < %(k)s OR a.rows <= %(few)s
         OR a.others > {_SHARE} * max(a.idf) FILTER (WHERE a.rows >= %(k)s) OVER (PARTITION BY a.query)"""
@@ -53,7 +53,7 @@ SELECT a.query, a.place, a.nodes, a.idf, a.read, w.packed FROM placed a CROSS JO
     SELECT {_PACKED} AS packed FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
-_ROWS, _SLACK = 50, 1.000001
+_ROWS, _SLACK = 30, 1.000001
 # OFFSET 0 lets the server look up the terms of a query in one place of the index for each node.
 _AT = """\
 CROSS JOIN LATERAL (

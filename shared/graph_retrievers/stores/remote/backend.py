@@ -110,6 +110,9 @@ class _Condition:
     def _mask(self, rows: Sequence[int]) -> np.ndarray:
         self.pages.know(rows)
         held = [self.pages.nodes[row] for row in rows]
+        if self.condition is READABLE:
+            # Of each node that is fetched, so in a fraction of the time of a filter.
+            return np.array([node.metadata.get(BLANK) is None for node in held], bool)
         columns: dict[str, list[Any]] = {name: [getattr(node, name[:-1]) for node in held] for name in ("ids", "titles", "types")}
         graph = _NO_NODES.with_columns({**columns, "metadata": [node.metadata for node in held]})
         # Whether any node has a field is unknown here, and not reported.
