@@ -28,17 +28,20 @@ _DEGREE = """\
     ON o.corpus = n.corpus AND o.node = CASE WHEN e.source = n.node THEN e.target ELSE e.source END
     WHERE e.corpus = n.corpus AND (e.source = n.node OR e.target = n.node) AND o.node <> n.node AND @scope@)::integer"""
 _NEAR = "WITH near AS (SELECT n.node FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(expand)s)@scope@) "
+# Their ends come as nodes in the same round trip, so that no edge looks them up, except for those that must be in a scope.
 _EDGES = (
     _NEAR
     + """\
-SELECT e.position, s.id, t.id, e.relation, e.weight, e.text FROM (
+SELECT e.position, e.source, e.target, e.relation, e.weight, e.text FROM (
     SELECT e.* FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.source = near.node
     UNION ALL
     SELECT e.* FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.target = near.node
     WHERE e.source NOT IN (SELECT node FROM near)
-) e JOIN {nodes} s ON s.corpus = e.corpus AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target
-@ends@LIMIT %(limit)s"""
+) e @ends@LIMIT %(limit)s"""
 )
+_IN_SCOPE = """\
+JOIN {nodes} s ON s.corpus = e.corpus AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target
+WHERE @source@ AND @target@ """
 _ENDS = (
     _NEAR
     + """\
@@ -161,19 +164,24 @@ class PostgresGraph:
             found = _sent(names)
             ask("names", f"{_NODE}, {_TEXT}", where, names=found, begun=[name[:500] for name in found])
         if texts or expand:
-            ask("texts", f"{_NODE}, {_TEXT}", "n.id = ANY(%(texts)s)", texts=_sent({*texts, *expand}))
+            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=_sent({*texts, *expand}))
         if expand:
             near = {"expand": _sent(expand), "limit": limit + 1}
-            ends = "" if self._scope is None else f"WHERE {self._scope.on('s')} AND {self._scope.on('t')} "
+            ends = ""
+            if self._scope is not None:
+                ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
             asked["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
-            text = _ENDS.replace("@scope@", scope).replace("@node@", _NODE).replace("@scope_of_end@", scope)
-            asked["ends"] = (text, near)
+            node = f"{_NODE}, NULL, NULL, n.node"
+            asked["ends"] = (_ENDS.replace("@scope@", scope).replace("@node@", node).replace("@scope_of_end@", scope), near)
         rows = dict(zip(asked, self._read(*asked.values()), strict=True)) if asked else {}
         found_titles = [TitleMatch(folded[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
         # Those with texts last.
         parts = ("ids", "positions", "titles", "ends", "names", "texts")
         nodes = [_node(row) for part in parts for row in rows.get(part, [])]
-        return FetchedRows(nodes, [_edge(row) for row in rows.get("edges", [])], found_titles)
+        names = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
+        # Of a page above the limit, which is refused, some ends are missing.
+        edges = [_edge(row, names) for row in rows.get("edges", []) if row[1] in names and row[2] in names]
+        return FetchedRows(nodes, edges, found_titles)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
@@ -217,6 +225,6 @@ def _mapping(text: str) -> dict[str, Any]:
     return {} if text == "{}" else json.loads(text)
 
 
-def _edge(row: tuple[Any, ...]) -> StoredEdge:
+def _edge(row: tuple[Any, ...], names: Mapping[int, str]) -> StoredEdge:
     position, source, target, relation, weight, text = row
-    return StoredEdge(position, decoded(source), decoded(target), decoded(relation), weight, decoded(text))
+    return StoredEdge(position, names[source], names[target], decoded(relation), weight, decoded(text))

@@ -89,13 +89,14 @@ _Place = tuple[int, int, str]
 class _Scored:
     """The scores of nodes by the terms of a query that were read, and the terms that were not.
 
-    `nodes`, shape [n], int64, ascending, and `scores`, shape [n], float64; `common` has the terms that were not read, by their
-    places, with the number of their nodes and the most that each adds to a score.
+    `nodes`, shape [n], int64, ascending, and `scores`, shape [n], float64, of which `least` is the k-th best, 0 if there are fewer;
+    `common` has the terms that were not read, by their places, with the number of their nodes and the most that each adds to a
+    score.
     """
 
-    def __init__(self, times: Sequence[int]) -> None:
-        self.times = times
-        self.nodes, self.scores = np.zeros(0, np.int64), np.zeros(0)
+    def __init__(self, times: Sequence[int], k: int) -> None:
+        self.times, self.k = times, k
+        self.nodes, self.scores, self.least = np.zeros(0, np.int64), np.zeros(0), 0.0
         self.common: dict[int, tuple[float, float]] = {}
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -116,34 +117,33 @@ class _Scored:
             found, parts = found[order], parts[order]
             first = np.flatnonzero(np.diff(found, prepend=-1))
             self.nodes, self.scores = found[first], np.add.reduceat(parts, first)
+            if len(first) >= self.k:
+                self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
-    def wanted(self, k: int) -> list[int]:
+    def wanted(self) -> list[int]:
         """Return the places of the terms to read next, for the k best; none if the others are better looked up for some nodes.
 
         Nodes without any of the terms that were read score at most the sum of the others' parts. Terms are read until the k best
         score more, and until to read one takes longer than to look up all for the nodes that may be among the k best.
         """
-        left, least = sorted(self.common, key=lambda place: (self.common[place], place)), self._least(k)
-        (short,) = np.nonzero(_SLACK * np.cumsum([self.common[place][1] for place in left[::-1]])[::-1] >= least)
-        if left and not len(short) and _ROWS * np.count_nonzero(self._may_be_best(k)) > self.common[left[0]][0]:
+        left = sorted(self.common, key=lambda place: (self.common[place], place))
+        (short,) = np.nonzero(_SLACK * np.cumsum([self.common[place][1] for place in left[::-1]])[::-1] >= self.least)
+        if left and not len(short) and _ROWS * np.count_nonzero(self._may_be_best()) > self.common[left[0]][0]:
             return left[:1]
         return left[: len(short)]
 
-    def keep(self, k: int) -> None:
+    def keep(self) -> None:
         """Keep the nodes that may be among the k best."""
-        kept = self._may_be_best(k)
+        kept = self._may_be_best()
         self.nodes, self.scores = self.nodes[kept], self.scores[kept]
 
-    def _least(self, k: int) -> float:
-        return float(np.partition(self.scores, -k)[-k]) if len(self.nodes) >= k else 0.0
+    def _may_be_best(self) -> np.ndarray:
+        return self.scores + _SLACK * sum(most for _, most in self.common.values()) >= self.least  # type: ignore[no-any-return]
 
-    def _may_be_best(self, k: int) -> np.ndarray:
-        return self.scores + _SLACK * sum(most for _, most in self.common.values()) >= self._least(k)  # type: ignore[no-any-return]
-
-    def best(self, k: int) -> tuple[list[int], list[float]]:
+    def best(self) -> tuple[list[int], list[float]]:
         """Return the nodes of the k best scores, in single precision, with those that are equal to the last."""
         scores = self.scores.astype(np.float32)
-        kept = scores >= (np.partition(scores, -k)[-k] if len(scores) > k else 0.0)
+        kept = scores >= np.float32(self.least)
         return self.nodes[kept].tolist(), scores[kept].tolist()
 
 
@@ -212,18 +212,18 @@ class PostgresWords:
         The first search of a scope takes one more.
         """
         terms = self._terms(texts)
-        asked, scored = _places(terms), [_Scored(list(each.values())) for each in terms]
+        asked, scored = _places(terms), [_Scored(list(each.values()), k) for each in terms]
         self._add(scored, _POSTINGS.replace("@read@", _RARE), asked, k=k, few=_FEW)
-        while any(wanted := [each.wanted(k) for each in scored]):
+        while any(wanted := [each.wanted() for each in scored]):
             self._add(scored, _POSTINGS.replace("@read@", "true"), [place for place in asked if place[1] in wanted[place[0]]])
         few = [query for query, each in enumerate(scored) if each.common]
         for query in few:
-            scored[query].keep(k)
+            scored[query].keep()
         owners = [query for query in few for _ in scored[query].nodes]
         nodes = [node for query in few for node in scored[query].nodes.tolist()]
         left = [place for place in asked if place[1] in scored[place[0]].common]
         self._add(scored, _OF_NODES, left, owners=owners, rows=nodes)
-        best = [each.best(k) for each in scored]
+        best = [each.best() for each in scored]
         given = {
             "owners": [query for query, (nodes, _) in enumerate(best) for _ in nodes],
             "rows": [node for nodes, _ in best for node in nodes],
