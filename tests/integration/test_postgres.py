@@ -588,7 +588,7 @@ def test_a_time_limit_ends_the_statement_in_the_server(postgres_server, postgres
     assert time.monotonic() - started < 10
     wait_until(lambda: not running(postgres_server))
     # Of the same connection, the next statement has its own time.
-    assert postgres.read(("SELECT pg_sleep(0.4)", {})) == [[("",)]]
+    assert postgres.read(("SELECT 1 FROM pg_sleep(0.4)", {})) == [[(1,)]]
 
 
 def test_a_call_that_is_cancelled_ends_its_statement_in_the_server(postgres_server, postgres):

@@ -65,6 +65,13 @@ def test_the_page_of_walks_is_what_the_benchmark_writes(monkeypatch):
     assert (RESULTS / "walks" / "README.md").read_text(encoding="utf-8") == benchmark.page(columns, split)
 
 
+def test_the_page_of_postgresql_is_what_the_benchmark_writes(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("postgres")
+    figures = json.loads((RESULTS / "postgres" / "figures.json").read_text(encoding="utf-8"))
+    assert (RESULTS / "postgres" / "README.md").read_text(encoding="utf-8") == benchmark.page(figures)
+
+
 def test_the_table_of_systems_alone_and_fused_is_that_of_the_benchmark():
     told, wanted = (cells(file, "system") for file in (ROOT / "docs/alone-and-fused.md", RESULTS / "walks" / "README.md"))
     assert {label for label, _ in told} == {label for label, _ in wanted}

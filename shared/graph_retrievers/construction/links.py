@@ -16,7 +16,7 @@ from graph_retrievers.construction.front_matter import linked_fields, other_link
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
-from graph_retrievers.construction.vaults import DENDRON, MARKDOWN, is_block_id, names_of_notes, parents, vault_kind
+from graph_retrievers.construction.vaults import is_block_id, names_of_notes, parents, vault_kind
 from graph_retrievers.construction.wiki_links import DENDRON, WIKI_LINK, wiki_link
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
 from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address

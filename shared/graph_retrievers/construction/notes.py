@@ -15,9 +15,6 @@ from graph_retrievers.construction.markdown import with_names
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.construction.vaults import (
-    DENDRON,
-    LOGSEQ,
-    MARKDOWN,
     is_block_id,
     logseq_name,
     names_of_notes,

@@ -276,7 +276,9 @@ class CorpusGraph:
         self.metadata, self.origins = self._mappings("metadata", metadata), self._mappings("origins", origins)
         for name, column in (("id", self.ids), ("text", self.texts), ("title", self.titles), ("type", self.types)):
             for node, value in zip(self.ids, column, strict=True):
-                check_text(value, f"{name} of node {shown(node)}")
+                # Here too, as the words for an error take longer than the check.
+                if not value.isascii():
+                    check_text(value, f"{name} of node {shown(node)}")
         self.device = resolve_device(device)
         self._set_types()
         self._set_edges(edges)
@@ -304,15 +306,16 @@ class CorpusGraph:
         for row, entry in enumerate(values):
             if not isinstance(entry, Mapping):
                 raise InvalidArgumentError(f"{name}[{row}] is {shown(entry)}; expected a mapping, {{}} for none.")
-        return [copied(plain(entry, f"{name} of node {shown(node)}")) for node, entry in zip(self.ids, values, strict=True)]
+        pairs = zip(self.ids, values, strict=True)
+        return [copied(plain(entry, f"{name} of node {shown(node)}")) if entry else {} for node, entry in pairs]
 
     def with_columns(self, columns: Mapping[str, list[Any]]) -> CorpusGraph:
         """Return a graph of other nodes, given by ids, texts, titles, types, metadata and origins that need no checks.
 
-        Its edges must be set afterwards.
+        Its edges must be set afterwards, if they are read.
         """
         made = object.__new__(CorpusGraph)
-        made.__dict__ |= {**columns, "include_titles": self.include_titles, "device": self.device}
+        made.__dict__ |= {**columns, "include_titles": self.include_titles, "device": self.device, "cache": Cache()}
         made._row_of = dict(zip(made.ids, range(len(made.ids)), strict=True))
         made._set_types()
         return made

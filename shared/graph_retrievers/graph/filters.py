@@ -417,7 +417,7 @@ def _compile(condition: Mapping[str, Any], numbers: Iterator[int]) -> _Test:
             '{"field": {"$in": [...]}}, and for anything else a function or a mask.'
         )
     tests = [_entry_test(key, wanted, numbers) for key, wanted in condition.items()]
-    return lambda g, r: all(test(g, r) for test in tests)
+    return tests[0] if len(tests) == 1 else lambda g, r: all(test(g, r) for test in tests)
 
 
 def _entry_test(key: str, wanted: Any, numbers: Iterator[int]) -> _Test:
@@ -479,7 +479,8 @@ def _field_test(key: str, wanted: Any) -> _Test:
         if operator in ("$in", "$nin") and (isinstance(kept, str) or not isinstance(kept, Collection)):
             raise InvalidArgumentError(f"Filter {operator} on {shown(key)} takes a list of values, got {shown(kept)}.")
     tests = [_value_test(operator, value, own is None) for operator, value in wanted.items()]
-    return lambda g, r: all(test(read(g, r)) for test in tests)
+    first = tests[0] if len(tests) == 1 else lambda value: all(test(value) for test in tests)
+    return lambda g, r: first(read(g, r))
 
 
 def _field(metadata: Mapping[str, Any], key: str) -> Any:

@@ -152,12 +152,12 @@ class PostgresDatabase:
 
         def ask(connection: Any) -> list[list[tuple[Any, ...]]]:
             if len(texts) == 1 and left is None:
-                return [_rows(connection.execute(*texts[0]))]
+                return [_rows(connection.execute(*texts[0], binary=True))]
             with connection.pipeline():
                 connection.execute(_BEGIN)
                 if left is not None:
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
-                cursors = [connection.execute(text, parameters) for text, parameters in texts]
+                cursors = [connection.execute(text, parameters, binary=True) for text, parameters in texts]
                 connection.execute(_END)
             return [_rows(cursor) for cursor in cursors]
 
@@ -343,7 +343,7 @@ class _Pinned(PostgresDatabase):
             with ended_by_caller(partial(self._cancel, connection)), connection.pipeline():
                 if left is not None:
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
-                cursors = [connection.execute(text.format_map(self.tables), parameters) for text, parameters in statements]
+                cursors = [connection.execute(text.format_map(self.tables), given, binary=True) for text, given in statements]
             return [_rows(cursor) for cursor in cursors]
         except self._psycopg.Error as error:
             raise self._translated(error, self._connection) from error

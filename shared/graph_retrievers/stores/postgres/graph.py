@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from typing import Any, Self
@@ -18,8 +19,8 @@ from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, Stored
 
 __all__ = ["PostgresGraph"]
 
-_NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata"
-_TEXT = "n.text, n.origin"
+_NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata::text"
+_TEXT = "n.text, n.origin::text"
 _FROM = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
 # In a scope, the neighbours that are in it.
 _DEGREE = """\
@@ -27,17 +28,20 @@ _DEGREE = """\
     ON o.corpus = n.corpus AND o.node = CASE WHEN e.source = n.node THEN e.target ELSE e.source END
     WHERE e.corpus = n.corpus AND (e.source = n.node OR e.target = n.node) AND o.node <> n.node AND @scope@)::integer"""
 _NEAR = "WITH near AS (SELECT n.node FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(expand)s)@scope@) "
+# Their ends come as nodes in the same round trip, so that no edge looks them up, except for those that must be in a scope.
 _EDGES = (
     _NEAR
     + """\
-SELECT e.position, s.id, t.id, e.relation, e.weight, e.text FROM (
+SELECT e.position, e.source, e.target, e.relation, e.weight, e.text FROM (
     SELECT e.* FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.source = near.node
     UNION ALL
     SELECT e.* FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.target = near.node
     WHERE e.source NOT IN (SELECT node FROM near)
-) e JOIN {nodes} s ON s.corpus = e.corpus AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target
-@ends@LIMIT %(limit)s"""
+) e @ends@LIMIT %(limit)s"""
 )
+_IN_SCOPE = """\
+JOIN {nodes} s ON s.corpus = e.corpus AND s.node = e.source JOIN {nodes} t ON t.corpus = e.corpus AND t.node = e.target
+WHERE @source@ AND @target@ """
 _ENDS = (
     _NEAR
     + """\
@@ -160,19 +164,24 @@ class PostgresGraph:
             found = _sent(names)
             ask("names", f"{_NODE}, {_TEXT}", where, names=found, begun=[name[:500] for name in found])
         if texts or expand:
-            ask("texts", f"{_NODE}, {_TEXT}", "n.id = ANY(%(texts)s)", texts=_sent({*texts, *expand}))
+            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=_sent({*texts, *expand}))
         if expand:
             near = {"expand": _sent(expand), "limit": limit + 1}
-            ends = "" if self._scope is None else f"WHERE {self._scope.on('s')} AND {self._scope.on('t')} "
+            ends = ""
+            if self._scope is not None:
+                ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
             asked["edges"] = (_EDGES.replace("@scope@", scope).replace("@ends@", ends), near)
-            text = _ENDS.replace("@scope@", scope).replace("@node@", _NODE).replace("@scope_of_end@", scope)
-            asked["ends"] = (text, near)
+            node = f"{_NODE}, NULL, NULL, n.node"
+            asked["ends"] = (_ENDS.replace("@scope@", scope).replace("@node@", node).replace("@scope_of_end@", scope), near)
         rows = dict(zip(asked, self._read(*asked.values()), strict=True)) if asked else {}
         found_titles = [TitleMatch(folded[row[8]], decoded(row[0])) for row in rows.get("titles", [])]
         # Those with texts last.
         parts = ("ids", "positions", "titles", "ends", "names", "texts")
         nodes = [_node(row) for part in parts for row in rows.get(part, [])]
-        return FetchedRows(nodes, [_edge(row) for row in rows.get("edges", [])], found_titles)
+        names = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
+        # Of a page above the limit, which is refused, some ends are missing.
+        edges = [_edge(row, names) for row in rows.get("edges", []) if row[1] in names and row[2] in names]
+        return FetchedRows(nodes, edges, found_titles)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
@@ -205,13 +214,17 @@ def _sent(texts: Iterable[str]) -> list[str]:
 
 
 def _node(row: tuple[Any, ...]) -> StoredNode:
-    name, position, degree, title, kind, metadata, *whole = row
-    text, origin = whole[:2] if whole and whole[0] is not None else (None, None)
-    return StoredNode(
-        decoded(name), position, degree, decoded(title), decoded(kind), metadata, None if text is None else decoded(text), origin
-    )
+    name, position, degree, title, kind, metadata = row[:6]
+    text, origin = row[6:8] or (None, None)
+    whole = (None, None) if text is None else (decoded(text), _mapping(origin))
+    return StoredNode(decoded(name), position, degree, decoded(title), decoded(kind), _mapping(metadata), *whole)
 
 
-def _edge(row: tuple[Any, ...]) -> StoredEdge:
+def _mapping(text: str) -> dict[str, Any]:
+    """Return metadata from their JSON, which the driver would read more slowly; most are empty."""
+    return {} if text == "{}" else json.loads(text)
+
+
+def _edge(row: tuple[Any, ...], names: Mapping[int, str]) -> StoredEdge:
     position, source, target, relation, weight, text = row
-    return StoredEdge(position, decoded(source), decoded(target), decoded(relation), weight, decoded(text))
+    return StoredEdge(position, names[source], names[target], decoded(relation), weight, decoded(text))

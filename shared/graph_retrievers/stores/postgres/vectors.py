@@ -109,7 +109,8 @@ class PostgresVectors:
         if exact:
             statements: list[Statement] = [(text, asked)]
         else:
-            held = min(max(k, _HELD), _MOST_HELD)
+            # One more than wanted, which ends the ties: for another one, the search would go on.
+            held = min(max(k + 1, _HELD), _MOST_HELD)
             statements = [
                 ("SET LOCAL hnsw.iterative_scan = 'strict_order'", {}),
                 (f"SET LOCAL hnsw.ef_search = {held}", {}),

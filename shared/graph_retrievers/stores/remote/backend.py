@@ -63,6 +63,9 @@ _MORE, _DEEPER = 16, 4
 _RISE = 0.05
 
 
+# Its columns are replaced by those of nodes that were fetched, which need no checks.
+_NO_NODES = CorpusGraph([], [], device="cpu")
+
 READABLE = {BLANK: {"$exists": False}}
 """Filter of the nodes that have something to read."""
 
@@ -107,7 +110,11 @@ class _Condition:
     def _mask(self, rows: Sequence[int]) -> np.ndarray:
         self.pages.know(rows)
         held = [self.pages.nodes[row] for row in rows]
-        graph = CorpusGraph.from_nodes([Node(n.id, "", n.title, n.type, n.metadata) for n in held])
+        if self.condition is READABLE:
+            # Of each node that is fetched, so in a fraction of the time of a filter.
+            return np.array([node.metadata.get(BLANK) is None for node in held], bool)
+        columns: dict[str, list[Any]] = {name: [getattr(node, name[:-1]) for node in held] for name in ("ids", "titles", "types")}
+        graph = _NO_NODES.with_columns({**columns, "metadata": [node.metadata for node in held]})
         # Whether any node has a field is unknown here, and not reported.
         graph.cache.get("filters told", lambda: None)
         return filter_mask(graph, self.condition).numpy()  # type: ignore[no-any-return]

@@ -146,8 +146,10 @@ class FetchedGraph:
             for name in asked["titles"]:
                 self.titled.setdefault(name, [])
             if asked["names"]:
-                keys = [(name_key(node.title or node.id), row) for row, node in self.nodes.items()]
-                self.named |= {name: sorted(row for key, row in keys if key == name) for name in asked["names"]}
+                self.named |= {name: [] for name in asked["names"]}
+                for row in sorted(self.nodes):
+                    if (key := name_key(self.nodes[row].title or self.nodes[row].id)) in asked["names"]:
+                        self.named[key].append(row)
             self._join(expand, page.edges)
         near = {name for key in self.searches[VECTORS] for name, _ in self.found[key].results}
         vectors = (self.vectors | {self.rows[name] for name in near if name in self.rows}) - self.places.keys()
@@ -344,7 +346,13 @@ class FetchedGraph:
         names = [self.nodes[row].id for row in rows]
         self._compare({text: set(names)})
         held = self.terms.get(text, [])
-        return np.array([[scores.get(name, 0.0) for scores in held] for name in names], np.float32).reshape(len(names), len(held))
+        place = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        found = np.zeros((len(place), len(held)), np.float32)
+        for column, scores in enumerate(held):
+            # Most nodes have few of the terms.
+            having = [name for name in scores if name in place]
+            found[[place[name] for name in having], column] = [scores[name] for name in having]
+        return found[[place[name] for name in names]]
 
     def _read_vectors(self, rows: Sequence[int]) -> None:
         assert self.store is not None
@@ -353,12 +361,12 @@ class FetchedGraph:
         if not isinstance(found, Mapping):
             raise DatabaseError(f"The vector store gave {shown(found)} as vectors; expected a mapping of ids to vectors.")
         try:
-            table = {name: np.asarray(found[name], np.float32) for name in names if found.get(name) is not None}
+            table = {name: np.asarray(vector, np.float32) for name in names if (vector := found.get(name)) is not None}
         except (TypeError, ValueError, OverflowError) as error:
             raise DatabaseError(f"A vector of the store cannot be read as a row of numbers: {error}.") from error
-        bare = next((name for name in names if name not in table or not table[name].any()), None)
-        if bare is not None:
-            raise InvalidVectorError(f"The vector store has no vector of node {shown(bare)}; add it to the store.")
+        for name in names:
+            if name not in table or not table[name].size:
+                raise _without_vector(name)
         width = self.dimension or table[names[0]].size
         for name in names:
             if table[name].shape != (width,):
@@ -366,7 +374,10 @@ class FetchedGraph:
                     f"The vectors of the store differ in width; expected {width} for all, got the shape {list(table[name].shape)} "
                     f"for node {shown(name)}."
                 )
-        vectors = check_vectors(np.stack([table[name] for name in names]), len(names), width, "vectors of the store")
+        stacked = np.stack([table[name] for name in names])
+        if not (whole := stacked.any(1)).all():
+            raise _without_vector(names[int(np.argmin(whole))])
+        vectors = check_vectors(stacked, len(names), width, "vectors of the store")
         self.places.update(zip(rows, range(len(self.places), len(self.places) + len(rows)), strict=True))
         self.table = torch.cat([self.table.view(-1, width), torch.nn.functional.normalize(vectors)])
         self.dimension = width
@@ -428,7 +439,13 @@ def name_key(name: str) -> str:
     return " ".join(name_words(name, fold=True))[:1000]
 
 
+def _without_vector(name: str) -> InvalidVectorError:
+    return InvalidVectorError(f"The vector store has no vector of node {shown(name)}; add it to the store.")
+
+
 def _is_weight(value: Any) -> bool:
+    if type(value) is float:
+        return LIGHTEST <= value <= HEAVIEST
     return isinstance(value, Real) and not isinstance(value, bool) and LIGHTEST <= float(value) <= HEAVIEST
 
 
