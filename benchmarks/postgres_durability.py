@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 from select import select
 
@@ -167,14 +168,19 @@ def read(url: str, owners: int, until: Callable[[int], bool], seed: int = 0) -> 
     return seen
 
 
-def _reading(url: str, least: int, told: int) -> int:
-    """Read until this process is asked to end, and has so many answers; write the counts to the pipe."""
+def _reading(url: str, number: int, counts: mmap, told: int) -> int:
+    """Read until this process is asked to end, and count the answers where others see it; write all counts to the pipe."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+
+    def until(answers: int) -> bool:
+        struct.pack_into("i", counts, 4 * number, answers)
+        return bool(ended)
+
     os.write(told, b"r")
     found = Counter[str]()
     try:
-        found = read(url, 1, lambda answers: bool(ended) and answers >= least)
+        found = read(url, 1, until, number)
     except BaseException as error:
         os.write(2, f"{error!r}\n".encode())
         found["raw"] += 1
@@ -191,24 +197,42 @@ def _writing(url: str, last: int, told: int) -> int:
             os.write(told, struct.pack("i", last))
 
 
-def kills(count: int, url: str, kill_server: Callable[[], None] | None = None, least: int = 0, seed: int = 0) -> Counter[str]:
-    """Kill the writer, or the server, at random points, while a reader asks; at least so many answers are asked for."""
+def kills(
+    count: int, url: str, kill_server: Callable[[], None] | None = None, least: int = 0, readers: int = 4, seed: int = 0
+) -> Counter[str]:
+    """Kill the writer, or the server, at random points, while readers ask without pause.
+
+    Between two kills, before the first and after the last, they get their share of at least so many answers, while a process writes
+    without pause.
+    """
     draw, found, last = random.Random(seed), Counter[str](), 0
+    counts, pipes = mmap(-1, 4 * readers), list[int]()
     with PostgresDatabase(url) as database, ExitStack() as held:
         change(database, 0, 0)
-        reader, answers = forked(partial(_reading, url, least))
-        # If this process fails, its reader must not ask on.
-        held.callback(_end, reader)
-        os.read(answers, 1)
-        for _ in range(count):
+        processes = []
+        for number in range(readers):
+            process, pipe = forked(partial(_reading, url, number, counts))
+            # If this process fails, its readers must not ask on.
+            held.callback(_end, process)
+            processes.append(process)
+            pipes.append(pipe)
+            os.read(pipe, 1)
+
+        def asked(part: int) -> bool:
+            """Return whether readers have their answers of a part, or one has failed."""
+            return (count + 1) * sum(struct.unpack(f"{readers}i", counts)) >= least * part or bool(select(pipes, [], [], 0)[0])
+
+        for part in range(1, count + 1):
             child, reading = forked(partial(_writing, url, last))
             told = os.read(reading, 4)
+            while not asked(part):
+                time.sleep(0.01)
             time.sleep(draw.random() * 0.3)
             if kill_server is not None:
                 kill_server()
             os.kill(child, signal.SIGKILL)
-            while part := os.read(reading, 4):
-                told = part
+            while more := os.read(reading, 4):
+                told = more
             os.close(reading)
             os.waitpid(child, 0)
             (number,) = struct.unpack("i", told) if told else (last,)
@@ -218,13 +242,15 @@ def kills(count: int, url: str, kill_server: Callable[[], None] | None = None, l
             last = state_of(database, 0)
             # The change that was under way may be there or not.
             found["kept" if last in (number, number + 1) and whole(database, {0: last}) else "lost"] += 1
-        os.kill(reader, signal.SIGTERM)
-        while not select([answers], [], [], 0.01)[0]:
+        while not asked(count + 1):
             # The rest goes on.
             last += 1
             change(database, 0, last)
-        counts = struct.unpack("4i", os.read(answers, 16))
-        found.update(dict(zip(("answers", "wrong", "unreachable", "raw"), counts, strict=True)))
+        for process in processes:
+            os.kill(process, signal.SIGTERM)
+        for pipe in pipes:
+            ended = struct.unpack("4i", os.read(pipe, 16))
+            found.update(dict(zip(("answers", "wrong", "unreachable", "raw"), ended, strict=True)))
         found["lost"] += not whole(database, {0: last})
     return found
 
@@ -267,7 +293,7 @@ def main() -> int:
     args = parser.parse_args()
     runs: dict[str, Callable[[Server], Counter[str]]] = {
         "writer killed": lambda server: kills(args.writer_kills, server.url, least=args.answers),
-        "server killed": lambda server: kills(args.server_kills, server.url, server.kill),
+        "server killed": lambda server: kills(args.server_kills, server.url, server.kill, args.answers),
         "side by side": lambda server: side_by_side(args.writers, args.readers, args.seconds, server.url),
     }
     failed = False

@@ -4,9 +4,12 @@ import json
 from itertools import count
 
 import pytest
+from langchain_core.documents import Document
+from llama_index.core.schema import TextNode
 
 from graph_retrievers.stores.postgres import PostgresDatabase
 from langchain_graph_retrievers import GraphRetriever
+from tests.helpers import HashEmbedding
 from tests.integration.langchain_models import LangChainHashEmbeddings
 from tests.integration.llama_corpus import HashEmbed
 
@@ -139,6 +142,13 @@ class Stored:
         """Change a column of the row of a document."""
         found = json.dumps(value) if isinstance(value, dict) else value
         run(self.url, f'UPDATE {self.table} SET "{getattr(self, column)}" = %s WHERE {self.id} = %s', found, name)
+
+    def add(self, name, text):
+        """Add a document by the store."""
+        if self.kind.startswith("Llama"):
+            self.store.add([TextNode(id_=name, text=text, embedding=HashEmbedding().embed_query(text))])
+        else:
+            self.store.add_documents([Document(text, id=name)])
 
     def delete(self, name):
         """Delete the row of a document."""

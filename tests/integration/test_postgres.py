@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -34,6 +35,7 @@ from graph_retrievers.stores.postgres import (
     PostgresWords,
     create_vector_index,
     open_index,
+    update_index,
     write_index,
 )
 from graph_retrievers.stores.postgres.change import Written
@@ -48,7 +50,7 @@ from langchain_graph_retrievers import GraphRetriever
 from tests.engines import NOTHING, QUESTIONS, change_pages, index_of
 from tests.helpers import HashEmbedding
 from tests.postgres import contents, drop
-from tests.remote import assert_same
+from tests.remote import assert_same, told
 
 UNCHANGED = Written(NOTHING, NOTHING)
 
@@ -549,6 +551,83 @@ def test_a_lost_connection_is_told_once_and_the_next_call_connects_again(postgre
     assert graph.sample(1)[0] == 2
 
 
+def test_a_change_whose_connection_is_lost_changes_nothing(postgres_server, postgres):
+    write_index(GraphIndex.from_texts(["A loom.", "A card."], ids=["a", "b"]), postgres, "works")
+    before = contents(postgres, "works")
+
+    def cut():
+        yield ("a", "b", "next")
+        with postgres_server.open() as other:
+            other.read(("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%%given_edges%%'", {}))
+        yield ("b", "a", "next")
+
+    with pytest.raises(DatabaseUnreachableError, match="the connection was lost .*the next call connects again"):
+        update_index(postgres, "works", upsert=[Node("a", "A mill.")], add_edges=cut())
+    assert contents(postgres, "works") == before
+    update_index(postgres, "works", upsert=[Node("a", "A mill.")], add_edges=[("a", "b", "next")])
+    assert contents(postgres, "works")[0]["a"][4] == "A mill."
+
+
+def test_connections_that_are_lost_all_the_time_give_one_error_and_no_other_answer(postgres_server, postgres, caplog):
+    write_index(GraphIndex.from_texts([f"A loom {n}." for n in range(30)]), postgres, "works")
+    retriever = Retriever(open_index(postgres, "works"), "bm25")
+    expected, found, ended = told(retriever.retrieve("loom 7")), Counter(), threading.Event()
+    kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+
+    def ask(_):
+        for _ in range(40):
+            try:
+                found["right" if told(retriever.retrieve("loom 7")) == expected else "wrong"] += 1
+            except DatabaseUnreachableError:
+                found["lost"] += 1
+
+    def cut():
+        with postgres_server.open() as other:
+            while not ended.is_set():
+                found["killed"] += other.read((f"{kill} AND pid <> pg_backend_pid()", {}))[0][0][0]
+                time.sleep(0.02)
+
+    with ThreadPoolExecutor(5) as pool:
+        cutter = pool.submit(cut)
+        list(pool.map(ask, range(4)))
+        ended.set()
+        cutter.result()
+    assert found["killed"] > 10 and found["right"] + found["lost"] == 160 and not caplog.records
+    assert told(retriever.retrieve("loom 7")) == expected
+
+
+@pytest.mark.parametrize(
+    "limit", ["idle_in_transaction_session_timeout", "transaction_timeout", "lock_timeout", "statement_timeout"]
+)
+def test_a_change_may_take_longer_than_the_server_lets_others(limit, postgres_server, postgres):
+    url = f"{postgres_server.url}&options=-c%20{limit}%3D100"
+    write_index(GraphIndex.from_texts(["A loom."], ids=["a"]), postgres, "works")
+
+    def slowly():
+        time.sleep(0.3)
+        yield ("a", "b", "next")
+
+    with postgres_server.open(postgres.schema, url=url) as database, ThreadPoolExecutor(1) as pool, postgres.writing() as other:
+        other.run("SELECT FROM {corpora} FOR UPDATE")
+        written = pool.submit(update_index, database, "works", upsert=[Node("b", "A card.")], add_edges=slowly())
+        time.sleep(0.3)
+        other.run("COMMIT")
+        assert written.result(20).nodes.written == 1
+
+
+def test_a_replica_is_read_and_says_that_it_is_one(postgres_server, postgres):
+    write_index(GraphIndex.from_texts(["A loom.", "A card."], ids=["a", "b"]), postgres, "works")
+    with postgres_server.open(
+        postgres.schema, url=f"{postgres_server.url}&options=-c%20default_transaction_read_only%3Don"
+    ) as replica:
+        retriever = Retriever(open_index(replica, "works"), "bm25")
+        assert [hit.id for hit in retriever.retrieve("loom")] == ["a"]
+        update_index(postgres, "works", upsert=[Node("c", "A loom, a loom.")])
+        assert [hit.id for hit in retriever.retrieve("loom")] == ["c", "a"]
+        with pytest.raises(DatabaseError, match="can only be read .*Write to the primary server, of which it is a replica"):
+            update_index(replica, "works", delete=["a"])
+
+
 def test_a_statement_that_takes_too_long_is_ended(postgres_server, postgres):
     write_index(GraphIndex.from_texts(["A loom."]), postgres, "works")
     with postgres_server.open(postgres.schema, timeout=0.3) as database:
@@ -687,12 +766,12 @@ def test_an_index_of_vectors_goes_with_vectors_of_another_width(postgres, caplog
     near = PostgresVectors(corpus, exact=False)
     assert near.search(np.eye(4, dtype=np.float32)[1:2], 1) == [["1"]]
     assert written(4).dimension == 4 and len(caplog.records) == 1
-    for given, told in (
+    for given, said in (
         ({"m": "x"}, "m must be an integer of at least 2, got 'x'"),
         ({"m": 101}, "m must be at most 100"),
         ({"m": 50, "ef_construction": 99}, "ef_construction must be an integer of at least 100, got 99"),
     ):
-        with pytest.raises(InvalidArgumentError, match=told):
+        with pytest.raises(InvalidArgumentError, match=said):
             create_vector_index(corpus, **given)
     write_index(GraphIndex.from_texts(["a"]), postgres, "words")
     with pytest.raises(InvalidArgumentError, match="has no vectors; write an index that was built with"):

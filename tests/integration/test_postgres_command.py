@@ -5,11 +5,14 @@ import json
 import pytest
 
 from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
+from graph_retrievers.commands import index as index_command
 from graph_retrievers.commands.cli import main
-from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder
+from graph_retrievers.signals.vector_cache import PROBES
+from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index, writer
 from tests.engines import QUESTIONS, change_pages
 from tests.helpers import HashEmbedding
-from tests.postgres import drop
+from tests.postgres import contents, drop
 
 
 @pytest.fixture
@@ -103,3 +106,58 @@ SECRET = "hush-hush-9"
 def test_the_command_says_what_is_wrong_before_it_reads(postgres_server, command, options, said):
     status, out, err = command(*(option.format(url=postgres_server.url) for option in options))
     assert status == 2 and said in err and err.count("\n") == 1 and not out and SECRET not in err
+
+
+def held(database, name):
+    """All that the tables hold of an index, without the numbers of nodes."""
+    sql = "SELECT nodes, length, dimension, embedding, settings, traits FROM {corpora} WHERE name = %(name)s"
+    return contents(database, name), database.read((sql, {"name": name}))
+
+
+@pytest.mark.parametrize("embedded", [(), ("--no-embedding",)], ids=["vectors", "words"])
+def test_what_is_written_in_blocks_is_the_index_in_memory(embedded, postgres_server, pages, tmp_path, command, monkeypatch):
+    monkeypatch.setattr(writer, "BLOCK", 7)
+    monkeypatch.setattr(index_command, "_TEXTS", 3)
+    options = ("--to", postgres_server.url, "--tokens", 20, *embedded)
+    status, in_blocks, err = command(*options, "--name", "blocks")
+    assert status == 0, err
+    # With OUT, the whole index is made in memory.
+    _, whole, _ = command(tmp_path / "out", *options, "--name", "whole")
+    assert in_blocks.splitlines()[1].split(" nodes, ")[1].split(", in ")[0] in whole
+    with PostgresDatabase(postgres_server.url) as database:
+        assert held(database, "blocks") == held(database, "whole")
+        # Each finds what the other has written.
+        assert command(*options, "--name", "whole")[1].endswith("nodes (unchanged), 60 edges (unchanged)\n")
+        drop(database)
+
+
+class Stopped(BaseException):
+    """The process is stopped."""
+
+
+def test_a_run_that_is_stopped_goes_on_without_embedding_again(postgres_server, pages, command, monkeypatch):
+    monkeypatch.setattr(index_command, "_TEXTS", 3)
+    batches, asked = SentenceEncoder.batches, []
+
+    def asking(self, texts):
+        asked.extend(texts)
+        return batches(self, texts)
+
+    def stopping(self, texts):
+        if len(asked) > 12:
+            raise Stopped
+        return asking(self, texts)
+
+    options = ("--to", postgres_server.url, "--tokens", 20)
+    with monkeypatch.context() as stop, pytest.raises(Stopped):
+        stop.setattr(SentenceEncoder, "batches", stopping)
+        command(*options)
+    before = {*asked}
+    asked.clear()
+    monkeypatch.setattr(SentenceEncoder, "batches", asking)
+    status, out, err = command(*options)
+    assert status == 0 and "20 nodes (20 written)" in out, err
+    # Two fixed texts tell the model from others each time.
+    assert before.intersection(asked) == {*PROBES} and len(before) > 9 and len(asked) < 13
+    with PostgresDatabase(postgres_server.url) as database:
+        drop(database)

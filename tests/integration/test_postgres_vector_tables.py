@@ -1,5 +1,10 @@
 """Indexes whose vectors stay in the tables of vector stores: answers, changes, and what is refused."""
 
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import psycopg
 import pytest
@@ -139,12 +144,7 @@ def test_a_second_write_writes_what_the_store_changed(stored, database):
     # A row without a node is not found, and takes no place of one that is.
     new = "A telegraph sends signals by wire."
     before = [hit.id for hit in retriever.retrieve(new)]
-    if stored.kind.startswith("Llama"):
-        from llama_index.core.schema import TextNode
-
-        stored.store.add([TextNode(id_="wire", text=new, embedding=HashEmbedding().embed_query(new))])
-    else:
-        stored.store.add_documents([Document(new, id="wire")])
+    stored.add("wire", new)
     assert [hit.id for hit in retriever.retrieve(new)] == before and len(before) == 3
     stored.delete("loom")
     stored.set("text", "A company of machines for offices.", "ibm")
@@ -155,6 +155,40 @@ def test_a_second_write_writes_what_the_store_changed(stored, database):
     index, _ = written(stored, database)
     for asked in (*QUESTIONS, new, "offices"):
         assert_same([retriever.retrieve(asked)], [Retriever(index, "walk-fusion", k=3).retrieve(asked)])
+
+
+def test_eight_readers_beside_changes_of_the_store_see_one_of_its_states_or_are_told(stored, database):
+    written(stored, database)
+    new, ended, found = "A telegraph sends signals by wire.", threading.Event(), Counter()
+    remote = Retriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion", k=3)
+
+    def answer():
+        return tuple(hit.id for hit in remote.retrieve(new))
+
+    def ask():
+        while not ended.is_set():
+            try:
+                found[answer()] += 1
+            except DatabaseError as error:
+                assert "Node 'wire' has no row with a vector in the table" in str(error)
+                found["told"] += 1
+
+    states = {answer()}
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(8)]
+        for _ in range(3):
+            stored.add("wire", new)
+            time.sleep(0.2)
+            written(stored, database)
+            states.add(answer())
+            time.sleep(0.2)
+            stored.delete("wire")
+            time.sleep(0.2)
+            written(stored, database)
+        ended.set()
+        for each in asked:
+            each.result()
+    assert len(states) == 2 and states | {"told"} >= found.keys() and found["told"] and found.total() > 50
 
 
 def test_a_row_that_was_deleted_is_not_found_by_its_vector_and_told_where_its_node_is_compared(stored, database):

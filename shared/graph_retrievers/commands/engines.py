@@ -17,6 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from graph_retrievers.index.graph_index import GraphIndex
 
 
@@ -51,13 +53,20 @@ def add_engines(parser: argparse.ArgumentParser) -> None:
     add("--insecure", action="store_true", help="send secrets without TLS to another machine, in a trusted network")
 
 
+def to_postgres(args: argparse.Namespace) -> bool:
+    """Return whether options name PostgreSQL."""
+    return args.to is not None and is_postgres(args.to)
+
+
 @contextmanager
-def opened_engines(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex], str] | None]:
+def opened_engines(args: argparse.Namespace) -> Iterator[Callable[..., str] | None]:
     """Open the engines that options name; one that cannot be reached raises at once.
 
-    What is yielded writes an index there and returns a line that describes the changes; None if the options name no engine.
+    What is yielded writes an index there and returns a line that describes the changes; None if the options name no engine. For an
+    index without signals in PostgreSQL, it also takes a function that returns the vectors of texts, see
+    :func:`~graph_retrievers.stores.postgres.writer.write_graph`.
     """
-    if args.to is not None and is_postgres(args.to):
+    if to_postgres(args):
         yield from _opened_postgres(args)
         return
     if (args.to is None) != (args.vectors is None):
@@ -84,7 +93,7 @@ def opened_engines(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex], 
             yield lambda index: _write_to_both(args, index, database, client)
 
 
-def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex], str]]:
+def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[..., str]]:
     for flag, given in (("--vectors", args.vectors), ("--database", args.database)):
         if given is not None:
             raise InvalidArgumentError(
@@ -93,12 +102,18 @@ def _opened_postgres(args: argparse.Namespace) -> Iterator[Callable[[GraphIndex]
     check_postgres("--to", args.to, args.insecure)
     from graph_retrievers.stores.postgres import PostgresDatabase, write_index
     from graph_retrievers.stores.postgres.corpus import corpus_name
+    from graph_retrievers.stores.postgres.writer import write_graph
 
     corpus_name(args.name)
     with PostgresDatabase(args.to) as database:
 
-        def write(index: GraphIndex) -> str:
-            written = write_index(index, database, args.name, replace=args.replace, show_progress=True)
+        def write(index: GraphIndex, vectors: Callable[[list[str]], Tensor] | None = None) -> str:
+            options = {"replace": args.replace, "show_progress": True}
+            if index.signals:
+                written = write_index(index, database, args.name, **options)
+            else:
+                model = index.embedding_name if vectors is not None else ""
+                written = write_graph(index.graph, database, args.name, vectors=vectors, embedding_name=model, **options)
             sizes = {"nodes": len(index), "edges": index.graph.num_edges}
             said = [f"{sizes[name]:,} {name} ({_told(changes)})" for name, changes in written._asdict().items()]
             return f"{database.where}, {args.name}: {', '.join(said)}"

@@ -6,12 +6,11 @@ import argparse
 import logging
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import add_engines, opened_engines
+from graph_retrievers.commands.engines import add_engines, opened_engines, to_postgres
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import absolute, add_options
 from graph_retrievers.errors import InvalidArgumentError
@@ -19,14 +18,17 @@ from graph_retrievers.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graph_retrievers.graph.corpus_graph import Node
+    from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
     from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.signals.embedding import Embedding
+    from graph_retrievers.signals.vector_cache import VectorCache
 
 
 _EDGES = ("links", "structure", "mentions", "numbers", "neighbors")
 # Of a folder; numbers give no edges where few units carry one.
 _OF_FILES = "links,structure,mentions,numbers"
+# Texts that are embedded at a time, if not all at once.
+_TEXTS = 1000
 
 
 def add_commands(subparsers: Any) -> None:
@@ -56,20 +58,24 @@ def run_index(args: argparse.Namespace) -> None:
     """Run the ``index`` command."""
     # Opened first, because reading and embedding take long.
     with opened_engines(args) as write:
-        index = _built(args)
+        index, vectors = _built(args)
         if write is not None:
-            print(printable(write(index)))
+            print(printable(write(index) if vectors is None else write(index, vectors)))
 
 
-def _built(args: argparse.Namespace) -> GraphIndex:
-    """Build the index of a folder or dataset, save it if OUT is given, and describe it."""
+def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], Tensor] | None]:
+    """Build the index of a folder or dataset, save it if OUT is given, and describe it.
+
+    For PostgreSQL alone, the index has no signals, and the vectors of its texts, if any, are what the function returns.
+    """
+    from graph_retrievers.construction.edges import needs_vectors
     from graph_retrievers.construction.folder import read_folder
     from graph_retrievers.datasets import is_dataset, read_dataset
     from graph_retrievers.graph.corpus_graph import CorpusGraph
     from graph_retrievers.graph.description import tell_no_edges
     from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.index.storage import check_target
-    from graph_retrievers.signals.embedding import load_embedding
+    from graph_retrievers.signals.embedding import embed_texts, load_embedding
 
     started = time.perf_counter()
     # Checked first, because the embedding takes long.
@@ -88,40 +94,65 @@ def _built(args: argparse.Namespace) -> GraphIndex:
         with _shown_log():
             nodes = files = read_folder(args.source, max_tokens=args.tokens, site=args.site, strict=args.strict, show_progress=True)
         options["edges"] = edge_specs(args.edges or _OF_FILES, files, args.site)
-    known, vectors = 0, None
-    if embedding is not None:
+    read = _pages(files) if files else ""
+    cache = None if embedding is None else _cache(embedding, len(nodes))
+    in_blocks = to_postgres(args) and args.out is None and not needs_vectors(options["edges"])
+    in_blocks &= embedding is None or cache is not None
+    known, width, vectors = 0, 0, None
+    if in_blocks:
+        options |= {"vectors": False, "bm25": False}
+    elif embedding is not None:
         contents = CorpusGraph.from_nodes(nodes, include_titles=options.get("include_titles", True)).contents()
-        vectors, known = _vectors(contents, embedding)
+        vectors = embed_texts(embedding, contents, True) if cache is None else cache.vectors(contents, True)
+        known, width = 0 if cache is None else cache.found, vectors.shape[1]
+        options["vectors"] = vectors
     with _shown_log():
-        index = GraphIndex.from_documents(nodes, vectors=vectors, **options)
+        index = GraphIndex.from_documents(nodes, **options)
         if args.edges is None and not index.graph.has_edges:
             tell_no_edges(index.graph)
+    # Of a large corpus, what is not needed any more takes much.
+    del nodes, files, options
+    if in_blocks and cache is not None:
+        known, width = _embedded(index.graph, cache)
     if args.out is not None:
         index.save(args.out)
-    if files:
-        print(printable(_pages(files)))
-    named = f"vectors of {index.embedding_name} ({index.dense.dimension}) and " if index.has_dense else ""
+    if read:
+        print(printable(read))
+    named = f"vectors of {index.embedding_name} ({width}) and " if width else ""
     seconds = time.perf_counter() - started
-    counts = Counter(edge.relation or "unnamed" for edge in index.graph.edges())
-    edges = f" ({', '.join(f'{count:,} {relation}' for relation, count in counts.items())})" if counts else ""
+    counts = zip(index.graph.relations.bincount().tolist(), index.graph.relation_names, strict=True)
+    edges = ", ".join(f"{count:,} {relation or 'unnamed'}" for count, relation in counts)
+    edges = f" ({edges})" if edges else ""
     again = f"{known:,} of them embedded before, " if known else ""
     where = args.out or args.source
     said = f"{where}: {len(index):,} nodes, {again}{index.graph.num_edges:,} edges{edges}, {named}BM25, in {seconds:.1f} s"
     print(printable(said))
-    return index
+    return index, None if cache is None or not in_blocks else cache.vectors
 
 
-def _vectors(contents: list[str], embedding: Embedding) -> tuple[Tensor, int]:
-    """Return the vectors of texts, and how many of them were kept by an earlier run, finished or not."""
-    from graph_retrievers.signals.embedding import embed_texts
+def _cache(embedding: Embedding, size: int) -> VectorCache | None:
+    """Return the cache of the vectors of a number of texts, or None and a note if there can be none."""
     from graph_retrievers.signals.vector_cache import VectorCache
 
     try:
-        cache = VectorCache(embedding)
+        return VectorCache(embedding, size=size)
     except InvalidArgumentError as error:
         print(f"note: {error}", file=sys.stderr)
-        return embed_texts(embedding, contents, show_progress=True), 0
-    return cache.vectors(contents, show_progress=True), cache.found
+        return None
+
+
+def _embedded(graph: CorpusGraph, cache: VectorCache) -> tuple[int, int]:
+    """Embed the texts of a graph, in blocks; return how many of their vectors were kept before, and the width of these."""
+    from graph_retrievers.progress import progress_bar
+
+    known, width = 0, 0
+    with progress_bar(total=len(graph), desc="embedding", unit="text") as bar:
+        for start in range(0, len(graph), _TEXTS):
+            contents = [graph.content(row) for row in range(start, min(start + _TEXTS, len(graph)))]
+            width = cache.vectors(contents).shape[1]
+            known += cache.found
+            bar.update(len(contents))
+    return known, width
 
 
 def _pages(nodes: Sequence[Node]) -> str:

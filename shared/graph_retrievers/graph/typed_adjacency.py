@@ -26,7 +26,8 @@ class TypedAdjacency:
         types, relations = graph.type_names, sorted(graph.relation_names)
         kind = graph.node_types[view.neighbors.long()].long()
         # Relations are numbered by name, so that the order in which edges were given does not matter.
-        rank = torch.tensor(np.argsort(np.argsort(graph.relation_names)), dtype=torch.int64, device=graph.device)
+        numbers = {name: number for number, name in enumerate(relations)}
+        rank = torch.tensor([numbers[name] for name in graph.relation_names], dtype=torch.int64, device=graph.device)
         relation = rank[view.relations.long()]
         if order == "type":
             codes, step = torch.unique(kind * max(len(relations), 1) + relation, return_inverse=True)

@@ -84,9 +84,10 @@ def build(
     def embed(texts: list[str]) -> Tensor:
         return embed_corpus(model, texts, cache, show_progress)
 
+    made = vectors is not False
     # The caller may go on writing to a tensor.
-    vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors
-    if vectors is None:
+    vectors = vectors.clone() if isinstance(vectors, Tensor) else vectors if made else None
+    if vectors is None and made:
         vectors = _brought(graph, documents or nodes, None if model is None else embed)
     sources = [EdgeSource(None, graph.num_edges)]
     if edges is not None:
@@ -99,7 +100,7 @@ def build(
         parts = edge_parts(edges, CorpusNodes(nodes, documents, compared), lenient=lenient)
         graph = graph.with_edges([edge for _, part in parts for edge in part])
         sources = [EdgeSource(spec, len(part)) for spec, part in parts]
-    if vectors is None and model is not None:
+    if vectors is None and made and model is not None:
         vectors = embed(graph.contents())
     signals: dict[str, Signal] = {}
     if vectors is not None:

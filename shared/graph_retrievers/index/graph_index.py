@@ -28,6 +28,7 @@ from graph_retrievers.errors import (
 from graph_retrievers.graph.corpus_graph import CorpusGraph, EdgeLike, Node
 from graph_retrievers.graph.description import describe, keep_told, tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
+from graph_retrievers.graph.languages import found_language
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.build import Built, build, check_not_empty
 from graph_retrievers.index.change import change
@@ -148,7 +149,7 @@ class GraphIndex(Corpus):
         embedding : object, optional
             Embedding model of the queries, and of the nodes unless `vectors` are given.
         vectors : array-like, shape [N, d], optional
-            Node vectors computed elsewhere.
+            Node vectors computed elsewhere; False for none, so that nothing is embedded.
         bm25 : bool, str or Signal, default True
             Whether to build BM25, and in which language (``"de"``); by default it is found from the texts, and English words are
             stemmed only if there are no vectors. A :class:`~graph_retrievers.signals.bm25.BM25` of the contents of the nodes
@@ -463,7 +464,9 @@ class GraphIndex(Corpus):
         named = f"{self.embedding_name} in {precision}" if isinstance(precision, str) and precision else self.embedding_name
         recall = getattr(self.signals.get("dense"), "recall", None)
         words = self.signals.get("bm25")
-        language = getattr(words, "language", ""), getattr(words, "stem", "")
+        # Whether a model reads the texts is to be told without BM25 too.
+        found = found_language(self.graph.contents()) if words is None and model is not None else ""
+        language = getattr(words, "language", found), getattr(words, "stem", "")
         return describe(self.graph, tokens, tuple(self.signals), named, self._tried(), recall, language, model)
 
     def _tried(self) -> list[str]:

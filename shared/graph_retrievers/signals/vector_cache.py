@@ -148,6 +148,8 @@ class VectorCache:
         Maximum bytes of vectors in a file; the oldest are dropped. By default 4 GiB, or as many as the texts of a call need.
     required : bool, default True
         Whether a file that cannot be written to is an error; otherwise it causes a warning, and the vectors are not kept.
+    size : int, default 0
+        Number of texts of which the vectors are asked for in several calls; none of them is dropped for another.
     texts : sequence of str, default ()
         What is embedded next. If no file in the folder has the first of them, a hosted model embeds these beside the fixed texts,
         at the same time.
@@ -177,10 +179,12 @@ class VectorCache:
         folder: Path | None = None,
         limit: int | None = None,
         required: bool = True,
+        size: int = 0,
         texts: Sequence[str] = (),
     ) -> None:
         self._model: Embedding = as_embedding(embedding)
         self._failed: BaseException | None = None
+        self._size = size
         root, requests = folder or cache_folder(), requests_for(self._model)
         # With the fixed texts, as many requests as run at a time.
         early = {_digest(text): text for text in texts[: (requests.max_concurrency - 1) * requests.batch_size]}
@@ -241,7 +245,7 @@ class VectorCache:
         keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
         if not self._given:
-            self._limit = max(_LIMIT, (len(by_key) + len(PROBES)) * (4 * self._width + _CHECK))
+            self._limit = max(_LIMIT, (max(len(by_key), self._size) + len(PROBES)) * (4 * self._width + _CHECK))
         held = self._held(by_key)
         if len(held) == len(by_key) and self._failed is None:
             self.found = len(keys)

@@ -75,12 +75,7 @@ class WordSignal(TermSignal):
         show_progress: bool = False,
         **scoring: Any,
     ) -> None:
-        found = found_language(texts) if language is None else language_code(language)
-        if stem is None:
-            stem = "+".join(code for code in found.split("+") if language is not None or code != "en")
-        elif isinstance(stem, bool):
-            stem = found if stem else ""
-        self._set(language=found, stem=stem, stopwords=stopwords, covers=covers, **scoring)
+        self._set(**languages_of(texts, language, stem), stopwords=stopwords, covers=covers, **scoring)
         self._build(texts, device, show_progress)
 
     def _set(self, *, language: str, stem: str, stopwords: str | list[str] | None, covers: Any) -> None:
@@ -230,6 +225,16 @@ class WordSignal(TermSignal):
         flat = torch.tensor([t for ts in terms for t in ts], dtype=torch.int64, device=self.device)
         pointers = torch.tensor([0, *accumulate(map(len, terms))], dtype=torch.int64, device=self.device)
         return pointers, flat, torch.ones(flat.numel(), device=self.device)
+
+
+def languages_of(texts: Sequence[str], language: str | None = None, stem: bool | str | None = None) -> dict[str, Any]:
+    """Return the `language` and `stem` of a :class:`WordSignal` of texts, where those that are given may be None."""
+    found = found_language(texts) if language is None else language_code(language)
+    if stem is None:
+        stem = "+".join(code for code in found.split("+") if language is not None or code != "en")
+    elif isinstance(stem, bool):
+        stem = found if stem else ""
+    return {"language": found, "stem": stem}
 
 
 def _lengths(found: tuple[np.ndarray, ...], vocabulary: Mapping[str, int], size: int) -> np.ndarray:

@@ -52,6 +52,11 @@ _SETTINGS = (
     "set_config('jit', 'off', false), current_setting('server_encoding')"
 )
 _LIMITED = "SELECT set_config('statement_timeout', %s, true)"
+# Of a transaction that writes: between its statements, texts may be embedded, and it waits for other writers.
+_UNLIMITED = (
+    "SELECT set_config(name, CASE name WHEN 'work_mem' THEN '64MB' ELSE '0' END, true) FROM pg_settings WHERE name IN "
+    "('work_mem', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
 # What a server says of a user whom it refuses, where it gives no code.
 _REFUSED = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "permission denied")
 
@@ -153,7 +158,7 @@ class PostgresDatabase:
         def ask(connection: Any) -> list[list[tuple[Any, ...]]]:
             if len(texts) == 1 and left is None:
                 return [_rows(connection.execute(*texts[0], binary=True))]
-            with connection.pipeline():
+            with self._pipeline(connection):
                 connection.execute(_BEGIN)
                 if left is not None:
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
@@ -169,8 +174,7 @@ class PostgresDatabase:
 
         def begin(connection: Any) -> Any:
             connection.execute("BEGIN")
-            connection.execute("SET LOCAL statement_timeout = 0")
-            connection.execute("SET LOCAL work_mem = '64MB'")
+            connection.execute(_UNLIMITED)
             return connection
 
         with self._free:
@@ -218,6 +222,22 @@ class PostgresDatabase:
         finally:
             self._free.release()
 
+    @contextmanager
+    def _pipeline(self, connection: Any) -> Iterator[None]:
+        """Send the statements inside in one round trip; of several errors, such as of a lost connection, the first is raised."""
+        first: list[Exception] = []
+        try:
+            with connection.pipeline():
+                try:
+                    yield
+                except self._psycopg.Error as error:
+                    # Otherwise the driver logs the others.
+                    first.append(error)
+        except self._psycopg.Error as error:
+            first.append(error)
+        if first:
+            raise first[0]
+
     def _with_connection(self, ask: Callable[[Any], _Result]) -> _Result:
         with self._allowed():
             kept: list[Any] = []
@@ -245,7 +265,7 @@ class PostgresDatabase:
             try:
                 return ask(connection)
             except self._psycopg.Error as error:
-                if not connection.broken:
+                if not self._lost(connection):
                     raise self._translated(error, connection) from error
                 self._drop_idle()
         connection = self._connected()
@@ -291,6 +311,10 @@ class PostgresDatabase:
         else:
             self._idle.append(connection)
 
+    def _lost(self, connection: Any) -> bool:
+        """Return whether a connection was lost; of one that is lost at the end of a pipeline, the driver says that it is busy."""
+        return connection.broken or connection.info.pipeline_status != self._psycopg.pq.PipelineStatus.OFF
+
     def _drop_idle(self) -> None:
         while self._idle:
             with suppress(self._psycopg.Error, IndexError):
@@ -302,11 +326,15 @@ class PostgresDatabase:
             return DatabaseAuthError(
                 f"{self.where} refused the user ({message}). Check the user in the url, PGPASSWORD, and the user's rights."
             )
+        if code == "25006":
+            return DatabaseError(
+                f"{self.where} can only be read ({message}). Write to the primary server, of which it is a replica."
+            )
         if code == "57014":
             return DatabaseUnreachableError(
                 f"{self.where} did not answer within {self._seconds:.3g} seconds ({message}). Ask for less, or raise timeout=."
             )
-        if connection is None or connection.broken:
+        if connection is None or self._lost(connection):
             return DatabaseUnreachableError(
                 f"{self.where} cannot be reached, or the connection was lost ({message}). Check its address, and that it runs; the "
                 "next call connects again."
@@ -340,7 +368,7 @@ class _Pinned(PostgresDatabase):
         """Return the rows of statements, in one round trip; limits are those of :meth:`PostgresDatabase.read`."""
         connection, left = self._connection, seconds_left()
         try:
-            with ended_by_caller(partial(self._cancel, connection)), connection.pipeline():
+            with ended_by_caller(partial(self._cancel, connection)), self._pipeline(connection):
                 if left is not None:
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
                 cursors = [connection.execute(text.format_map(self.tables), given, binary=True) for text, given in statements]

@@ -1,21 +1,23 @@
-"""An index written into PostgreSQL, and brought up to date there."""
+"""An index, or a graph of which an index is made, written into PostgreSQL, and brought up to date there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
+from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.stores.changes import check_lengths, check_loss, tell_bare
+from graph_retrievers.signals.word_signal import languages_of
+from graph_retrievers.stores.changes import check_lengths, check_loss, tell_bare, tell_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
@@ -82,8 +84,7 @@ def write_index(
     >>> write_index(index, database, "machines").nodes  # doctest: +SKIP
     Changes(written=1200, moved=0, deleted=0)
     """
-    if not isinstance(database, PostgresDatabase):
-        raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+    _check_database(database)
     graph, bm25, dense = index.graph, index.signals.get("bm25"), index.signals.get("dense")
     if not isinstance(bm25, BM25):
         raise MissingSignalError("The index has no BM25, of which the words are made; build it with bm25=True.")
@@ -91,13 +92,60 @@ def write_index(
     table = None if vectors is None else vector_table(vectors)
     if dense is not None:
         check_lengths(dense)
+        tell_bare(dense, graph.ids)
     elif table is not None:
         raise MissingSignalError("The index has no vectors, and vectors= says where they are; build it of the same store.")
+    blocks = _blocks_of(graph, CountedWords(bm25), None if dense is None or table is not None else dense)
+    # Also where the vectors are, if they are not written.
+    settings = bm25.settings if table is None else {**bm25.settings, "vectors": table.to_dict()}
+    dimension = 0 if dense is None else dense.dimension
+    return _write(graph, blocks, settings, dimension, index.embedding_name, database, name, table, replace, show_progress)
+
+
+def write_graph(
+    graph: CorpusGraph,
+    database: PostgresDatabase,
+    name: str,
+    *,
+    vectors: Callable[[list[str]], Tensor] | None = None,
+    embedding_name: str = "",
+    replace: bool = False,
+    show_progress: bool = False,
+) -> Written:
+    """Write the index of a graph as :func:`write_index` does, but make its vectors and words in blocks, as they are written.
+
+    `vectors` returns the vectors of n texts: Tensor, shape [n, d], of unit length; by default the index has none. It is called
+    while other writers of this index wait, so the texts should be embedded, and their vectors kept, before.
+    """
+    _check_database(database)
+    languages = languages_of(graph.contents(), stem=True if vectors is None else None)
+    blocks = _blocks_made(graph, languages, vectors)
+    first = next(blocks)
+    dimension = 0 if first.vectors is None else first.vectors.shape[1]
+    made = chain([first], blocks)
+    return _write(graph, made, first.words.settings, dimension, embedding_name, database, name, None, replace, show_progress)
+
+
+def _check_database(database: Any) -> None:
+    if not isinstance(database, PostgresDatabase):
+        raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+
+
+def _write(
+    graph: CorpusGraph,
+    blocks: Iterator[NodeBlock],
+    settings: dict[str, Any],
+    dimension: int,
+    embedding_name: str,
+    database: PostgresDatabase,
+    name: str,
+    table: VectorTable | None,
+    replace: bool,
+    show_progress: bool,
+) -> Written:
+    """Write the edges of a graph, and its nodes as blocks, in place of what the database has under a name."""
     check_ids(graph)
     called, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
-    words, dimension = CountedWords(bm25), 0 if dense is None else dense.dimension
-    # Also where the vectors are, if they are not written.
-    settings = words.settings if table is None else {**words.settings, "vectors": table.to_dict()}
     ensure_tables(database)
     with database.writing() as writing:
         change = Change(writing, called)
@@ -107,7 +155,7 @@ def write_index(
         check_loss(where, len(rows), len(gone), replace)
         if not replace and rows:
             way = "Give another name to write this index beside it, or pass replace=True to write it in its place."
-            change.check_vectors(where, dimension, index.embedding_name, way)
+            change.check_vectors(where, dimension, embedding_name, way)
         if replace:
             # The vectors may be of another model, whose name is not known.
             change.embedding = ""
@@ -115,14 +163,14 @@ def write_index(
             change.drop_vector_index()
         change.delete(gone, close=False)
         with progress_bar(total=len(graph), desc="writing nodes", unit="node", disable=not show_progress) as bar:
-            for block in _blocks(graph, words, dense if table is None else None):
-                change.write(block, block.rows, bar.update)
-        if dense is not None:
-            tell_bare(dense, graph.ids)
+            start = 0
+            for block in blocks:
+                change.write(block, range(start, start + len(block.ids)), bar.update)
+                start += len(block.ids)
         change.replace_edges(_edges(graph))
         if table is not None:
             _check_table(writing, change.corpus, len(graph), table, database.where)
-        return change.finish(settings, dimension, index.embedding_name, graph.include_titles)
+        return change.finish(settings, dimension, embedding_name, graph.include_titles)
 
 
 def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, where: str) -> None:
@@ -138,15 +186,40 @@ def _check_table(writing: Writing, corpus: int, size: int, table: VectorTable, w
         )
 
 
-def _blocks(graph: CorpusGraph, words: CountedWords, dense: DenseIndex | None) -> Iterator[NodeBlock]:
-    for start in range(0, len(graph), BLOCK):
-        rows = range(start, min(start + BLOCK, len(graph)))
+def _parts(graph: CorpusGraph) -> Iterator[range]:
+    return (range(start, min(start + BLOCK, len(graph))) for start in range(0, len(graph), BLOCK))
+
+
+def _blocks_made(
+    graph: CorpusGraph, languages: dict[str, Any], vectors: Callable[[list[str]], Tensor] | None
+) -> Iterator[NodeBlock]:
+    """Yield the nodes of a graph with words and vectors that are made for each block."""
+    bare: list[str] = []
+    for rows in _parts(graph):
+        part = graph.with_columns({name: getattr(graph, name)[rows.start : rows.stop] for name in COLUMNS})
+        contents, made = part.contents(), None
+        if vectors is not None:
+            dense = DenseIndex(vectors(contents))
+            check_lengths(dense)
+            made = dense.vectors.cpu().numpy()
+            bare += [part.ids[place] for place in np.flatnonzero(~made.any(1))]
+        yield NodeBlock(part, range(len(part)), CountedWords(BM25(contents, **languages)), made)
+    if bare:
+        tell_bare_nodes(len(bare), len(graph), bare[0])
+
+
+def _blocks_of(graph: CorpusGraph, words: CountedWords, dense: DenseIndex | None) -> Iterator[NodeBlock]:
+    """Yield the nodes of a graph with their words and vectors."""
+    for rows in _parts(graph):
         vectors = None if dense is None else dense.taken(torch.arange(rows.start, rows.stop)).cpu().numpy().astype(np.float32)
         yield NodeBlock(graph, rows, words, vectors)
 
 
 def _edges(graph: CorpusGraph) -> Iterator[Edge]:
     """Yield the edges of a graph, without their metadata."""
-    columns = (graph.sources.tolist(), graph.targets.tolist(), graph.relations.tolist(), graph.weights.tolist())
-    for source, target, relation, weight, text in zip(*columns, graph.edge_texts or repeat("", graph.num_edges), strict=True):
-        yield Edge(graph.ids[source], graph.ids[target], graph.relation_names[relation], weight, text)
+    for start in range(0, graph.num_edges, BLOCK):
+        part = slice(start, start + BLOCK)
+        columns = [each[part].tolist() for each in (graph.sources, graph.targets, graph.relations, graph.weights)]
+        texts = graph.edge_texts[part] or [""] * len(columns[0])
+        for source, target, relation, weight, text in zip(*columns, texts, strict=True):
+            yield Edge(graph.ids[source], graph.ids[target], graph.relation_names[relation], weight, text)
