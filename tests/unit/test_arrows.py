@@ -31,7 +31,7 @@ ROOMS = {
     "queries": {"errors", "arguments", "cache", "graph", "signals", "index", "batch"},
     "tracing": {"errors", "core"},
     "search": {"errors", "arguments", "graph", "signals", "index", "batch", "queries", "core"},
-    "hits": {"errors", "arguments", "graph", "signals", "core"},
+    "hits": {"errors", "arguments", "cache", "graph", "signals", "core"},
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index", "batch", "queries"),
         *("core", "search", "progress", "seeding"),

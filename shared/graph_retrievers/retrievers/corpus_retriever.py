@@ -254,16 +254,20 @@ class CorpusRetriever(BaseRetriever):
         >>> retriever.similarities(questions, retriever.rank(questions))
         {(0, 1): 0.6, (0, 0): 1.0}
         """
-        if not questions:
-            return {}
+        return questions[0].queries.similarities(self._named(questions, found)) if self._compares(questions) else {}
+
+    def _compares(self, questions: Sequence[Question]) -> bool:
+        """Return whether hits have similarities."""
+        if not questions or not questions[0].has_vectors:
+            return False
         queries = questions[0].queries
-        if not questions[0].has_vectors or queries.index.signals["dense"].reads != "vector":
-            return {}
-        if not self._composition.compares_vectors and not isinstance(queries.given, Tensor):
-            return {}
-        return queries.similarities(  # type: ignore[no-any-return]
-            [named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)]
-        )
+        if queries.index.signals["dense"].reads != "vector":
+            return False
+        return self._composition.compares_vectors or isinstance(queries.given, Tensor)
+
+    def _named(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[np.ndarray]:
+        """Return the rows of the nodes that the hits of each question name."""
+        return [named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)]
 
     def found(self, question: Question) -> Algorithm[Candidates]:
         """Return everything that the operators find for a question, with filters applied."""

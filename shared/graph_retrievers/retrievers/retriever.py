@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
 
 from graph_retrievers.batch import compared_vectors
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Later, Same
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question
@@ -21,6 +22,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
+from graph_retrievers.hits.of_candidates import Similarities
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.queries import Queries, filter_masks
 from graph_retrievers.retrievers.corpus_retriever import CorpusRetriever
@@ -166,10 +168,18 @@ class Retriever(CorpusRetriever):
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
             plain = PlainSearch(queries).rank
-        alike, trace = self.similarities(questions, found), Trace(queries.trace)
+        alike, trace = self._similarities(questions, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(found, index.graph, shown, plain, self._composition.reason, alike, trace, notes)
+
+    def _similarities(self, questions: Sequence[Question], found: Sequence[Candidates]) -> Later[Similarities]:
+        """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
+        if not self._compares(questions):
+            return Later(dict)
+        queries, rows = questions[0].queries, self._named(questions, found)
+        _ = queries.vectors
+        return Later(partial(queries.afresh().similarities, rows))
 
     def _searched(self, question: Question) -> Algorithm[Candidates]:
         return (yield from self.answer(question, (yield from self.found(question))))

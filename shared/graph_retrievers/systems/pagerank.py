@@ -41,6 +41,8 @@ _GRADIENTS = 300
 _TOLERANCE = 1e-7
 NEAREST = 100
 """Nodes at which a walk on a graph in a database restarts by similarity."""
+# Entries of a table of shares that stays in the cache of a processor.
+_CACHED = 1 << 18
 # The length of what is left, as a part of the bound; shares that are equal then differ by less than the rounding that ties allow.
 _NEAR = 1e-3
 
@@ -237,8 +239,8 @@ class Walk(Request):
     spread : float
         Weight of `elsewhere`.
     elsewhere : callable, optional
-        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.queries.Queries`; not called if no
-        question has a `spread`.
+        Other restart weights, Tensor, shape [n, N], as a function of :class:`~graph_retrievers.queries.Queries` and the places of n
+        questions; not called if no question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
         Requested nodes, None for all, and their number: best first, those of each pair after those of the previous one.
     damping : float, default 0.5
@@ -252,14 +254,23 @@ class Walk(Request):
     nodes: np.ndarray
     weights: np.ndarray
     spread: float
-    elsewhere: Callable[[Queries], Tensor] | None
+    elsewhere: Callable[[Queries, list[int]], Tensor] | None
     best: Sequence[tuple[Tensor | None, int]]
     damping: float = 0.5
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the nodes of all questions, whose walks run side by side."""
-        first, device = asked[0][1], backend.index.device
+        """Return the nodes of all questions, whose walks run side by side; on a processor those whose tables fit into its cache."""
+        device, size = backend.index.device, asked[0][1].graph.size
+        step = len(asked) if device.type != "cpu" else max(1, _CACHED // max(size, 1))
+        parts = (cls._walked(backend.queries, asked[start : start + step], device) for start in range(0, len(asked), step))
+        return [found for part in parts for found in part]
+
+    @classmethod
+    def _walked(
+        cls, queries: Queries, asked: Sequence[tuple[int, Walk]], device: torch.device
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        first = asked[0][1]
         batch = np.repeat(np.arange(len(asked)), [len(request.nodes) for _, request in asked])
         nodes, weights = (np.concatenate([getattr(request, name) for _, request in asked]) for name in ("nodes", "weights"))
         seeds, given = torch.from_numpy(np.stack([batch, nodes])).to(device), torch.from_numpy(weights).to(device)
@@ -267,7 +278,7 @@ class Walk(Request):
         restart.index_put_((seeds[0], seeds[1]), given, accumulate=True)
         spread = torch.tensor([request.spread for _, request in asked], dtype=torch.float64, device=device)
         if first.elsewhere is not None and bool(spread.any()):
-            restart += spread[:, None] * first.elsewhere(backend.queries)[[b for b, _ in asked]]
+            restart += spread[:, None] * first.elsewhere(queries, [b for b, _ in asked])
         # The weights of a question without restart nodes do not matter: its results are dropped.
         nowhere = restart.sum(1, keepdim=True) <= 0
         shares = personalized_pagerank(
@@ -401,9 +412,9 @@ class PersonalizedPageRank(Operator):
         best, shares = walk.best(keep)
         return best, shares, walk.parents(best, seeds)
 
-    def _similar(self, queries: Queries) -> Tensor:
-        """Return restart weights of all nodes by similarity to each question, 1 together: Tensor, shape [B, N], float64."""
-        return _scaled(similarities(queries), queries.seeds_allowed)
+    def _similar(self, queries: Queries, places: list[int]) -> Tensor:
+        """Return restart weights of all nodes by similarity to n questions, 1 together for each: Tensor, shape [n, N], float64."""
+        return _scaled(similarities(queries, places), queries.seeds_allowed)
 
 
 def _scaled(similarity: Tensor, allowed: Tensor | None = None) -> Tensor:
@@ -418,10 +429,10 @@ def _scaled(similarity: Tensor, allowed: Tensor | None = None) -> Tensor:
     return passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
 
 
-def similarities(queries: Queries) -> Tensor:
-    """Return the dot products of questions with all nodes: Tensor, shape [B, N], float64."""
+def similarities(queries: Queries, places: list[int]) -> Tensor:
+    """Return the dot products of the questions at n places with all nodes: Tensor, shape [n, N], float64."""
     table = queries.table("dense")
-    return (queries.index.dense.table(queries.vectors) if table is None else table).double()
+    return (queries.index.dense.table(queries.vectors[places]) if table is None else table[places]).double()
 
 
 def walk_graph(queries: Queries, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]) -> TransitionGraph:
