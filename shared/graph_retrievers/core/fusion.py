@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
-from graph_retrievers.core.candidates import Candidates, concatenated, falling, level, order, places_of
+from graph_retrievers.core.candidates import Candidates, concatenated, falling, level, order, places_of, places_within
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.errors import InvalidArgumentError, shown
 
@@ -27,22 +28,24 @@ def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
     return given
 
 
-def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
-    """Return 1 / (c + r) for each place, with the rank r from 1: float64, shape [K]."""
-    return 1.0 / (float(constant) + np.arange(1, len(found) + 1))
+def reciprocal_rank_parts(found: Candidates, constant: int, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return 1 / (c + r) for each place, with the rank r, from 1, in its group: float64, shape [K]."""
+    place = np.arange(len(found)) if groups is None else places_within(groups)
+    return 1.0 / (float(constant) + 1 + place)
 
 
-def scaled(scores: np.ndarray, low: float, high: float) -> np.ndarray:
+def scaled(scores: np.ndarray, low: Any, high: Any) -> np.ndarray:
     """Return (s - low) / (high - low) for each score s, 0 below `low`: float64, of the shape of `scores`.
 
-    If `low` and `high` differ only by rounding, scores from `low` on have 1, or 0 if both are 0, as nothing matches then.
+    `low` and `high` are numbers, or have one for each score. If they differ only by rounding, scores from `low` on have 1, or 0 if
+    both are 0, as nothing matches then.
 
     >>> scaled(np.array([0.1, 0.25, 0.5]), 0.2, 0.4)
     array([0.  , 0.25, 1.5 ])
     """
-    if high - low <= 1e-6 * max(abs(high), abs(low)):
-        return np.where(scores >= low, float(high != 0), 0.0)
-    return np.maximum((np.asarray(scores, np.float64) - low) / (high - low), 0)
+    level = high - low <= 1e-6 * np.maximum(np.abs(high), np.abs(low))
+    above = np.maximum((np.asarray(scores, np.float64) - low) / np.where(level, 1.0, high - low), 0)
+    return np.where(level, np.where(scores >= low, np.not_equal(high, 0), 0.0), above)
 
 
 def lowest(scores: np.ndarray, depth: int) -> float:
@@ -60,19 +63,43 @@ def lowest(scores: np.ndarray, depth: int) -> float:
     return min(least, least * len(scores) / depth)
 
 
-def scaled_parts(found: Candidates, *, depth: int, from_zero: bool = False) -> np.ndarray:
-    """Return the scores scaled to [0, 1], the largest 1: float64, shape [K].
+def bounds(scores: np.ndarray, depth: int | None, groups: np.ndarray | None) -> tuple[Any, Any]:
+    """Return :func:`lowest` of the scores, shape [n], or the smaller of 0 and the smallest for a depth of None, and the largest.
+
+    Of the ascending `groups`, shape [n], each has its own: both have the shape [n] then.
+    """
+    if groups is None:
+        return min(scores.min(), 0.0) if depth is None else lowest(scores, depth), scores.max()
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    sizes = np.diff(starts, append=len(scores))
+    high, least = np.maximum.reduceat(scores, starts), np.minimum.reduceat(scores, starts)
+    if depth is None:
+        low = np.minimum(least, 0.0)
+    else:
+        low = np.minimum(least, least * sizes / depth)
+        full = np.flatnonzero(sizes >= depth)
+        low[full] = scores[np.lexsort((-scores, groups))][starts[full] + depth - 1]
+    return np.repeat(low, sizes), np.repeat(high, sizes)
+
+
+def scaled_parts(found: Candidates, *, depth: int, from_zero: bool = False, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return the scores, of each of the `groups`, scaled to [0, 1], the largest 1: float64, shape [K].
 
     0 is :func:`lowest` of the first `depth`, so that a longer list scales its first places alike. With `from_zero` it is the score
     0, as for BM25, where a node without any word of the question has it. If all scores are equal, all are 1, or 0 if they are 0.
     """
     if not len(found):
         return np.zeros(0)
-    scores = level(np.asarray(found.scores, np.float64))
-    return scaled(scores, min(scores.min(), 0.0) if from_zero else lowest(scores, depth), scores.max())
+    scores = level(np.asarray(found.scores, np.float64), groups)
+    return scaled(scores, *bounds(scores, None if from_zero else depth, groups))
 
 
-def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple[str, ...] = ()) -> Candidates:
+def fused(
+    lists: Sequence[Candidates],
+    parts: Sequence[np.ndarray],
+    names: tuple[str, ...] = (),
+    owners: Callable[[np.ndarray], np.ndarray | None] = lambda nodes: None,
+) -> Candidates:
     """Return the nodes of all lists, each scored by the sum of its parts.
 
     Parameters
@@ -83,6 +110,8 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
         Contribution to the score of the node at each place.
     names : tuple of str, length L, optional
         Names of the lists. If given, the result has the rank of each node in each list.
+    owners : callable, optional
+        Maps nodes to their questions, as :meth:`~graph_retrievers.core.question.Question.owners`.
 
     Returns
     -------
@@ -98,7 +127,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     everything = concatenated(lists)
     nodes, first, at = np.unique(everything.nodes[turn], return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
-    by = order(scores)  # of equal scores that of the lower row, as rows ascend
+    by = order(scores, groups=owners(nodes))  # of equal scores that of the lower row, as rows ascend
     merged, nodes = everything.taken(turn[first[by]]), nodes[by]
     context = merged.beside.get("context")
     if context is not None:
@@ -110,9 +139,17 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
                 context[bare] = -1
                 context[bare, : told.shape[1]] = told[place[bare]]
     if names:
-        merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
-    merged.lists, merged.scores = names, falling(scores[by])
+        merged.beside["ranks"] = np.stack([_ranks(one.nodes, nodes, owners(one.nodes)) for one in lists], 1)
+    merged.lists, merged.scores = names, falling(scores[by], owners(nodes))
     return merged
+
+
+def _ranks(listed: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return the rank of each node, shape [K], from 1 in a list, or in its group of the list; 0 if it is not in the list."""
+    place = places_of(listed, nodes)
+    if groups is None or not len(listed):
+        return place + 1
+    return np.where(place < 0, 0, places_within(groups)[place] + 1)
 
 
 def in_turns(lists: Sequence[Candidates], before: Candidates) -> Candidates:

@@ -211,7 +211,7 @@ class Backend(ABC):
 
     def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""
-        (batch, nodes), (queries, first) = entries_of(asked), (self.queries, asked[0][1])
+        (batch, nodes), (queries, first) = entries_of(asked, self.size), (self.queries, asked[0][1])
         if first.model is not None:
             queries = replace(queries.afresh(), model=first.model)
         texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
@@ -222,7 +222,9 @@ class Backend(ABC):
             mixed = _smoothed_lists(latents, [request for _, request in asked])
         for place, request in asked:
             if request.notes is not None:
-                request.notes.extend(queries.relevance_notes(place))
+                several = type(place) is not int
+                for b, heard in zip(place, request.notes, strict=True) if several else [(place, request.notes)]:
+                    heard.extend(queries.relevance_notes(b))
         scores = queries.head(latents, batch, nodes, mixed)
         return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]
 
@@ -310,12 +312,22 @@ def _smoothed_lists(latents: Tensor, asked: Sequence[Relevance]) -> Tensor:
     return products.flatten(0, 1).index_select(0, place)
 
 
-def entries_of(asked: Sequence[tuple[int, Any]]) -> np.ndarray:
-    """Return the question and the row of every node that requests ask about: int64, shape [2, n]."""
+def entries_of(asked: Sequence[tuple[Any, Any]], size: int = 0) -> np.ndarray:
+    """Return the question and the row of every node that requests ask about: int64, shape [2, n].
+
+    Requests of several questions as one (:class:`~graph_retrievers.core.question.Questions`) have an array of places; `size` is
+    then the number of nodes N.
+    """
     sizes = [len(request.nodes) for _, request in asked]
     entries = np.empty((2, sum(sizes)), np.int64)
-    entries[0] = np.repeat([b for b, _ in asked], sizes)
     np.concatenate([request.nodes for _, request in asked], out=entries[1])
+    if type(asked[0][0]) is int:
+        entries[0] = np.repeat([b for b, _ in asked], sizes)
+    else:
+        owner, entries[1] = np.divmod(entries[1], size)
+        np.concatenate(
+            [place[owner[a:b]] for (place, _), (a, b) in zip(asked, pairwise(ends_of(asked)), strict=True)], out=entries[0]
+        )
     return entries
 
 

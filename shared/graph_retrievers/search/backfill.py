@@ -6,8 +6,8 @@ import numpy as np
 
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.operator import Operator, OperatorKind, one_by_one
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Nearest
 from graph_retrievers.search.per_source import DEEPER, per_source
 
@@ -41,12 +41,15 @@ class Backfill(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
+    batched = True
 
     def __init__(self, per_source: int | None = None, source_field: str | None = None) -> None:
         self.per_source, self.source_field = per_source, source_field
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates, followed by the added nodes."""
+        if isinstance(question, Questions):
+            return (yield from one_by_one(question, found, self.search))
         corpus, k = question.corpus, min(question.k, question.size)
         dense = corpus.has_dense and (question.has_vectors or not corpus.has_bm25)
         if len(found) >= k or not (dense or corpus.has_bm25):
