@@ -159,8 +159,7 @@ class Loop(Pipeline):
                 still = ~ended[groups]
                 done.append(found.taken(np.flatnonzero(~still)))
                 if not still.any():
-                    found = concatenated(done)
-                    return found.taken(np.argsort(question.owners(found.nodes), kind="stable"))
+                    return question.grouped(concatenated(done))
                 found = found.taken(np.flatnonzero(still))
             found = yield from super().search(question, found)
 

@@ -97,6 +97,15 @@ class Question:
         """Add a note, of several questions to that at the place `of`."""
         self.notes.append(text)
 
+    @property
+    def heard(self) -> list[Any]:
+        """What a request adds notes to: :attr:`notes`, or for several questions those of each."""
+        return self.notes
+
+    def grouped(self, found: Any) -> Any:
+        """Return candidates with those of each question together, in their order."""
+        return found
+
     def visited(self, nodes: np.ndarray) -> None:
         """Count the visited nodes, shape [n]."""
         self.touched = len(nodes)
@@ -187,8 +196,7 @@ class Questions(Question):
         self.__dict__.update(each[0].__dict__)
         self.each, self.count, self.size = list(each), len(each), each[0].size * len(each)
         self.place = np.array([question.place for question in each])
-        # Those of the questions, in which algorithms see them.
-        self.heard = [question.notes for question in each]
+        self._heard = [question.notes for question in each]
 
     @property
     def nodes(self) -> int:
@@ -199,9 +207,18 @@ class Questions(Question):
         """Return the question, from 0, of each of some nodes: int64, of their shape."""
         return nodes // self.nodes
 
+    @property
+    def heard(self) -> list[Any]:
+        """The notes of each question."""
+        return self._heard
+
+    def grouped(self, found: Any) -> Any:
+        """Return candidates with those of each question together, in their order."""
+        return found.taken(np.argsort(self.owners(found.nodes), kind="stable"))
+
     def note(self, text: str, of: int = 0) -> None:
         """Add a note to the question at the place `of`."""
-        self.heard[of].append(text)
+        self._heard[of].append(text)
 
     def visited(self, nodes: np.ndarray) -> None:
         """Count the visited nodes of each question."""
@@ -211,12 +228,12 @@ class Questions(Question):
     def apart(self) -> Self:
         """Return these questions with their own notes."""
         other = copy(self)
-        other.heard = [[] for _ in self.each]
+        other._heard = [[] for _ in self.each]
         return other
 
     def take(self, other: Self) -> None:
         """Add the notes of these questions :meth:`apart`."""
-        for own, heard in zip(self.heard, other.heard, strict=True):
+        for own, heard in zip(self._heard, other._heard, strict=True):
             own += heard
 
     def returned(self, nodes: np.ndarray) -> np.ndarray:

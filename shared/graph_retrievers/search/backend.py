@@ -25,6 +25,7 @@ from graph_retrievers.core.requests import (
     EdgesAmong,
     EdgeTexts,
     Mentions,
+    Mix,
     Near,
     Nearest,
     NearestByCosine,
@@ -219,7 +220,7 @@ class Backend(ABC):
         if first.model is not None:
             self.queries.latents.encoded += queries.latents.encoded
         if any(request.mix is not None for _, request in asked):
-            mixed = _smoothed_lists(latents, [request for _, request in asked])
+            mixed = smoothed(latents, _joined([request for _, request in asked]), first.alpha)
         for place, request in asked:
             if request.notes is not None:
                 several = type(place) is not int
@@ -274,42 +275,35 @@ class Backend(ABC):
         return self.queries.embed(texts)  # type: ignore[no-any-return]
 
 
-def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
+def smoothed(latents: Tensor, mix: Mix, alpha: float) -> Tensor:
     r"""Return :math:`H' = (1 - \alpha) H + \alpha P H` (FastInsight, Algorithm 2, line 6): Tensor, shape [n, d].
 
     Parameters
     ----------
     latents : Tensor, shape [n, d]
         The H of the paper.
-    mix : ndarray, shape [n, n], float32, or None
+    mix : Mix
         The P of the paper; a zero row marks a node without neighbours, which keeps its latent (the paper divides by zero there).
     alpha : float
         In [0, 1].
     """
-    if mix is None:
-        return latents
-    mixed = torch.addmm(latents, torch.from_numpy(mix).to(latents.device), latents, beta=1 - alpha, alpha=alpha)
-    linked = torch.from_numpy((mix > 0).any(1, keepdims=True)).to(latents.device)
-    return torch.where(linked, mixed, latents)
+    counts = np.bincount(mix.owner, minlength=len(latents))
+    sent = torch.from_numpy(np.concatenate([mix.node, counts])).to(latents.device)
+    parts = latents.index_select(0, sent[: len(mix.node)]) * torch.from_numpy(mix.share).to(latents.device)[:, None]
+    lengths = sent[len(mix.node) :]
+    mixed = torch.segment_reduce(parts, "sum", lengths=lengths, initial=0.0)
+    return torch.where(lengths[:, None] > 0, torch.add((1 - alpha) * latents, mixed, alpha=alpha), latents)
 
 
-def _smoothed_lists(latents: Tensor, asked: Sequence[Relevance]) -> Tensor:
-    """Return what :func:`smoothed` does for the latents of several lists, one after another: Tensor, shape [n, d]."""
-    sizes = [len(request.nodes) for request in asked]
-    if latents.device.type == "cpu":
-        parts = zip(latents.split(sizes), asked, strict=True)
-        return torch.cat([smoothed(part, request.mix, request.alpha) for part, request in parts])
-    # As one product of padded matrices, each (1 - alpha) I + alpha P: a device is sent one table, however many lists there are.
-    most = max(sizes)
-    matrices = np.zeros((len(asked), most, most), np.float32)
-    for own, size, request in zip(matrices, sizes, asked, strict=True):
-        mix = np.zeros((size, size), np.float32) if request.mix is None else request.mix
-        own[:size, :size] = request.alpha * mix
-        own[range(size), range(size)] += np.where((mix > 0).any(1), 1 - request.alpha, 1.0)
-    place = torch.from_numpy(np.concatenate([np.arange(size) + n * most for n, size in enumerate(sizes)])).to(latents.device)
-    padded = latents.new_zeros(len(asked) * most, latents.shape[1]).index_copy_(0, place, latents)
-    products = torch.from_numpy(matrices).to(latents.device) @ padded.view(len(asked), most, latents.shape[1])
-    return products.flatten(0, 1).index_select(0, place)
+def _joined(asked: Sequence[Relevance]) -> Mix:
+    """Return the matrices of several lists as one, of the nodes of all."""
+    parts, start = list[Mix](), 0
+    for request in asked:
+        if request.mix is not None:
+            own = request.mix if isinstance(request.mix, Mix) else Mix.of(request.mix)
+            parts.append(Mix(own.owner + start, own.node + start, own.share))
+        start += len(request.nodes)
+    return Mix(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def entries_of(asked: Sequence[tuple[Any, Any]], size: int = 0) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -81,6 +80,7 @@ class MemoryBackend(Backend):
     def __init__(self, queries: Queries) -> None:
         super().__init__(queries, queries.index.graph.ids)
         self.graph = queries.index.graph
+        self._places = np.zeros(0, np.int32)
 
     @property
     def index(self) -> GraphIndex:
@@ -337,27 +337,36 @@ class MemoryBackend(Backend):
         return self.graph, found
 
     def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry."""
+        """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry.
+
+        Nodes of several questions as one are in order.
+        """
         indptr, indices = self._lists(parallel)
-        if not parallel and (indptr.take(nodes + 1) - indptr.take(nodes)).sum() > _HUBS * len(nodes) ** 2:
+        rows = nodes % self.size
+        several = len(nodes) and int(nodes[-1]) >= self.size
+        if not parallel and not several and (indptr.take(rows + 1) - indptr.take(rows)).sum() > _HUBS * len(nodes) ** 2:
             # Long lists: the pairs are looked up.
             keys = self.graph.on_host("edge_keys")
             wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
             entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             held = np.flatnonzero(keys[entry] == wanted)
             return held // len(nodes), held % len(nodes), entry[held]
-        owner, entry = slices(indptr, nodes)
+        owner, entry = slices(indptr, rows)
+        near = indices.take(entry) + (nodes - rows).take(owner)
         # From 1 on, so that most of the table is never written; it is left empty.
-        self._place[nodes] = np.arange(1, len(nodes) + 1)
-        place = self._place.take(indices.take(entry)) - 1
-        self._place[nodes] = 0
+        table = self._place(int(nodes.max(initial=0)))
+        table[nodes] = np.arange(1, len(nodes) + 1)
+        place = table.take(near) - 1
+        table[nodes] = 0
         held = np.flatnonzero((place >= 0) & (place != owner))
         return owner.take(held), place.take(held), entry.take(held)
 
-    @cached_property
-    def _place(self) -> np.ndarray:
-        """A table of zeros, a place for each node."""
-        return np.zeros(self.size, np.int32)
+    def _place(self, most: int) -> np.ndarray:
+        """Return a table of zeros with a place for each node, of several questions as one for the copies up to a number."""
+        size = self.size * (1 + most // self.size)
+        if len(self._places) < size:
+            self._places = np.zeros(size, np.int32)
+        return self._places
 
     def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
         """Return the values of a function of queries and (query, node) pairs."""
