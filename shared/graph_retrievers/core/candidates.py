@@ -373,13 +373,29 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
     if nodes is not None:
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
     if groups is not None:
-        by = order(scores, nodes, groups)
+        near = _large(scores, k, groups)
+        by = near[order(scores[near], None if nodes is None else nodes[near], groups[near])]
         return by[places_within(groups[by]) < k]
     if len(scores) <= 4 * k:
         return order(scores, nodes)[:k]
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
+    """Return places that contain those of the `k` best scores of each group, ties among them; all of a group that is not long."""
+    if len(scores) <= 4 * k or (groups[1:] < groups[:-1]).any():
+        return np.arange(len(scores))
+    ends = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), len(groups))
+    keep = np.ones(len(scores), bool)
+    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        if stop - start > 4 * k:
+            own = scores[start:stop]
+            least = np.partition(own, -k)[-k]
+            if np.isfinite(least):
+                keep[start:stop] = own >= least - 2 * _ROUNDING * abs(least)
+    return np.flatnonzero(keep)
 
 
 def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:

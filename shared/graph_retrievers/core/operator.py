@@ -228,7 +228,7 @@ def one_by_one(
 ) -> Algorithm[Candidates]:
     """Return what a search for one question finds for each of several, which run side by side."""
     parts = found.apart(questions.count, questions.nodes)
-    asked = [each.asking(questions.k).hearing(heard) for each, heard in zip(questions.each, questions.heard, strict=True)]
+    asked = [each.hearing(heard, questions.k) for each, heard in zip(questions.each, questions.heard, strict=True)]
     alone = [search(question, part) for question, part in zip(asked, parts, strict=True)]
     lists = yield Parallel(alone, [question.place for question in questions.each])
     return Candidates.of_each(lists, questions.nodes)

@@ -114,10 +114,10 @@ class Question:
         """Return this question with its own notes, for an operator that runs beside others."""
         return self.hearing([])
 
-    def hearing(self, notes: list[str]) -> Self:
-        """Return this question with other notes, to which an algorithm adds."""
+    def hearing(self, notes: list[str], k: int | None = None) -> Self:
+        """Return this question with other notes, to which an algorithm adds, and for another k."""
         other = copy(self)
-        other.notes = notes
+        other.notes, other.k = notes, self.k if k is None else k
         return other
 
     def take(self, other: Self) -> None:

@@ -84,8 +84,10 @@ def to_hits(
         [each.trails for each in found], [each.steps() for each in found], lambda b, n: _operator(found[b], n), "trail"
     )
     chained = [None if each.chains is None else paths.shown_chains(each.chains) for each in found]
-    tables = [np.zeros((0, 1), np.int64) if each is None else each.nodes for each in chained]
-    walked = paths.steps(tables, None, lambda b, _: chained[b].operator, "chain")  # type: ignore[union-attr]
+    walked: Sequence[_Steps | None] = [None] * len(found)
+    if any(chained):
+        tables = [np.zeros((0, 1), np.int64) if each is None else each.nodes for each in chained]
+        walked = paths.steps(tables, None, lambda b, _: chained[b].operator, "chain")  # type: ignore[union-attr]
     results = []
     for b, each in enumerate(found):
         if each.chains is not None:
@@ -257,9 +259,9 @@ class _Made:
     ) -> None:
         self.paths, self.plain, self.reason, self.alike = paths, plain, reason, alike
 
-    def hits(self, b: int, found: Candidates, trails: _Steps, walked: _Steps) -> tuple[Hit, ...]:
+    def hits(self, b: int, found: Candidates, trails: _Steps, walked: _Steps | None) -> tuple[Hit, ...]:
         """Return the nodes, chains and facts found for the question with the number b, whose paths have these steps."""
-        chains = () if found.chains is None else self._chains(b, found.chains, walked)
+        chains = () if found.chains is None or walked is None else self._chains(b, found.chains, walked)
         facts = () if found.facts is None else self._facts(b, found.facts)
         return (*self._nodes(b, found, trails), *chains, *facts)
 

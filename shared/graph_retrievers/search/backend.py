@@ -222,10 +222,10 @@ class Backend(ABC):
         if any(request.mix is not None for _, request in asked):
             mixed = smoothed(latents, _joined([request for _, request in asked]), first.alpha)
         for place, request in asked:
-            if request.notes is not None:
+            if request.notes is not None and queries.relevance_notes:
                 several = type(place) is not int
                 for b, heard in zip(place, request.notes, strict=True) if several else [(place, request.notes)]:
-                    heard.extend(queries.relevance_notes(b))
+                    heard.extend(queries.relevance_notes.get(b, ()))
         scores = queries.head(latents, batch, nodes, mixed)
         return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]
 
