@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sized
+from functools import cached_property
 from threading import Lock, RLock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-__all__ = ["Cache", "SizedCache"]
+__all__ = ["Cache", "Later", "SizedCache"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
@@ -62,6 +63,32 @@ class Cache:
     def __reduce__(self) -> tuple[type[Cache], tuple[int | None]]:
         """Return an empty cache for a copy or a pickle."""
         return Cache, (self.limit,)
+
+
+class Later(Generic[T]):
+    """A value that is made when it is first read; a copy or a pickle has the value.
+
+    Examples
+    --------
+    >>> later = Later(lambda: 6 * 7)
+    >>> later.value
+    42
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+
+    @cached_property
+    def value(self) -> T:
+        """The value."""
+        value = self._make()
+        # What it was made from need not stay in memory.
+        self._make = lambda: value
+        return value
+
+    def __getstate__(self) -> dict[str, T]:
+        """Return the value."""
+        return {"value": self.value}
 
 
 class Same:

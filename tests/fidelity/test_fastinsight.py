@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from graph_retrievers import Fused, Retriever, Vector
-from graph_retrievers.core.requests import Weights
+from graph_retrievers.core.requests import Near, Weights
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.search.backend import smoothed
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.baselines import Re2, Rerank
-from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation_matrix
+from graph_retrievers.systems.fastinsight import FastInsight, GRanker, STeX, propagation
 from tests.rankings import Ranking, lists_of, rank, ranked
 from tests.rankings import ranking_of as as_ranking
 from tests.references import fastinsight as literal
@@ -60,6 +60,15 @@ def candidates(stex, index, ranking):
     return as_ranking([found.taken(np.arange(ranking.width, len(found)))], index.device)
 
 
+def propagated(weights, degree):
+    """P of Algorithm 2 for an adjacency matrix, as entries and as a matrix."""
+    weights = np.asarray(weights, np.float64)
+    links = Near(*np.nonzero(weights))
+    mix, matrix = propagation(links, weights[links], np.asarray(degree)), np.zeros(weights.shape)
+    matrix[mix.owner, mix.node] = mix.share
+    return mix, matrix
+
+
 @pytest.mark.parametrize(
     ("degree", "row_1", "mixed_1", "mixed_2"),
     [
@@ -71,11 +80,11 @@ def test_granker_worked_example_with_both_readings_of_the_degree(device, degree,
     index = small_index(device)
     ranking = ranking_of(index, ["1", "2", "3", "4"])
     weights, strength = MemoryBackend(ask(index)).weights([(0, Weights(ranking.nodes[0].cpu().numpy()))])[0]
-    propagation = propagation_matrix(weights, strength if degree == "graph" else weights.sum(1))
-    assert propagation[0].tolist() == pytest.approx(row_1, abs=1e-6)
-    assert propagation[2].tolist() == pytest.approx([0.5, 0.5, 0, 0], abs=1e-6)
+    mix, matrix = propagated(weights, strength if degree == "graph" else weights.sum(1))
+    assert matrix[0].tolist() == pytest.approx(row_1, abs=1e-6)
+    assert matrix[2].tolist() == pytest.approx([0.5, 0.5, 0, 0], abs=1e-6)
     latents = torch.tensor([SMALL_LATENTS[n] for n in "1234"], dtype=torch.float32, device=device)
-    mixed = smoothed(latents, propagation, 0.2)
+    mixed = smoothed(latents, mix, 0.2)
     assert mixed[0].tolist() == pytest.approx(mixed_1, abs=1e-6)
     assert mixed[1].tolist() == pytest.approx(mixed_2, abs=1e-6)
     assert mixed[2].tolist() == pytest.approx([0.9, 0.9], abs=1e-6)
@@ -84,13 +93,12 @@ def test_granker_worked_example_with_both_readings_of_the_degree(device, degree,
     assert scores == pytest.approx(sorted(index.relevance.score(mixed).tolist(), reverse=True), abs=1e-6)
 
 
-def test_propagation_matrix_counts_a_neighbour_inversely_to_its_own_degree():
-    adjacency = torch.tensor([[0, 1, 1], [1, 0, 0], [1, 0, 0]], dtype=torch.bool)
-    matrix = propagation_matrix(adjacency, torch.tensor([2, 1, 4]))
+def test_propagation_counts_a_neighbour_inversely_to_its_own_degree():
+    _, matrix = propagated([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [2, 1, 4])
     assert matrix[0].tolist() == pytest.approx([0, 0.8, 0.2])
     assert matrix[1].tolist() == [1, 0, 0]
     # Weights below 1, too.
-    light = propagation_matrix([[0, 0.5, 0.5], [0.5, 0, 0], [0.5, 0, 0]], [1, 0.5, 0.75])
+    _, light = propagated([[0, 0.5, 0.5], [0.5, 0, 0], [0.5, 0, 0]], [1, 0.5, 0.75])
     assert light[0].tolist() == pytest.approx([0, 0.6, 0.4])
 
 

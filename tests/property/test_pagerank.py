@@ -227,11 +227,11 @@ def test_walks_that_differ_are_each_their_own_beside_others():
     queries = Queries.of(GraphIndex.from_texts(["one"] * 6, vectors=np.eye(6), bm25=False), ["?"] * 4, vectors=np.eye(6)[:4])
     graphs = [transition(6, chain(0, 6)), transition(6, [(0, 5), (5, 2)])]
 
-    def elsewhere(_):
-        return torch.eye(6, dtype=torch.float64)[[3] * 4]
+    def elsewhere(_, places):
+        return torch.eye(6, dtype=torch.float64)[[3] * len(places)]
 
-    def none(_):
-        return torch.zeros(4, 6, dtype=torch.float64)
+    def none(_, places):
+        return torch.zeros(len(places), 6, dtype=torch.float64)
 
     def walk(graph, damping, spread):
         return (yield Walk(graph, np.array([0]), np.ones(1), 1.0, spread, ((None, 6),), damping))

@@ -30,7 +30,7 @@ ROOMS = {
     "index": {"errors", "arguments", "cache", "graph", "signals", "construction"},
     "tracing": {"errors", "core", "version"},
     "search": {"errors", "arguments", "cache", "graph", "signals", "index", "core"},
-    "hits": {"errors", "arguments", "graph", "signals", "core"},
+    "hits": {"errors", "arguments", "cache", "graph", "signals", "core"},
     "systems": {
         *("errors", "arguments", "cache", "device", "graph", "signals", "learning", "datasets", "index"),
         *("core", "search", "progress", "seeding"),

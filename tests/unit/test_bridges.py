@@ -84,7 +84,7 @@ def bridged(queries, seeds, count):
     ],
 )
 def test_names_are_told_by_their_capitals(text, names):
-    assert capitalized_names(text) == names
+    assert capitalized_names(text) == tuple(names)
 
 
 def test_words_that_tell_a_name():

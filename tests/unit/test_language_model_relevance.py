@@ -405,4 +405,4 @@ class TestLists:
         batch, rows = np.array([1, 0, 1, 0]), np.array([0, 2, 1, 0])
         assert queries.pair_latents(batch, rows).flatten().tolist() == [201, 103, 202, 101]
         assert queries.pair_latents(batch, rows, ["x" * 9, "x", "xx", "xxx"]).flatten().tolist() == [209, 101, 202, 103]
-        assert queries.relevance_notes(0) == []
+        assert not queries.relevance_notes

@@ -20,6 +20,7 @@ from graph_retrievers.core.requests import (
     Degree,
     EdgesAmong,
     Mentions,
+    Mix,
     Nearest,
     NearestByCosine,
     Neighbors,
@@ -398,7 +399,8 @@ def test_relevance_is_read_once_a_pair_and_smoothed_where_a_row_is_not_zero():
     other = as_relevance_model(lambda pairs: [1.0 for _ in pairs])
     assert memory.relevance([(1, Relevance(nodes, model=other))])[0].tolist() == [1.0, 1.0] and queries.latents.encoded == 8
     latents = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    assert smoothed(latents, mix, 0.25).tolist() == [[1.5, 2.5], [3.0, 4.0]] and smoothed(latents, None, 0.5) is latents
+    assert smoothed(latents, Mix.of(mix), 0.25).tolist() == [[1.5, 2.5], [3.0, 4.0]]
+    assert memory.relevance([(1, Relevance(nodes, Mix.of(mix), 0.5, ["a", "abc"]))])[0].tolist() == [7.0, 8.0]
 
 
 class Neighborhood(Operator):
@@ -484,7 +486,7 @@ def test_the_trace_tells_which_operator_asked_what_for_how_many_questions():
         (1, "Nearest", ("BM25Search",), 2, 2),
         (2, "Degree", ("GatedPropagation",), 2, 2),
         (2, "Neighbors", ("GatedPropagation",), 2, 2),
-        (3, "Weights", ("GRanker",), 2, 5),
+        (3, "EdgesAmong", ("GRanker",), 2, 5),
         (3, "Degree", ("GRanker",), 2, 5),
         (4, "Relevance", ("GRanker",), 2, 5),
         (5, "Nearest", ("Backfill",), 1, 3),

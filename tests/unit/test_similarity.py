@@ -115,7 +115,9 @@ def test_no_question_is_embedded_twice_and_only_hits_are_compared(monkeypatch):
     model, compared, scores = HashEmbedding(), [], DenseIndex.scores
     monkeypatch.setattr(DenseIndex, "scores", lambda self, q, batch, rows: compared.append(rows) or scores(self, q, batch, rows))
     retriever = Retriever(linked_index(model), "vector", k=3)
-    retriever.retrieve_batch(QUESTIONS)
+    found = retriever.retrieve_batch(QUESTIONS)
+    assert not compared, "what nobody reads is not compared"
+    assert all(hit.similarity is not None for hits in found for hit in hits)
     assert model.query_calls == len(QUESTIONS)
     assert [rows.numel() for rows in compared] == [3 * len(QUESTIONS)], "in one call"
 

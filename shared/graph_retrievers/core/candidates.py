@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,8 +22,10 @@ __all__ = [
     "falling",
     "followed",
     "found_by",
+    "largest",
     "order",
     "places_of",
+    "places_within",
     "replaced",
     "reached",
     "stacked",
@@ -115,20 +118,41 @@ class Candidates:
             trails, relations = trails[:, cut:], None if relations is None else relations[:, cut:]
         return replace(self, scores=self.scores.astype(np.float32), trails=trails, relations=relations)
 
-    def top(self, k: int | None) -> Candidates:
-        """Return the first `k`; all for None."""
-        return self if k is None or k >= len(self) else self.taken(slice(k))
+    def top(self, k: int | None, groups: np.ndarray | None = None) -> Candidates:
+        """Return the first `k`, of each of the ascending `groups`, shape [K], if these are given; all for None."""
+        if k is None or k >= len(self):
+            return self
+        return self.taken(slice(k)) if groups is None else self.taken(np.flatnonzero(places_within(groups) < k))
 
-    def rescored(self, scores: np.ndarray) -> Candidates:
+    def rescored(self, scores: np.ndarray, groups: np.ndarray | None = None) -> Candidates:
         """Return the same nodes with new scores, shape [K], best first; equal scores keep their order.
 
-        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes.
+        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes. The nodes of each of the ascending
+        `groups`, shape [K], such as :meth:`~graph_retrievers.core.question.Question.owners` gives, stay together.
         """
         (scores,) = _fitting("rescored", len(self), scores=scores)
-        by = order(scores)
+        by = order(scores, groups=groups)
         found = self.taken(by)
-        found.scores = falling(scores[by])
+        found.scores = falling(scores[by], groups)
         return found
+
+    def apart(self, count: int, size: int) -> list[Candidates]:
+        """Return the candidates of each of `count` questions from those of all, whose nodes are numbered as by ``Questions``."""
+        ends = np.searchsorted(self.nodes // size, np.arange(count + 1)).tolist()
+        beside = {
+            name: np.where(column < 0, column, column % size) if name == "context" else column
+            for name, column in self.beside.items()
+        }
+        rows = replace(self, nodes=self.nodes % size, trails=np.where(self.trails < 0, -1, self.trails % size), beside=beside)
+        return [rows.taken(slice(*part)) for part in pairwise(ends)]
+
+    @classmethod
+    def of_each(cls, parts: Sequence[Candidates], size: int) -> Candidates:
+        """Return the candidates of several questions as one list, whose nodes are numbered as by ``Questions``."""
+        found = concatenated(parts)
+        shift = np.repeat(np.arange(len(parts)) * size, [len(part) for part in parts])
+        trails = np.where(found.trails < 0, -1, found.trails + shift[:, None])
+        return replace(found, nodes=found.nodes + shift, trails=trails)
 
     def taken(self, places: np.ndarray | slice) -> Candidates:
         """Return the candidates at some places, shape [n] or a slice, in their order."""
@@ -227,10 +251,11 @@ def _together(parts: Sequence[Any]) -> Any:
     return reduce(lambda left, right: left.append(right), told) if told else None
 
 
-def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
+def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
     """Return the order of scores, shape [K], highest first, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
 
-    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their order.
+    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their order. With `groups`, shape [K],
+    the scores of a lower group come first.
 
     >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
     array([1, 2, 3, 0])
@@ -239,57 +264,120 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
     if nodes is not None:
         (nodes,) = _fitting("order", len(scores), nodes=nodes)
     scores = scores.astype(np.float64, copy=False)
-    by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
-    run = runs(scores[by])
+    if groups is not None:
+        by = np.lexsort((-scores, groups) if nodes is None else (nodes, -scores, groups))
+    else:
+        by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
+    run = runs(scores[by], None if groups is None else groups[by])
     return by if run is None else by[np.lexsort((by if nodes is None else nodes[by], run))]
 
 
-def runs(values: np.ndarray) -> np.ndarray | None:
+def runs(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray | None:
     """Return the run of equal scores to which each of some descending scores, shape [K], belongs: int64, shape [K], from 1.
 
-    None if no scores differ only by rounding. A run begins with its highest score.
+    None if no scores differ only by rounding. A run begins with its highest score. With ascending `groups`, shape [K], the scores
+    of each group descend, and a run has one group.
     """
     with np.errstate(invalid="ignore"):
         gap, slack = values[:-1] - values[1:], _ROUNDING * np.abs(values)
     near = gap <= slack[:-1]
+    if groups is not None:
+        near &= groups[1:] == groups[:-1]
     # Often there are none; count_nonzero takes a fifth of the time of any.
     if not np.count_nonzero(near & (gap > 0)):
         return None
     # Infinite scores equal only each other.
     slack[np.isinf(values)] = 0.0
-    near = gap <= slack[:-1]
+    near &= gap <= slack[:-1]
     first = np.append(True, ~near)
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
     with np.errstate(invalid="ignore"):
-        if (values[head] - values > slack[head]).any():
-            # A chain of many small steps: a run ends where a score is too far below the first of the run.
-            after = np.append(np.searchsorted(-values, slack - values, side="right"), len(values))
-            first = np.append(first, True)
-            while True:
-                found = first.copy()
-                found[after[first]] = True
-                if (found == first).all():
-                    break
-                first, after = found, after[after]
-            first = first[:-1]
+        wide = np.flatnonzero(values[head] - values > slack[head])
+    if len(wide):
+        # A chain of many small steps: a run ends where a score is too far below the first of the run.
+        for start in np.unique(head[wide]).tolist():
+            stop = start + 1 + int(np.argmax(np.append(first[start + 1 :], True)))
+            first[start:stop] = _begun(values[start:stop], slack[start:stop])
     return np.cumsum(first)
 
 
-def falling(scores: np.ndarray) -> np.ndarray:
-    """Return ordered scores, shape [K], without the rises by rounding that result from ties in row order."""
-    return np.minimum.accumulate(scores)
+def _begun(values: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Return which of some descending scores, each near to the one before, begin a run: bool, shape [K]."""
+    after = np.append(np.searchsorted(-values, slack - values, side="right"), len(values))
+    first = np.zeros(len(values) + 1, bool)
+    first[[0, -1]] = True
+    while True:
+        found = first.copy()
+        found[after[first]] = True
+        if (found == first).all():
+            return first[:-1]
+        first, after = found, after[after]
 
 
-def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndarray:
-    """Return the first `k` of :func:`order`, without sorting all scores."""
+def falling(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return ordered scores, shape [K], of each of the ascending `groups`, without the rises by rounding from ties in row order."""
+    if groups is None:
+        return np.minimum.accumulate(scores)
+    rises = (scores[1:] > scores[:-1]) & (groups[1:] == groups[:-1])
+    if not np.count_nonzero(rises):
+        return scores
+    scores = scores.copy()
+    for group in np.unique(groups[1:][rises]):
+        own = slice(*np.searchsorted(groups, [group, group + 1]))
+        scores[own] = np.minimum.accumulate(scores[own])
+    return scores
+
+
+def places_within(groups: np.ndarray) -> np.ndarray:
+    """Return the place, from 0, of each entry among those of its group; `groups`, shape [K], ascend.
+
+    >>> places_within(np.array([2, 2, 5, 5, 5]))
+    array([0, 1, 0, 1, 2])
+    """
+    return np.arange(len(groups)) - np.searchsorted(groups, groups)
+
+
+def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
+    """Return the largest score of the group of each, shape [K]; of one group only that number, 0 for no scores.
+
+    >>> largest(np.array([0.5, 0.25, 0.75]), np.array([0, 0, 1]))
+    array([0.5 , 0.5 , 0.75])
+    """
+    if groups is None or not len(scores):
+        return scores.max(initial=0)
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    return np.repeat(np.maximum.reduceat(scores, starts), np.diff(starts, append=len(scores)))
+
+
+def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return the first `k` of :func:`order`, of each of the `groups`, shape [K], without sorting all scores of one group."""
     (scores,) = _fitting("best", _count(scores), scores=scores)
     if nodes is not None:
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
+    if groups is not None:
+        near = _large(scores, k, groups)
+        by = near[order(scores[near], None if nodes is None else nodes[near], groups[near])]
+        return by[places_within(groups[by]) < k]
     if len(scores) <= 4 * k:
         return order(scores, nodes)[:k]
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
+    """Return places that contain those of the `k` best scores of each group, ties among them; all of a group that is not long."""
+    if len(scores) <= 4 * k or (groups[1:] < groups[:-1]).any():
+        return np.arange(len(scores))
+    ends = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), len(groups))
+    keep = np.ones(len(scores), bool)
+    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        if stop - start > 4 * k:
+            own = scores[start:stop]
+            least = np.partition(own, -k)[-k]
+            if np.isfinite(least):
+                keep[start:stop] = own >= least - 2 * _ROUNDING * abs(least)
+    return np.flatnonzero(keep)
 
 
 def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
@@ -382,23 +470,30 @@ def reached(
     return Candidates(nodes, scores, trails, np.full(len(nodes), own), operators, steps)
 
 
-def stacked(before: Candidates, origin: np.ndarray, steps: Sequence[Sequence[int]], scores: np.ndarray, name: str) -> Candidates:
+def stacked(before: Candidates, origin: np.ndarray, steps: Any, scores: np.ndarray, name: str) -> Candidates:
     """Return what an operator reached by several steps each: the node rows of `steps` after the candidate at the place `origin`.
 
-    A node without a step is the candidate itself, with the operator that found it. `origin`, `steps` and `scores` have the length
-    n and keep their order.
+    `steps` are n lists, or an array of shape [n, D] in which -1 is no step. A node without a step is the candidate itself, with the
+    operator that found it. `origin` and `scores` have the length n; the order is kept.
     """
     origin, scores = _fitting("stacked", _count(steps), origin=origin, scores=scores)
     _check_places("stacked", origin, before)
     operators, own = _with(before.operators, name)
-    places, ways = list(zip(origin.tolist(), steps, strict=True)), before.trails.shape[1]
-    trails = padded([[*before.trails[place].tolist(), *walked] for place, walked in places], left=True, least=ways)
+    table = steps if isinstance(steps, np.ndarray) and steps.ndim == 2 else padded(steps, least=0)
+    most = table.shape[1]
+    trails = np.pad(before.trails[origin], ((0, 0), (most, 0)), constant_values=-1)
     relations = None
     if before.relations is not None:
-        told = [[*before.relations[place].tolist(), *(-1 for _ in walked)] for place, walked in places]
-        relations = padded(told, left=True, least=ways - 1)
-    origins = np.where([len(walked) > 0 for walked in steps], own, before.origins[origin]) if steps else origin
-    return Candidates(trails[:, -1], scores, trails, origins, operators, relations)
+        relations = np.pad(before.relations[origin], ((0, 0), (most, 0)), constant_values=-1)
+    for column in table.T:
+        walked = np.flatnonzero(column >= 0)
+        trails[walked, :-1], trails[walked, -1] = trails[walked, 1:], column[walked]
+        if relations is not None:
+            relations[walked, :-1], relations[walked, -1] = relations[walked, 1:], -1
+    # Columns before the longest trail, but not those of the candidates.
+    cut = int((trails[:, :most] < 0).all(0).sum()) if len(trails) else most
+    origins = np.where((table >= 0).any(1), own, before.origins[origin])
+    return Candidates(trails[:, -1], scores, trails[:, cut:], origins, operators, None if relations is None else relations[:, cut:])
 
 
 def _count(nodes: Any) -> int:

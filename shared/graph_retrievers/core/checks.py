@@ -15,6 +15,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import (
     AMONG,
     EdgesAmong,
+    Mix,
     Pairs,
     Relevance,
     Request,
@@ -125,7 +126,11 @@ def _check_beside(request: Relevance, owner: str) -> None:
     told = f"{owner} asked for Relevance of {count} nodes"
     if given is not None and not (isinstance(given, list | tuple) and len(given) == count and _are_strings(tuple(given))):
         raise InvalidArgumentError(f"{told} with texts {shown(given)}; expected a list of {count} strings, one for each node.")
-    if mix is not None and not (isinstance(mix, np.ndarray) and mix.shape == (count, count) and mix.dtype == np.float32):
+    if (
+        mix is not None
+        and not isinstance(mix, Mix)
+        and not (isinstance(mix, np.ndarray) and mix.shape == (count, count) and mix.dtype == np.float32)
+    ):
         wrong = f"mix of shape {mix.shape}, {mix.dtype}" if isinstance(mix, np.ndarray) else f"mix {shown(mix)}"
         raise InvalidArgumentError(f"{told} with {wrong}; expected a float32 array of shape ({count}, {count}).")
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.candidates import Candidates, concatenated
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import fused, in_turns, list_weights, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator, OperatorKind, side_by_side
@@ -48,6 +50,11 @@ class Composite(Operator):
     def follows_names(self) -> bool:  # type: ignore[override]
         """Whether one of them follows names in the texts from node to node."""
         return any(operator.follows_names for operator in self.operators)
+
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether all of them take several questions as one."""
+        return all(operator.batched for operator in self.operators)
 
     def compares_vectors(self, index: Any) -> bool:
         """Return whether one of them does."""
@@ -127,6 +134,8 @@ class Loop(Pipeline):
     (O_vgs)*
     """
 
+    batched = Composite.batched
+
     def __init__(self, *operators: Operator, budget: int) -> None:
         super().__init__(*operators)
         self.budget = positive("budget", budget)
@@ -136,12 +145,23 @@ class Loop(Pipeline):
         return f"({super().formula()})*"
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Repeat the round."""
-        size = 0
-        while size < len(found) < self.budget:
-            size = len(found)
+        """Repeat the round; of several questions, for those that go on."""
+        size: Any = 0
+        done = list[Candidates]()
+        while True:
+            groups = question.owners(found.nodes)
+            before, size = size, len(found) if groups is None else np.bincount(groups, minlength=question.count)
+            ended = (size <= before) | (size >= self.budget)
+            if groups is None:
+                if ended:
+                    return found
+            else:
+                still = ~ended[groups]
+                done.append(found.taken(np.flatnonzero(~still)))
+                if not still.any():
+                    return question.grouped(concatenated(done))
+                found = found.taken(np.flatnonzero(still))
             found = yield from super().search(question, found)
-        return found
 
 
 class FirstStage(Composite):
@@ -159,6 +179,8 @@ class FirstStage(Composite):
     >>> FirstStage(VectorSearch(), 100).formula()
     'O_vs'
     """
+
+    batched = Composite.batched
 
     def __init__(self, operator: Operator, depth: int) -> None:
         super().__init__(operator)
@@ -210,6 +232,8 @@ class ReciprocalRankFusion(Composite):
     )
     """
 
+    batched = Composite.batched
+
     def __init__(self, *operators: Operator, weights: Sequence[float] | None = None, depth: int = 100, constant: int = 60) -> None:
         super().__init__(*operators)
         if len(operators) < 2:
@@ -230,9 +254,12 @@ class ReciprocalRankFusion(Composite):
         """Return the nodes of all lists by fused score."""
         used = self.used()
         lists = yield from side_by_side([operator for operator, *_ in used], question, found)
-        lists = [part.top(self.depth) for part in lists]
-        parts = [weight * reciprocal_rank_parts(part, self.constant) for part, (_, weight, _) in zip(lists, used, strict=True)]
-        return fused(lists, parts, tuple(name for *_, name in used))
+        lists = [part.top(self.depth, question.owners(part.nodes)) for part in lists]
+        parts = [
+            weight * reciprocal_rank_parts(part, self.constant, question.owners(part.nodes))
+            for part, (_, weight, _) in zip(lists, used, strict=True)
+        ]
+        return fused(lists, parts, tuple(name for *_, name in used), question.owners)
 
 
 def _list_names(operators: Sequence[Operator]) -> list[str]:

@@ -8,6 +8,8 @@ from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from graph_retrievers.core import trace as traces
 from graph_retrievers.core.candidates import MisfitError
 from graph_retrievers.core.checks import check_answers, check_requests
@@ -35,10 +37,12 @@ class Parallel:
     Parameters
     ----------
     algorithms : sequence of generators
+    places : sequence of int, length n, optional
+        The question of each; by default that of the algorithm that runs them.
     """
 
-    def __init__(self, algorithms: Sequence[Algorithm[Any]]) -> None:
-        self.algorithms = algorithms
+    def __init__(self, algorithms: Sequence[Algorithm[Any]], places: Sequence[int] | None = None) -> None:
+        self.algorithms, self.places = algorithms, places
 
 
 class Named(NamedTuple):
@@ -54,7 +58,7 @@ class _Task:
     An `owner` waits for its result: for that alone, or for those of all that it runs side by side, of which this has a number.
     """
 
-    def __init__(self, algorithm: Algorithm[Any], place: int, name: str, owner: _Task | None = None, number: int = 0) -> None:
+    def __init__(self, algorithm: Algorithm[Any], place: Any, name: str, owner: _Task | None = None, number: int = 0) -> None:
         self.algorithm, self.place, self.name, self.owner, self.number = algorithm, place, name, owner, number
         # Results of what it runs side by side, and how many of them are missing.
         self.results: list[Any] | None = None
@@ -65,7 +69,13 @@ _Waiting = tuple[_Task, Sequence[Request], bool]
 """An algorithm, its requests, and whether that is only one request."""
 
 
-def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | None = None, name: str = "") -> list[T]:
+def run(
+    backend: Any,
+    algorithms: Sequence[Algorithm[T]],
+    trace: list[Asked] | None = None,
+    name: str = "",
+    places: Sequence[Any] | None = None,
+) -> list[T]:
     """Return the results of algorithms, each for the question at its place.
 
     In each step, the waiting algorithms are answered; requests with the same key are one call of the backend. Costly requests are
@@ -85,6 +95,8 @@ def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | N
         added, but the calls of that search are.
     name : str, default ""
         Name of requests in the trace that are not :class:`Named`.
+    places : sequence of int or of ndarray, length B, optional
+        The question that each algorithm is for, or the questions (:class:`~graph_retrievers.core.question.Questions`).
 
     Examples
     --------
@@ -107,7 +119,8 @@ def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | N
     results: list[Any] = [None] * len(algorithms)
     size = getattr(backend, "size", None)
     # What can continue, the next one last, each with the answer for which it waits.
-    ready: list[tuple[_Task, Any]] = [(_Task(each, place, name), None) for place, each in enumerate(algorithms)][::-1]
+    numbered = zip(algorithms, range(len(algorithms)) if places is None else places, strict=True)
+    ready: list[tuple[_Task, Any]] = [(_Task(each, place, name, None, n), None) for n, (each, place) in enumerate(numbered)][::-1]
     waiting, costly = list[_Waiting](), list[_Waiting]()
     # A loop, as an algorithm may run any number of others that ask for nothing.
     while ready or waiting or costly:
@@ -116,7 +129,7 @@ def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | N
                 raise limit.error(Trace(trace or ()))
             now, waiting = waiting, []
             if not now:
-                now, costly = sorted(costly, key=lambda one: one[0].place), []
+                now, costly = sorted(costly, key=lambda one: np.min(one[0].place)), []
             try:
                 ready = _answered(backend, now, trace, size)
             except DatabaseUnreachableError as error:
@@ -130,7 +143,7 @@ def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | N
         except StopIteration as stop:
             owner = task.owner
             if owner is None:
-                results[task.place] = stop.value
+                results[task.number] = stop.value
             elif owner.results is None:
                 ready.append((owner, stop.value))
             else:
@@ -150,11 +163,14 @@ def run(backend: Any, algorithms: Sequence[Algorithm[T]], trace: list[Asked] | N
                 _check_algorithms(asked.algorithms, task.name)
                 task.missing = len(asked.algorithms)
                 task.results = [None] * task.missing
-                beside = [(_Task(each, task.place, task.name, task, n), None) for n, each in enumerate(asked.algorithms)]
+                each_of = [task.place] * task.missing if asked.places is None else asked.places
+                told = enumerate(zip(asked.algorithms, each_of, strict=True))
+                beside = [(_Task(each, place, task.name, task, n), None) for n, (each, place) in told]
                 ready += reversed(beside) if beside else [(task, [])]
             else:
                 alone = isinstance(asked, Request)
-                requests = check_requests((asked,) if alone else asked, size, task.name)
+                rows = size if size is None or type(task.place) is int else size * len(task.place)
+                requests = check_requests((asked,) if alone else asked, rows, task.name)
                 (costly if any(map(_COSTLY, requests)) else waiting).append((task, requests, alone))
     return results
 
@@ -171,7 +187,8 @@ def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | No
         answers.append([None] * len(asked))
         for slot, request in enumerate(asked):
             try:
-                calls.setdefault(request.key(), []).append((task, request, answers[-1], slot))
+                key = type(task.place), request.key()
+                calls.setdefault(key, []).append((task, request, answers[-1], slot))
             except TypeError as error:
                 raise _unhashable(request, task.name, error) from error
     for call in calls.values():
@@ -184,11 +201,11 @@ def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | No
                 # A separate search has recorded its requests; the calls after it are a later step.
                 step = trace[-1].step + 1
             elif trace is not None:
-                trace.append(_told(step, call, perf_counter() - start))
+                trace.append(_told(step, call, perf_counter() - start, size))
                 if tell is not None:
                     tell(trace[-1])
                 if (kept := RECORD.get()) is not None:
-                    record(kept, trace[-1], [request for _, request in requests], found, size)
+                    record(kept, trace[-1], [request for _, request in requests], found, size, type(requests[0][0]) is not int)
             start = perf_counter()
         for (*_, own, slot), answer in zip(call, found, strict=True):
             own[slot] = answer
@@ -196,13 +213,20 @@ def _answered(backend: Any, waiting: Sequence[_Waiting], trace: list[Asked] | No
     return [(task, own[0] if alone else tuple(own)) for (task, _, alone), own in asked_by][::-1]
 
 
-def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seconds: float) -> Asked:
+def _told(step: int, call: Sequence[tuple[_Task, Request, list[Any], int]], seconds: float, size: Any) -> Asked:
     """Return a call as the trace has it."""
     names, places, nodes = dict[str, None](), set[int](), 0
     for task, request, *_ in call:
         names[task.name] = None
-        places.add(task.place)
-        nodes += request.size
+        if type(task.place) is int:
+            places.add(task.place)
+            nodes += request.size
+        elif (rows := getattr(request, "nodes", None)) is None:
+            places.update(task.place.tolist())
+            nodes += request.size * len(task.place)
+        else:
+            places.update(task.place[np.flatnonzero(np.bincount(rows // size))].tolist())
+            nodes += len(rows)
     return Asked(step, call[0][1].asked, tuple(names), len(places), nodes, seconds)
 
 
@@ -244,7 +268,7 @@ def changed(algorithm: Algorithm[T], change: Callable[[Request], Request]) -> Al
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         if isinstance(asked, Parallel):
-            answer = yield Parallel([changed(each, change) for each in asked.algorithms])
+            answer = yield Parallel([changed(each, change) for each in asked.algorithms], asked.places)
         elif isinstance(asked, Named):
             answer = yield Named(asked.name, changed(asked.algorithm, change))
         else:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 
 import numpy as np
 
-from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of
+from graph_retrievers.core.candidates import Candidates, concatenated, falling, order, places_of, places_within
 from graph_retrievers.core.chains import Facts
 from graph_retrievers.errors import InvalidArgumentError, shown
 
@@ -27,12 +27,18 @@ def list_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
     return given
 
 
-def reciprocal_rank_parts(found: Candidates, constant: int) -> np.ndarray:
-    """Return 1 / (c + r) for each place, with the rank r from 1: float64, shape [K]."""
-    return 1.0 / (float(constant) + np.arange(1, len(found) + 1))
+def reciprocal_rank_parts(found: Candidates, constant: int, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return 1 / (c + r) for each place, with the rank r, from 1, in its group: float64, shape [K]."""
+    place = np.arange(len(found)) if groups is None else places_within(groups)
+    return 1.0 / (float(constant) + 1 + place)
 
 
-def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple[str, ...] = ()) -> Candidates:
+def fused(
+    lists: Sequence[Candidates],
+    parts: Sequence[np.ndarray],
+    names: tuple[str, ...] = (),
+    owners: Callable[[np.ndarray], np.ndarray | None] = lambda nodes: None,
+) -> Candidates:
     """Return the nodes of all lists, each scored by the sum of its parts.
 
     Parameters
@@ -43,6 +49,8 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
         Contribution to the score of the node at each place.
     names : tuple of str, length L, optional
         Names of the lists. If given, the result has the rank of each node in each list.
+    owners : callable, optional
+        Maps nodes to their questions, as :meth:`~graph_retrievers.core.question.Question.owners`.
 
     Returns
     -------
@@ -58,7 +66,7 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
     everything = concatenated(lists)
     nodes, first, at = np.unique(everything.nodes[turn], return_index=True, return_inverse=True)
     scores = np.bincount(at, part[turn], len(nodes)).astype(np.float64)  # of nothing, numpy counts integers
-    by = order(scores)  # of equal scores that of the lower row, as rows ascend
+    by = order(scores, groups=owners(nodes))  # of equal scores that of the lower row, as rows ascend
     merged, nodes = everything.taken(turn[first[by]]), nodes[by]
     context = merged.beside.get("context")
     if context is not None:
@@ -70,9 +78,17 @@ def fused(lists: Sequence[Candidates], parts: Sequence[np.ndarray], names: tuple
                 context[bare] = -1
                 context[bare, : told.shape[1]] = told[place[bare]]
     if names:
-        merged.beside["ranks"] = np.stack([places_of(one.nodes, nodes) + 1 for one in lists], 1)
-    merged.lists, merged.scores = names, falling(scores[by])
+        merged.beside["ranks"] = np.stack([_ranks(one.nodes, nodes, owners(one.nodes)) for one in lists], 1)
+    merged.lists, merged.scores = names, falling(scores[by], owners(nodes))
     return merged
+
+
+def _ranks(listed: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return the rank of each node, shape [K], from 1 in a list, or in its group of the list; 0 if it is not in the list."""
+    place = places_of(listed, nodes)
+    if groups is None or not len(listed):
+        return place + 1
+    return np.where(place < 0, 0, places_within(groups)[place] + 1)
 
 
 def in_turns(lists: Sequence[Candidates], before: Candidates) -> Candidates:

@@ -7,7 +7,7 @@ An operator of the taxonomy (FastInsight, section 3.1) is a pruning function app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import Parameter, signature
 from numbers import Number
@@ -20,7 +20,7 @@ from graph_retrievers.arguments import typed
 from graph_retrievers.core.candidates import Candidates, MisfitError
 from graph_retrievers.core.checks import check_candidates
 from graph_retrievers.core.driver import Algorithm, Named, Parallel
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError, shown
 
@@ -91,6 +91,9 @@ class Operator(ABC):
         Whether it uses the relevance model of the index.
     appends : bool
         Whether it puts nodes after those found before, independent of their scores. The results of other operators are sorted.
+    batched : bool
+        Whether :meth:`search` also takes several questions of a batch as one (:class:`~graph_retrievers.core.question.Questions`),
+        and finds for each what it finds for it alone; a subclass with another search is not, unless it says so.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class Operator(ABC):
     asks_relevance: bool = False
     appends: bool = False
     follows_names: bool = False
+    batched: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Name the operator after its class unless it sets a name; check its kind, and arguments by their annotations."""
@@ -135,6 +139,8 @@ class Operator(ABC):
             cls.__init__ = typed(cls.__init__)  # type: ignore[method-assign]
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        if "search" in cls.__dict__ and "batched" not in cls.__dict__:
+            cls.batched = False
 
     @abstractmethod
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates] | Candidates:
@@ -157,9 +163,11 @@ class Operator(ABC):
         if isinstance(after, Generator):
             after = yield Named(self.name, after)
         check_candidates(after, question, self.name)
-        if not self.appends and np.count_nonzero(after.scores[1:] > after.scores[:-1]):
-            after = after.rescored(after.scores)
-        return after.top(self.k).after(found)  # type: ignore[no-any-return]
+        groups = question.owners(after.nodes)
+        rises = after.scores[1:] > after.scores[:-1]
+        if not self.appends and np.count_nonzero(rises if groups is None else rises & (groups[1:] == groups[:-1])):
+            after = after.rescored(after.scores, groups)
+        return after.top(self.k, groups).after(found)  # type: ignore[no-any-return]
 
     @property
     def walks(self) -> bool:
@@ -211,9 +219,19 @@ def side_by_side(operators: Sequence[Operator], question: Question, found: Candi
     asked = [question.apart() for _ in operators]
     lists = yield Parallel([operator.stepped(own, found) for operator, own in zip(operators, asked, strict=True)])
     for own in asked:
-        question.notes += own.notes
-        question.touched = question.touched if own.touched is None else own.touched
+        question.take(own)
     return lists  # type: ignore[no-any-return]
+
+
+def one_by_one(
+    questions: Questions, found: Candidates, search: Callable[[Question, Candidates], Algorithm[Candidates]]
+) -> Algorithm[Candidates]:
+    """Return what a search for one question finds for each of several, which run side by side."""
+    parts = found.apart(questions.count, questions.nodes)
+    asked = [each.hearing(heard, questions.k) for each, heard in zip(questions.each, questions.heard, strict=True)]
+    alone = [search(question, part) for question, part in zip(asked, parts, strict=True)]
+    lists = yield Parallel(alone, [question.place for question in questions.each])
+    return Candidates.of_each(lists, questions.nodes)
 
 
 def _shown(value: Any) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["Question"]
+__all__ = ["Question", "Questions"]
 
 
 class Question:
@@ -41,10 +41,15 @@ class Question:
         Notes on the search for the user; an algorithm adds to them.
     touched : int or None
         Number of visited nodes, if an algorithm counts them.
+    count : int
+        Number of questions: 1, and more for :class:`Questions`.
     """
 
+    count = 1
+
     def __init__(self, backend: Any, place: int) -> None:
-        self.backend, self.place = backend, place
+        self.backend: Any = backend
+        self.place: Any = place
         self.queries: Any = backend.queries
         self.text, self.k = self.queries.texts[place], self.queries.k
         self.ids, self.size = backend.ids, backend.size
@@ -79,11 +84,46 @@ class Question:
         model = self.corpus.relevance
         return model is not None and model.reads_texts
 
+    @property
+    def nodes(self) -> int:
+        """Number of nodes N of the graph, also for several questions."""
+        return self.size
+
+    def owners(self, nodes: np.ndarray) -> np.ndarray | None:
+        """Return the question of each node, shape [n], if there are several (:class:`Questions`); None for one question."""
+        return None
+
+    def note(self, text: str, of: int = 0) -> None:
+        """Add a note, of several questions to that at the place `of`."""
+        self.notes.append(text)
+
+    @property
+    def heard(self) -> list[Any]:
+        """What a request adds notes to: :attr:`notes`, or for several questions those of each."""
+        return self.notes
+
+    def grouped(self, found: Any) -> Any:
+        """Return candidates with those of each question together, in their order."""
+        return found
+
+    def visited(self, nodes: np.ndarray) -> None:
+        """Count the visited nodes, shape [n]."""
+        self.touched = len(nodes)
+
     def apart(self) -> Self:
         """Return this question with its own notes, for an operator that runs beside others."""
+        return self.hearing([])
+
+    def hearing(self, notes: list[str], k: int | None = None) -> Self:
+        """Return this question with other notes, to which an algorithm adds, and for another k."""
         other = copy(self)
-        other.notes = []
+        other.notes, other.k = notes, self.k if k is None else k
         return other
+
+    def take(self, other: Self) -> None:
+        """Add the notes of this question :meth:`apart`, and take over how many nodes it visited."""
+        self.notes += other.notes
+        self.touched = self.touched if other.touched is None else other.touched
 
     def asking(self, k: int) -> Self:
         """Return this question for k nodes, with the same notes."""
@@ -131,3 +171,87 @@ class Question:
     def relation(self, name: str | None) -> int:
         """Return the number of a relation in :attr:`Candidates.relations`; -1 for None."""
         return -1 if name is None else self.backend.relation(name)
+
+
+class Questions(Question):
+    """Several questions of a batch as one, for operators that take them all at once (``Operator.batched``).
+
+    The node at a row of the graph has the number ``n * N + row`` for the n-th question, so that no two questions share a node:
+    an algorithm for one question, on as many copies of the graph. Where a list has an order or an end, it has one for each
+    question (:meth:`owners`).
+
+    Parameters
+    ----------
+    each : sequence of Question, length n
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes n * N.
+    place : ndarray, shape [n]
+        Numbers of the questions in the batch.
+    """
+
+    def __init__(self, each: Sequence[Question]) -> None:
+        self.__dict__.update(each[0].__dict__)
+        self.each, self.count, self.size = list(each), len(each), each[0].size * len(each)
+        self.place = np.array([question.place for question in each])
+        self._heard = [question.notes for question in each]
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes N of the graph."""
+        return self.each[0].size
+
+    def owners(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the question, from 0, of each of some nodes: int64, of their shape."""
+        return nodes // self.nodes
+
+    @property
+    def heard(self) -> list[Any]:
+        """The notes of each question."""
+        return self._heard
+
+    def grouped(self, found: Any) -> Any:
+        """Return candidates with those of each question together, in their order."""
+        return found.taken(np.argsort(self.owners(found.nodes), kind="stable"))
+
+    def note(self, text: str, of: int = 0) -> None:
+        """Add a note to the question at the place `of`."""
+        self._heard[of].append(text)
+
+    def visited(self, nodes: np.ndarray) -> None:
+        """Count the visited nodes of each question."""
+        for question, count in zip(self.each, np.bincount(self.owners(nodes), minlength=self.count).tolist(), strict=True):
+            question.touched = count
+
+    def apart(self) -> Self:
+        """Return these questions with their own notes."""
+        other = copy(self)
+        other._heard = [[] for _ in self.each]
+        return other
+
+    def take(self, other: Self) -> None:
+        """Add the notes of these questions :meth:`apart`."""
+        for own, heard in zip(self._heard, other._heard, strict=True):
+            own += heard
+
+    def returned(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
+        return super().returned(nodes % self.nodes)
+
+    def started(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
+        return super().started(nodes % self.nodes)
+
+    def walked(self, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
+        return super().walked(nodes % self.nodes)
+
+    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
+        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
+        return super().typed(nodes % self.nodes, types)
+
+    def types(self, nodes: np.ndarray) -> list[str]:
+        """Return the type of each of some nodes, shape [n]."""
+        return super().types(nodes % self.nodes)

@@ -69,14 +69,22 @@ def recording() -> bool:
 
 
 def record(
-    found: list[StepResult], asked: Any, requests: Sequence[Request], answers: Sequence[Any], size: int | None = None
+    found: list[StepResult],
+    asked: Any,
+    requests: Sequence[Request],
+    answers: Sequence[Any],
+    size: int | None = None,
+    of_many: bool = False,
 ) -> None:
-    """Add the results of a call to a record; of nodes beyond a `size`, none."""
+    """Add the results of a call to a record; of nodes beyond a `size`, none. `of_many` says whether several questions ask as one."""
     told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
     columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
     # A column is that of all requests of the call, or of none.
     nodes, scores, near = (np.concatenate(parts) if parts else None for parts in columns)
     nodes = _NONE if nodes is None else nodes
+    if of_many:
+        # As Questions number nodes.
+        nodes, near = nodes % size, None if near is None else near % size
     kept = nodes < (np.inf if size is None else size)
     scores, near = (None if column is None else column[kept] for column in (scores, near))
     found.append(StepResult(asked, nodes[kept], scores, near, requests))

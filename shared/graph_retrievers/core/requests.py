@@ -22,6 +22,7 @@ __all__ = [
     "WithQuery",
     "EdgesAmong",
     "Mentions",
+    "Mix",
     "Near",
     "Nearest",
     "Neighbors",
@@ -267,6 +268,27 @@ class Vectors(Request):
     nodes: np.ndarray
 
 
+class Mix(NamedTuple):
+    """The entries of a matrix [n, n] that are not 0, T in all; each array is of shape [T].
+
+    Attributes
+    ----------
+    owner, node : ndarray, int64
+        The row of each entry, ascending, and its column.
+    share : ndarray, float32
+    """
+
+    owner: np.ndarray
+    node: np.ndarray
+    share: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Mix:
+        """Return the entries of a matrix, shape [n, n]."""
+        owner, node = np.nonzero(matrix)
+        return cls(owner, node, matrix[owner, node])
+
+
 @dataclass(frozen=True, eq=False)
 class Relevance(Request):
     """The relevance model's scores of nodes, shape [n]: float32, shape [n]. Each pair of question and node is encoded once.
@@ -274,7 +296,7 @@ class Relevance(Request):
     Attributes
     ----------
     nodes : ndarray, shape [n]
-    mix : ndarray, shape [n, n], float32, optional
+    mix : ndarray, shape [n, n], float32, or Mix, optional
         Rows that sum to 1, or zero: the scored latents H become (1 - alpha) H + alpha mix H where a row is not zero.
     alpha : float, default 0.0
     texts : list of str, length n, optional
@@ -290,15 +312,15 @@ class Relevance(Request):
     tells = "scores"
     costly = True
     nodes: np.ndarray
-    mix: np.ndarray | None = None
+    mix: np.ndarray | Mix | None = None
     alpha: float = 0.0
     texts: list[str] | None = None
     model: Any = None
     notes: list[str] | None = None
 
     def key(self) -> Hashable:
-        """Return the model, and whether the nodes have their own texts."""
-        return Relevance, self.texts is None, id(self.model)
+        """Return the model, whether the nodes have their own texts, and how much is mixed."""
+        return Relevance, self.texts is None, id(self.model), self.alpha
 
 
 @dataclass(frozen=True, eq=False)

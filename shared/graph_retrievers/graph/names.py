@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts
@@ -23,6 +24,8 @@ _ENDS, _OPENING = frozenset(".!?:;\n"), frozenset("\"'([{*-#>|\u00a1\u00ab\u00bf
 _PARTICLES = frozenset("of the de da di du la le el al der van von bin ibn y".split())
 NAME_TITLES = frozenset("Dr Mr Mrs Ms Prof St Mt Gen Col Capt Lt Rev".split())
 _READ, _MOST_WORDS, _MOST_CHARACTERS = 10_000, 8, 100
+# Texts whose names are kept: many questions lead to the same ones.
+_NAMES_KEPT = 1 << 13
 # Characters of a text that may open with its title, besides those of the title, and words before it.
 _OPENING_READ, _BEFORE = 200, 2
 _HEADING_END = re.compile(r"\n|: ")
@@ -52,7 +55,8 @@ def word_spans(text: str) -> list[tuple[str, int, int]]:
     return [(word[0], word.start(), word.end()) for word in (_TOKEN if needs_marks(text) else _PLAIN_TOKEN).finditer(text)]
 
 
-def capitalized_names(text: str) -> list[str]:
+@lru_cache(_NAMES_KEPT)
+def capitalized_names(text: str) -> tuple[str, ...]:
     """Return the names in a running text, by their capitals: runs of capitalised words, each once, in order.
 
     A number after it, or a particle such as "of" or "von" between two capitalised words, belongs to the name ("Area Code 404",
@@ -63,7 +67,7 @@ def capitalized_names(text: str) -> list[str]:
     Examples
     --------
     >>> capitalized_names("He met J. R. Tolkien. The Tower of London is near the Thames.")
-    ['J. R. Tolkien', 'The Tower of London', 'Thames']
+    ('J. R. Tolkien', 'The Tower of London', 'Thames')
     """
     found, words = dict[str, None](), _SPAN.findall(normal(text[:_READ]))
     stop = 0
@@ -81,7 +85,7 @@ def capitalized_names(text: str) -> list[str]:
         alone = stop - start == 1 and _begins(words, start)
         if not alone and stop - start <= _MOST_WORDS and len(name) <= _MOST_CHARACTERS and name_keys(name):
             found[name] = None
-    return list(found)
+    return tuple(found)
 
 
 def is_proper_name(name: str) -> bool:
@@ -122,13 +126,14 @@ def opening_name(title: str, text: str) -> str:
     return ""
 
 
-def name_keys(text: str) -> set[str]:
+@lru_cache(_NAMES_KEPT)
+def name_keys(text: str) -> frozenset[str]:
     """Return the words that determine whether texts share a name: folded, of at least two characters, without particles.
 
     >>> sorted(name_keys("The Tower of J. Holm's"))
     ['holm', 'tower']
     """
-    return {word for word in name_words(text, fold=True) if len(word) > 1 and word not in _PARTICLES}
+    return frozenset(word for word in name_words(text, fold=True) if len(word) > 1 and word not in _PARTICLES)
 
 
 def named_step(near: str, relation: int) -> str:
@@ -139,7 +144,7 @@ def named_step(near: str, relation: int) -> str:
     >>> named_step("Kismet starred Ada Holm.", -2)
     '"Ada Holm"'
     """
-    names = capitalized_names(near) if relation <= -2 else []
+    names = capitalized_names(near) if relation <= -2 else ()
     return f'"{names[-2 - relation]}"' if 0 <= -2 - relation < len(names) else ""
 
 

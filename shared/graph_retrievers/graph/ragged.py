@@ -140,20 +140,31 @@ def top_k(scores: Tensor, k: int, tolerance: Tensor | float | None = None) -> tu
     if size > k:
         cut = values[:, k - 1 : k]
         slack = torch.where(torch.isinf(cut), 0.0, _slack(cut, tolerance))
-        if bool((values[:, k : k + 1] >= cut - slack).any()):
-            run = _runs(values, _slack(values, tolerance))
-            if run is not None:
-                cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
-                slack = torch.where(torch.isinf(cut), 0.0, _slack(cut, tolerance))
-            # The difference of two near scores is exact; infinite ones have none.
-            above, level = scores > cut, (scores <= cut) & ((cut - scores <= slack) | (scores == cut))
-            room = k - above.sum(1, keepdim=True)
-            keep = above | (level & (torch.cumsum(level, 1) <= room))
-            columns = keep.nonzero()[:, 1].view(scores.shape[0], k)
+        # The few rows with such a tie are read whole.
+        tied = (values[:, k : k + 1] >= cut - slack).flatten().nonzero().flatten()
+        if tied.numel():
+            slack = _slack(values, tolerance).index_select(0, tied)
+            columns[tied, :k] = _lowest_of_level(scores.index_select(0, tied), values.index_select(0, tied), k, slack)
     columns = torch.sort(columns[:, :k], dim=1).values
     values = scores.gather(1, columns)
     order = descending(values, tolerance)
     return falling(values.gather(1, order)), columns.gather(1, order)
+
+
+def _lowest_of_level(scores: Tensor, values: Tensor, k: int, slack: Tensor) -> Tensor:
+    """Return the columns of the k largest entries of each row [B, N], ascending; of those that tie at the cut, the lowest.
+
+    `values`, shape [B, k + 1], are the largest, and `slack`, of the same shape, the tolerance of each.
+    """
+    run, cut = _runs(values, slack), values[:, k - 1 : k]
+    if run is not None:
+        cut = values.gather(1, (run == run[:, k - 1 : k]).int().argmax(1, keepdim=True))
+    slack = torch.where(torch.isinf(cut), 0.0, slack.gather(1, (values == cut).int().argmax(1, keepdim=True)))
+    # The difference of two near scores is exact; infinite ones have none.
+    above, level = scores > cut, (scores <= cut) & ((cut - scores <= slack) | (scores == cut))
+    room = k - above.sum(1, keepdim=True)
+    keep = above | (level & (torch.cumsum(level, 1) <= room))
+    return keep.nonzero()[:, 1].view(scores.shape[0], k)
 
 
 def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Self, overload
 
+from graph_retrievers.cache import Later
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.graph.node_path import SharedName
@@ -15,6 +16,7 @@ from graph_retrievers.hits.hit import Hit
 __all__ = ["Hits"]
 
 _Triple = tuple[str, str, str]
+_Told = tuple[Mapping[str, Node], Mapping[_Triple, Edge]]
 
 
 class Hits(Sequence[Hit]):
@@ -60,14 +62,32 @@ class Hits(Sequence[Hit]):
         edges: Mapping[_Triple, Edge] | None = None,
         trace: Trace | None = None,
     ) -> None:
-        self._hits, self._notes = tuple(hits), tuple(notes)
-        self._trace = Trace() if trace is None else trace
-        self._mentioned, self._edges = dict(mentioned or {}), dict(edges or {})
+        made, told = tuple(hits), (dict(mentioned or {}), dict(edges or {}))
+        self._set(Later(lambda: made), tuple(notes), Later(lambda: told), trace)
+
+    @classmethod
+    def later(
+        cls,
+        hits: Callable[[], tuple[Hit, ...]],
+        notes: Sequence[str],
+        told: Callable[[tuple[Hit, ...]], _Told],
+        trace: Trace | None,
+    ) -> Self:
+        """Return hits that are made when they are first read.
+
+        `told` returns what `mentioned` and `edges` contain for some hits; it is called when a subgraph is first asked for.
+        """
+        made, found = cls.__new__(cls), Later(hits)
+        made._set(found, tuple(notes), Later(lambda: told(found.value)), trace)
+        return made
+
+    def _set(self, made: Later[tuple[Hit, ...]], notes: tuple[str, ...], told: Later[_Told], trace: Trace | None) -> None:
+        self._made, self._notes, self._told, self._trace = made, notes, told, Trace() if trace is None else trace
 
     @property
     def hits(self) -> tuple[Hit, ...]:
         """The hits, best first."""
-        return self._hits
+        return self._made.value
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,47 +107,49 @@ class Hits(Sequence[Hit]):
 
     def __getitem__(self, place: int | slice) -> Hit | Hits:
         """Return a hit, or the hits of a slice with the same notes."""
-        return self._of(self._hits[place]) if isinstance(place, slice) else self._hits[place]
+        return self._of(self.hits[place]) if isinstance(place, slice) else self.hits[place]
 
     def __len__(self) -> int:
         """Return the number of hits."""
-        return len(self._hits)
+        return len(self.hits)
 
     def __iter__(self) -> Iterator[Hit]:
         """Yield the hits, best first."""
-        return iter(self._hits)
+        return iter(self.hits)
 
     def __eq__(self, other: object) -> bool:
         """Return whether another sequence contains the same hits; the notes of another Hits must be equal too."""
         if isinstance(other, Hits):
-            return self._hits == other._hits and self._notes == other._notes
-        return isinstance(other, (list, tuple)) and self._hits == tuple(other)
+            return self.hits == other.hits and self._notes == other._notes
+        return isinstance(other, (list, tuple)) and self.hits == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Return the hits, one per line, and the notes."""
-        lines = "".join(f"\n  {hit!r}," for hit in self._hits)
+        lines = "".join(f"\n  {hit!r}," for hit in self.hits)
         notes = f", notes={list(self.notes)}" if self.notes else ""
         return f"Hits([{lines}{chr(10) if lines else ''}]{notes})"
 
     def _of(self, hits: Iterable[Hit]) -> Hits:
-        return Hits(hits, self.notes, self._mentioned, self._edges, self._trace)
+        made, part = tuple(hits), Hits.__new__(Hits)
+        part._set(Later(lambda: made), self._notes, self._told, self._trace)
+        return part
 
     @property
     def nodes(self) -> Hits:
         """The hits that are nodes."""
-        return self._of(hit for hit in self._hits if hit.kind == "node")
+        return self._of(hit for hit in self.hits if hit.kind == "node")
 
     @property
     def chains(self) -> Hits:
         """The hits that are chains."""
-        return self._of(hit for hit in self._hits if hit.kind == "chain")
+        return self._of(hit for hit in self.hits if hit.kind == "chain")
 
     @property
     def facts(self) -> Hits:
         """The hits that are facts."""
-        return self._of(hit for hit in self._hits if hit.kind == "fact")
+        return self._of(hit for hit in self.hits if hit.kind == "fact")
 
     def to_context(
         self,
@@ -197,23 +219,21 @@ class Hits(Sequence[Hit]):
 
         Steps without an edge, such as those by a name that two texts share, are its ``names``.
         """
+        mentioned, known = self._told.value
         nodes = {hit.id: Node(hit.id, hit.text, hit.title, hit.type, hit.metadata, hit.origin) for hit in self.nodes}
-        for node in (node for hit in self._hits for node in hit.path.nodes):
-            nodes.setdefault(node, self._mentioned.get(node, Node(node, "")))
-        for near in (near for hit in self._hits for near in hit.context.nodes):
+        for node in (node for hit in self.hits for node in hit.path.nodes):
+            nodes.setdefault(node, mentioned.get(node, Node(node, "")))
+        for near in (near for hit in self.hits for near in hit.context.nodes):
             nodes.setdefault(near.id, near)
-        facts = {_triple(hit.edge): hit.edge for hit in self._hits if hit.edge is not None}
-        steps = {_triple(edge): edge for hit in self._hits for edge in (*hit.path.edges(), *hit.context.edges)}
+        facts = {_triple(hit.edge): hit.edge for hit in self.hits if hit.edge is not None}
+        steps = {_triple(edge): edge for hit in self.hits for edge in (*hit.path.edges(), *hit.context.edges)}
         # A step of a path has no weight, text or metadata; the edge of the graph has.
-        edges = (facts | steps | self._edges_of(steps) | facts).values()
+        edges = (facts | steps | {key: known[key] for key in steps if key in known} | facts).values()
         names: dict[Any, SharedName] = {}
-        for step in (step for hit in self._hits for step in hit.path.names()):
+        for step in (step for hit in self.hits for step in hit.path.names()):
             # A name has no direction: there and back is one.
             names.setdefault((frozenset((step.near, step.far)), step.name), step)
         return Subgraph(tuple(nodes.values()), tuple(edges), tuple(names.values()))
-
-    def _edges_of(self, keys: Iterable[_Triple]) -> dict[_Triple, Edge]:
-        return {key: self._edges[key] for key in keys if key in self._edges}
 
 
 def _triple(edge: Edge) -> _Triple:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, repeat
 from math import isnan
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from graph_retrievers.cache import Later
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.trace import Trace
@@ -29,7 +31,6 @@ __all__ = ["to_hits"]
 _Triple = tuple[str, str, str]
 Similarities = Mapping[tuple[int, int], float | None]
 """Cosines of nodes and questions, by the number of the question and the row of the node."""
-_Largest = Callable[[Iterable[int]], float | None]
 
 _ALONE = Subgraph()
 
@@ -43,11 +44,13 @@ def to_hits(
     shown: np.ndarray | None = None,
     plain: Callable[[int, str], int | None] | None = None,
     reason: str = "",
-    alike: Similarities | None = None,
+    alike: Later[Similarities] | None = None,
     trace: Trace | None = None,
     notes: Sequence[Sequence[str]] = (),
 ) -> list[Hits]:
     """Return candidates as hits: the nodes with their paths, then all chains, then all facts.
+
+    The steps of all paths are looked up in the graph at once. Texts, metadata and paths are made for the hits that are read.
 
     Parameters
     ----------
@@ -60,8 +63,8 @@ def to_hits(
         Maps the number of a query and the id of a node to `plain_rank`.
     reason : str, default ""
         The reason of the retriever, for all hits that are nodes.
-    alike : mapping of (int, int) to float or None, optional
-        `similarity` by the number of the query and the row of the node.
+    alike : Later, optional
+        Mapping of (int, int) to float or None: `similarity` by the number of the query and the row of the node.
     trace : Trace, optional
         The requests of the batch.
     notes : sequence of sequence of str, length B, optional
@@ -69,39 +72,34 @@ def to_hits(
     Returns
     -------
     list of Hits, length B
+
+    Raises
+    ------
+    InvalidArgumentError
+        For a step of a path that neither an edge nor a name joins.
     """
-    paths, alike, results = _Paths(graph, shown), alike or {}, []
-    walked, chains = iter(_node_paths(paths, found)), _chain_paths(paths, found)
+    paths = _Paths(graph, shown)
+    made = _Made(paths, plain, reason, alike or Later(dict))
+    trails = paths.steps(
+        [each.trails for each in found], [each.steps() for each in found], lambda b, n: _operator(found[b], n), "trail"
+    )
+    chained = [None if each.chains is None else paths.shown_chains(each.chains) for each in found]
+    walked: Sequence[_Steps | None] = [None] * len(found)
+    if any(chained):
+        tables = [np.zeros((0, 1), np.int64) if each is None else each.nodes for each in chained]
+        walked = paths.steps(tables, None, lambda b, _: chained[b].operator, "chain")  # type: ignore[union-attr]
+    results = []
     for b, each in enumerate(found):
-        context, ranks, hits = each.beside.get("context"), each.beside.get("ranks"), list[Hit]()
-        rows, origins = each.nodes.tolist(), each.origins.tolist()
-        for place, (row, score, origin) in enumerate(zip(rows, each.scores.tolist(), origins, strict=True)):
-            node = graph.node(row).shown()
-            hits.append(
-                Hit(
-                    node.id,
-                    node.text,
-                    score,
-                    each.operators[origin],
-                    next(walked),
-                    node.title,
-                    node.type,
-                    node.metadata,
-                    context=_ALONE if context is None else paths.context(row, context[place].tolist()),
-                    origin=node.origin,
-                    ranks={} if ranks is None else {n: int(r) or None for n, r in zip(each.lists, ranks[place], strict=True)},
-                    plain=None if plain is None else partial(plain, b, node.id),
-                    reason=reason,
-                    similarity=alike.get((b, row)),
-                )
-            )
-        near = partial(_largest, alike, b)
         if each.chains is not None:
-            hits += _chain_hits(each.chains, chains[b], near)
-        if each.facts is not None:
-            hits += _fact_hits(each.facts, paths, near)
-        results.append(Hits(hits, notes[b] if notes else (), *paths.told(hits), trace))
+            each = replace(each, chains=chained[b])
+        hits = partial(made.hits, b, each, trails[b], walked[b])
+        results.append(Hits.later(hits, notes[b] if notes else (), paths.told, trace))
     return results
+
+
+def _operator(found: Candidates, place: int) -> str:
+    """Return the operator that found the candidate at a place."""
+    return found.operators[found.origins[place]]
 
 
 def named_rows(found: Candidates, ends: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -171,120 +169,160 @@ class _Paths:
         inside = self.graph.edges_within([row, *kept]) if kept else []
         return Subgraph(tuple(map(self.graph.node, kept)), tuple(self.graph.edges(inside)))
 
-    def of(
-        self, trails: Sequence[Sequence[int]], owners: Sequence[str], what: str, relations: Sequence[Sequence[int]] | None = None
-    ) -> list[NodePath]:
-        """Return a path for each trail in one look-up; `relations` has the relation of each step, as in a ranking.
+    def steps(
+        self,
+        tables: Sequence[np.ndarray],
+        relations: Sequence[np.ndarray] | None,
+        owner: Callable[[int, int], str],
+        what: str,
+    ) -> list[_Steps]:
+        """Look up the steps of all paths of several tables, each of shape [K, L], with -1 before or after the nodes of a path.
 
-        InvalidArgumentError for a step that is neither an edge nor a name: `owners` are the operators that returned each a `what`.
+        `relations`, [K, L - 1] for each, has the relation of each step, as in a ranking. InvalidArgumentError for a step without an
+        edge that has no name: `owner` maps the number of a table and the place in it to the operator that returned the `what`.
         """
-        graph = self.graph
-        steps = [pair for trail in trails if len(trail) > 1 for pair in zip(trail, trail[1:], strict=False)]
-        if not steps:
-            return [self.seed(row) for (row,) in trails]
-        near, far = torch.tensor(steps, dtype=torch.int64, device=graph.device).reshape(-1, 2).unbind(1)
-        given = None if relations is None else [r for row in relations for r in row]
-        wanted = torch.tensor(given, dtype=torch.int64, device=graph.device) if given and max(given) >= 0 else None
-        found_rows, forward = graph.steps_between(near, far, wanted)
-        number = graph.relations[found_rows.clamp(min=0)] if graph.num_edges else found_rows
+        joins = [(table[:, :-1] >= 0) & (table[:, 1:] >= 0) for table in tables]
+        sizes = [int(np.count_nonzero(joined)) for joined in joins]
+        if not any(sizes):
+            return [_Steps.none(joined.shape) for joined in joins]
+        columns = [tables, [table[:, 1:] for table in tables], *([] if relations is None else [relations])]
+        steps = np.stack(
+            [np.concatenate([part[:, : own.shape[1]][own] for part, own in zip(c, joins, strict=True)]) for c in columns]
+        )
+        near, far, *wanted = torch.from_numpy(steps).to(self.graph.device)
+        told = self.graph.steps_between(near, far, wanted[0] if wanted and steps[2].max() >= 0 else None)
         # One answer of the device to wait for.
-        rows, numbers, along_rows = torch.stack([found_rows, number.long(), forward.long()]).tolist()
-        names = [graph.relation_names[name] if row >= 0 else "" for row, name in zip(rows, numbers, strict=True)]
-        ahead: list[bool | None] = [bool(along) if row >= 0 else None for row, along in zip(rows, along_rows, strict=True)]
-        start, found, texts = 0, [], [""] * len(steps)
-        for step, (row, (a, b), name, along) in enumerate(zip(rows, steps, names, ahead, strict=True)):
-            if row < 0 and not (given is not None and named_step(graph.texts[a], given[step])):
-                owner = owners[next(n for n, stop in enumerate(accumulate(len(trail) - 1 for trail in trails)) if step < stop)]
-                raise InvalidArgumentError(
-                    f"{owner} returned a {what} with a step from {graph.ids[a]!r} to {graph.ids[b]!r}, which no edge joins and no "
-                    "name in relations."
-                )
-            ends = (a, b) if along else (b, a)
-            if not (self.may_show(a) and self.may_show(b)):
-                continue
-            if row >= 0:
-                self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
-                texts[step] = graph.edge_texts[row] if graph.edge_texts else ""
-            else:
-                names[step] = named_step(graph.texts[a], given[step] if given else -1)
-        for trail in trails:
-            if len(trail) == 1:
-                found.append(self.seed(trail[0]))
-                continue
-            stop = start + len(trail) - 1
-            titles = tuple(map(self.title, trail))
-            ids = tuple(graph.ids[row] for row in trail)
-            found.append(NodePath(ids, tuple(names[start:stop]), tuple(ahead[start:stop]), titles, tuple(texts[start:stop])))
-            start = stop
+        rows, forward = torch.stack([told[0], told[1].long()]).cpu().numpy()
+        wrong = np.flatnonzero((rows < 0) & (steps[2] > -2 if wanted else True))
+        if len(wrong):
+            b = int(np.searchsorted(np.cumsum(sizes), wrong[0], "right"))
+            place = np.nonzero(joins[b])[0][wrong[0] - sum(sizes[:b])]
+            raise self._no_step(owner(b, int(place)), what, *steps[:2, wrong[0]].tolist())
+        found = []
+        for joined, start, size in zip(joins, accumulate(sizes, initial=0), sizes, strict=False):
+            own = _Steps.none(joined.shape)
+            if size:
+                own.rows[joined], own.forward[joined] = rows[start : start + size], forward[start : start + size]
+            found.append(own)
         return found
 
+    def _no_step(self, owner: str, what: str, near: int, far: int) -> InvalidArgumentError:
+        ids = self.graph.ids
+        return InvalidArgumentError(
+            f"{owner} returned a {what} with a step from {ids[near]!r} to {ids[far]!r}, which no edge joins and no name in relations."
+        )
 
-def _node_paths(paths: _Paths, found: Sequence[Candidates]) -> list[NodePath]:
-    """Return the path to every candidate, those of all questions in one look-up."""
-    trails, relations, owners = list[list[int]](), list[list[int]](), list[str]()
-    for each in found:
-        if each.trails.shape[1] > 1:
-            owners += map(each.operators.__getitem__, each.origins.tolist())
-            for trail, steps in zip(each.trails.tolist(), each.steps().tolist(), strict=True):
-                rows = [node for node in trail if node >= 0]
-                trails.append(rows)
-                relations.append(steps[len(trail) - len(rows) :])
-    walked, made = iter(paths.of(trails, owners, "trail", relations) if trails else ()), list[NodePath]()
-    for each in found:
-        # The trails of a search are its nodes.
-        part = islice(walked, len(each)) if each.trails.shape[1] > 1 else map(paths.seed, each.nodes.tolist())
-        own = each.beside.get("trail_scores")
-        made += part if own is None else map(_scored, part, own.tolist())
-    return made
+    def path(self, nodes: Sequence[int], steps: Iterable[tuple[int, bool, int]], owner: str) -> NodePath:
+        """Return the path through some nodes; `steps` has the edge, its direction and the relation of each step."""
+        graph, (names, ahead, texts) = self.graph, (list[str](), list[bool | None](), list[str]())
+        relations = graph.on_host("relations")
+        for a, b, (row, along, code) in zip(nodes, nodes[1:], steps, strict=False):
+            shown = self.may_show(a) and self.may_show(b)
+            if row >= 0:
+                name = graph.relation_names[relations[row]]
+                if shown:
+                    ends = (a, b) if along else (b, a)
+                    self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
+            elif not (name := named_step(graph.texts[a], code)):
+                raise self._no_step(owner, "trail", a, b)
+            names.append(name if shown or row >= 0 else "")
+            ahead.append(along if row >= 0 else None)
+            texts.append(graph.edge_texts[row] if shown and row >= 0 and graph.edge_texts else "")
+        titles, ids = tuple(map(self.title, nodes)), tuple(graph.ids[row] for row in nodes)
+        return NodePath(ids, tuple(names), tuple(ahead), titles, tuple(texts))
+
+    def shown_chains(self, chains: Chains) -> Chains:
+        """Return the chains whose nodes may all be shown."""
+        return chains if self.shown is None else chains.taken(((chains.nodes < 0) | self.shown[chains.nodes]).all(1))
+
+
+class _Steps(NamedTuple):
+    """The edges that the steps of paths follow, and whether along their direction, each of shape [K, L - 1]; -1 for no edge."""
+
+    rows: np.ndarray
+    forward: np.ndarray
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> _Steps:
+        return cls(np.full(shape, -1), np.ones(shape, bool))
+
+    def of(self, place: int, relations: np.ndarray | None, part: slice) -> Iterable[tuple[int, bool, int]]:
+        """Return the edge, the direction and the relation of each of some steps of a path."""
+        rows, forward = self.rows[place, part].tolist(), self.forward[place, part].tolist()
+        return zip(rows, forward, repeat(-1) if relations is None else relations[place, part].tolist(), strict=False)
+
+
+class _Made:
+    """Makes the hits of a question."""
+
+    def __init__(
+        self, paths: _Paths, plain: Callable[[int, str], int | None] | None, reason: str, alike: Later[Similarities]
+    ) -> None:
+        self.paths, self.plain, self.reason, self.alike = paths, plain, reason, alike
+
+    def hits(self, b: int, found: Candidates, trails: _Steps, walked: _Steps | None) -> tuple[Hit, ...]:
+        """Return the nodes, chains and facts found for the question with the number b, whose paths have these steps."""
+        chains = () if found.chains is None or walked is None else self._chains(b, found.chains, walked)
+        facts = () if found.facts is None else self._facts(b, found.facts)
+        return (*self._nodes(b, found, trails), *chains, *facts)
+
+    def _nodes(self, b: int, found: Candidates, trails: _Steps) -> Iterator[Hit]:
+        graph, alike, ranks, context = self.paths.graph, self.alike.value, found.beside.get("ranks"), found.beside.get("context")
+        for place, (row, score, origin) in enumerate(
+            zip(found.nodes.tolist(), found.scores.tolist(), found.origins.tolist(), strict=True)
+        ):
+            node, operator = graph.node(row).shown(), found.operators[origin]
+            yield Hit(
+                node.id,
+                node.text,
+                score,
+                operator,
+                self._path(found, place, trails, operator),
+                node.title,
+                node.type,
+                node.metadata,
+                context=_ALONE if context is None else self.paths.context(row, context[place].tolist()),
+                origin=node.origin,
+                ranks={} if ranks is None else {n: int(r) or None for n, r in zip(found.lists, ranks[place], strict=True)},
+                plain=None if self.plain is None else partial(self.plain, b, node.id),
+                reason=self.reason,
+                similarity=alike.get((b, row)),
+            )
+
+    def _path(self, found: Candidates, place: int, trails: _Steps, operator: str) -> NodePath:
+        trail, scores = found.trails[place], found.beside.get("trail_scores")
+        first = int(np.count_nonzero(trail < 0))
+        if first == len(trail) - 1:
+            path = self.paths.seed(int(trail[-1]))
+        else:
+            path = self.paths.path(trail[first:].tolist(), trails.of(place, found.relations, slice(first, None)), operator)
+        return path if scores is None else _scored(path, float(scores[place]))
+
+    def _chains(self, b: int, chains: Chains, walked: _Steps) -> Iterator[Hit]:
+        for place, (nodes, score) in enumerate(zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)):
+            rows = [row for row in nodes if row >= 0]
+            path = self.paths.path(rows, walked.of(place, None, slice(len(rows) - 1)), chains.operator)
+            scored, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
+            yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored, kind="chain", similarity=near)
+
+    def _facts(self, b: int, facts: Facts) -> Iterator[Hit]:
+        graph, paths = self.paths.graph, self.paths
+        for edge, row, score in zip(graph.edges(facts.rows.tolist()), facts.rows.tolist(), facts.scores.tolist(), strict=True):
+            ends = (edge.source, edge.target)
+            if all(paths.may_show(graph.row(end)) for end in ends):
+                titles = tuple(paths.title(graph.row(end)) for end in ends)
+                path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
+                ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
+                # Edges with the same relation between the same nodes are separate facts.
+                place = graph.parallel_place(row)
+                ids, near = ids if place == 1 else f"{ids} | {place}", self._largest(b, map(graph.row, ends))
+                metadata, operator = copied(edge.metadata), facts.operator
+                yield Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near)
+
+    def _largest(self, b: int, nodes: Iterable[int]) -> float | None:
+        alike = self.alike.value
+        return max((value for node in nodes if (value := alike.get((b, node))) is not None), default=None)
 
 
 def _scored(path: NodePath, score: float) -> NodePath:
     return path if isnan(score) else replace(path, score=score)
-
-
-def _largest(alike: Similarities, query: int, nodes: Iterable[int]) -> float | None:
-    return max((value for node in nodes if (value := alike.get((query, node))) is not None), default=None)
-
-
-_Chain = tuple[list[int], float, NodePath]
-
-
-def _chain_paths(paths: _Paths, found: Sequence[Candidates]) -> dict[int, list[_Chain]]:
-    """Return the chains of each question that may be shown: rows, score and path, those of all questions in one look-up."""
-    kept: dict[int, list[tuple[list[int], float]]] = {}
-    owners = list[str]()
-    for b, each in enumerate(found):
-        if each.chains is not None:
-            table = zip(each.chains.nodes.tolist(), each.chains.scores.tolist(), strict=True)
-            told = (([row for row in rows if row >= 0], score) for rows, score in table)
-            kept[b] = [(rows, score) for rows, score in told if all(map(paths.may_show, rows))]
-            owners += [each.chains.operator] * len(kept[b])
-    if not kept:
-        return {}
-    walked = iter(paths.of([rows for part in kept.values() for rows, _ in part], owners, "chain"))
-    return {b: [(rows, score, next(walked)) for rows, score in part] for b, part in kept.items()}
-
-
-def _chain_hits(chains: Chains, told: list[_Chain], alike: _Largest) -> list[Hit]:
-    hits = []
-    for rows, score, path in told:
-        scored = _scored(path, score) if chains.rising else path
-        ids = " | ".join(path.nodes)
-        hits.append(Hit(ids, path.text, score, chains.operator, scored, kind="chain", similarity=alike(rows)))
-    return hits
-
-
-def _fact_hits(facts: Facts, paths: _Paths, alike: _Largest) -> list[Hit]:
-    graph, hits = paths.graph, []
-    for edge, row, score in zip(graph.edges(facts.rows.tolist()), facts.rows.tolist(), facts.scores.tolist(), strict=True):
-        ends = (edge.source, edge.target)
-        if all(paths.may_show(graph.row(end)) for end in ends):
-            titles = tuple(paths.title(graph.row(end)) for end in ends)
-            path = NodePath(ends, (edge.relation,), (True,), titles, (edge.text,))
-            ids, text = f"{edge.source} | {edge.relation} | {edge.target}", edge.text or path.text
-            # Edges with the same relation between the same nodes are separate facts.
-            place = graph.parallel_place(row)
-            ids, near = ids if place == 1 else f"{ids} | {place}", alike(map(graph.row, ends))
-            metadata, operator = copied(edge.metadata), facts.operator
-            hits.append(Hit(ids, text, score, operator, path, metadata=metadata, kind="fact", edge=edge, similarity=near))
-    return hits

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import numpy as np
 from torch import Tensor
 
-from graph_retrievers.cache import Same
+from graph_retrievers.cache import Later, Same
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.recording import recording
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
 from graph_retrievers.hits import Hits, to_hits
+from graph_retrievers.hits.of_candidates import Similarities
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
@@ -32,6 +34,9 @@ from graph_retrievers.search.queries import Queries, filter_masks
 __all__ = ["MemoryRetriever"]
 
 _logger = logging.getLogger(__name__)
+
+# Entries of a table with a place for each node of each of several questions as one.
+_COPIES = 1 << 25
 
 
 
@@ -82,24 +87,44 @@ class MemoryRetriever(Retriever):
 
         Notes on the search, and counts of visited nodes, are then in the questions.
         """
-        return run(questions[0].backend, list(map(self.found, questions)), questions[0].queries.trace) if questions else []
+        return self._run(questions, self.found)
 
     def hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
         """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
-        return self._hits(questions, map(self.answer, questions, found))
+        answers = list(map(self.answer, questions, found))
+        return self._hits(questions, run(questions[0].backend, answers, questions[0].queries.trace) if questions else [])
 
-    def _hits(self, questions: Sequence[Question], answers: Iterable[Algorithm[Candidates]]) -> list[Hits]:
+    def _run(self, questions: Sequence[Question], search: Callable[[Question], Algorithm[Candidates]]) -> list[Candidates]:
+        """Return what a search finds for each question; for several as one where the operators take them so."""
+        if not questions:
+            return []
+        several = max(1, _COPIES // questions[0].size)
+        backend, trace = questions[0].backend, questions[0].queries.trace
+        if len(questions) == 1 or several == 1 or not self.operator.batched or self.per_source is not None:
+            return run(backend, list(map(search, questions)), trace)
+        parts = [Questions(questions[start : start + several]) for start in range(0, len(questions), several)]
+        found = run(backend, list(map(search, parts)), trace, places=[part.place for part in parts])
+        return [each for part, told in zip(parts, found, strict=True) for each in told.apart(part.count, part.nodes)]
+
+    def _hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
         if not questions:
             return []
         queries, index = questions[0].queries, self.index
-        found = run(questions[0].backend, list(answers), queries.trace)
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
             plain = PlainSearch(queries).rank
-        alike, trace = self.similarities(questions, found), Trace(queries.trace)
+        alike, trace = self._similarities(questions, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
         return to_hits(found, index.graph, shown, plain, self._composition.reason, alike, trace, notes)
+
+    def _similarities(self, questions: Sequence[Question], found: Sequence[Candidates]) -> Later[Similarities]:
+        """Return :meth:`similarities`, computed when a hit is first read, without what else was computed for the questions."""
+        if not self._compares(questions):
+            return Later(dict)
+        queries, rows = questions[0].queries, self._named(questions, found)
+        _ = queries.vectors
+        return Later(partial(queries.afresh().similarities, rows))
 
     def _searched(self, question: Question) -> Algorithm[Candidates]:
         return (yield from self.answer(question, (yield from self.found(question))))
@@ -162,7 +187,7 @@ class MemoryRetriever(Retriever):
             vectors = compared_vectors(self.index, part.vectors, len(part.queries))
             queries = Queries(index=self.index, texts=tuple(part.queries), k=part.k, inputs=part.inputs, given=vectors, **masks)
             questions = self.questions(queries)
-            results += self._hits(questions, map(self._searched, questions))
+            results += self._hits(questions, self._run(questions, self._searched))
         return results
 
     def _without_names(self, call: Call) -> Call:

@@ -332,16 +332,20 @@ class Retriever(BaseRetriever):
         >>> retriever.similarities(questions, retriever.rank(questions))
         {(0, 1): 0.6, (0, 0): 1.0}
         """
-        if not questions:
-            return {}
+        return questions[0].queries.similarities(self._named(questions, found)) if self._compares(questions) else {}
+
+    def _compares(self, questions: Sequence[Question]) -> bool:
+        """Return whether hits have similarities."""
+        if not questions or not questions[0].has_vectors:
+            return False
         queries = questions[0].queries
-        if not questions[0].has_vectors or queries.index.signals["dense"].reads != "vector":
-            return {}
-        if not self._composition.compares_vectors and not isinstance(queries.given, Tensor):
-            return {}
-        return queries.similarities(  # type: ignore[no-any-return]
-            [named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)]
-        )
+        if queries.index.signals["dense"].reads != "vector":
+            return False
+        return self._composition.compares_vectors or isinstance(queries.given, Tensor)
+
+    def _named(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[np.ndarray]:
+        """Return the rows of the nodes that the hits of each question name."""
+        return [named_rows(each, question.ends) for question, each in zip(questions, found, strict=True)]
 
     def search(self, call: Call) -> list[Hits]:
         """Return the hits of each query of a call; the class for each kind of index has its own."""
@@ -374,20 +378,25 @@ class Retriever(BaseRetriever):
 
     def answer(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates that become the hits of a question: cut to k, filled up, with notes for the user."""
-        wanted = min(question.k, question.size)
+        wanted = min(question.k, question.nodes)
         if self.per_source is not None:
             found = yield from per_source(question, found, self.per_source, self.source_field)
-        found = found.top(wanted)
+        groups = question.owners(found.nodes)
+        found = found.top(wanted, groups)
+        groups = question.owners(found.nodes)
         # An operator that appends may score nodes higher than those above them.
-        found = replace(found, scores=falling(found.scores))
-        question.notes += self._composition.notes if len(found) else (NOTHING_FOUND, *self._composition.notes)
+        found = replace(found, scores=falling(found.scores, groups))
+        counts = [len(found)] if groups is None else np.bincount(groups, minlength=question.count).tolist()
+        for n, count in enumerate(counts):
+            for note in self._composition.notes if count else (NOTHING_FOUND, *self._composition.notes):
+                question.note(note, n)
         if self.types is not None and found.chains is not None:
             found = replace(found, chains=found.chains.taken(question.typed(found.chains.last(), self.types)))
         if self.types is not None and found.facts is not None:
             ends = question.ends(found.facts.rows)
             kept = question.typed(ends[:, 0], self.types) & question.typed(ends[:, 1], self.types)
             found = replace(found, facts=found.facts.taken(kept))
-        if self.backfill and len(found) < wanted:
+        if self.backfill and min(counts) < wanted:
             found = yield from self._filling.stepped(question, found)
         if self.per_source is not None and len(found) < wanted:
             question.notes.append(f"{len(found)} of {wanted} hits: at most {self.per_source} of one document")

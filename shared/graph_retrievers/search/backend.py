@@ -24,6 +24,7 @@ from graph_retrievers.core.requests import (
     EdgesAmong,
     EdgeTexts,
     Mentions,
+    Mix,
     Near,
     Nearest,
     NearestByCosine,
@@ -211,7 +212,7 @@ class Backend(ABC):
 
     def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""
-        (batch, nodes), (queries, first) = entries_of(asked), (self.queries, asked[0][1])
+        (batch, nodes), (queries, first) = entries_of(asked, self.size), (self.queries, asked[0][1])
         if first.model is not None:
             queries = replace(queries.afresh(), model=first.model)
         texts = None if first.texts is None else [text for _, request in asked for text in request.texts or ()]
@@ -219,10 +220,12 @@ class Backend(ABC):
         if first.model is not None:
             self.queries.latents.encoded += queries.latents.encoded
         if any(request.mix is not None for _, request in asked):
-            mixed = _smoothed_lists(latents, [request for _, request in asked])
+            mixed = smoothed(latents, _joined([request for _, request in asked]), first.alpha)
         for place, request in asked:
-            if request.notes is not None:
-                request.notes.extend(queries.relevance_notes(place))
+            if request.notes is not None and queries.relevance_notes:
+                several = type(place) is not int
+                for b, heard in zip(place, request.notes, strict=True) if several else [(place, request.notes)]:
+                    heard.extend(queries.relevance_notes.get(b, ()))
         scores = queries.head(latents, batch, nodes, mixed)
         return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]
 
@@ -272,50 +275,53 @@ class Backend(ABC):
         return self.queries.embed(texts)  # type: ignore[no-any-return]
 
 
-def smoothed(latents: Tensor, mix: np.ndarray | None, alpha: float) -> Tensor:
+def smoothed(latents: Tensor, mix: Mix, alpha: float) -> Tensor:
     r"""Return :math:`H' = (1 - \alpha) H + \alpha P H` (FastInsight, Algorithm 2, line 6): Tensor, shape [n, d].
 
     Parameters
     ----------
     latents : Tensor, shape [n, d]
         The H of the paper.
-    mix : ndarray, shape [n, n], float32, or None
+    mix : Mix
         The P of the paper; a zero row marks a node without neighbours, which keeps its latent (the paper divides by zero there).
     alpha : float
         In [0, 1].
     """
-    if mix is None:
-        return latents
-    mixed = torch.addmm(latents, torch.from_numpy(mix).to(latents.device), latents, beta=1 - alpha, alpha=alpha)
-    linked = torch.from_numpy((mix > 0).any(1, keepdims=True)).to(latents.device)
-    return torch.where(linked, mixed, latents)
+    counts = np.bincount(mix.owner, minlength=len(latents))
+    sent = torch.from_numpy(np.concatenate([mix.node, counts])).to(latents.device)
+    parts = latents.index_select(0, sent[: len(mix.node)]) * torch.from_numpy(mix.share).to(latents.device)[:, None]
+    lengths = sent[len(mix.node) :]
+    mixed = torch.segment_reduce(parts, "sum", lengths=lengths, initial=0.0)
+    return torch.where(lengths[:, None] > 0, torch.add((1 - alpha) * latents, mixed, alpha=alpha), latents)
 
 
-def _smoothed_lists(latents: Tensor, asked: Sequence[Relevance]) -> Tensor:
-    """Return what :func:`smoothed` does for the latents of several lists, one after another: Tensor, shape [n, d]."""
-    sizes = [len(request.nodes) for request in asked]
-    if latents.device.type == "cpu":
-        parts = zip(latents.split(sizes), asked, strict=True)
-        return torch.cat([smoothed(part, request.mix, request.alpha) for part, request in parts])
-    # As one product of padded matrices, each (1 - alpha) I + alpha P: a device is sent one table, however many lists there are.
-    most = max(sizes)
-    matrices = np.zeros((len(asked), most, most), np.float32)
-    for own, size, request in zip(matrices, sizes, asked, strict=True):
-        mix = np.zeros((size, size), np.float32) if request.mix is None else request.mix
-        own[:size, :size] = request.alpha * mix
-        own[range(size), range(size)] += np.where((mix > 0).any(1), 1 - request.alpha, 1.0)
-    place = torch.from_numpy(np.concatenate([np.arange(size) + n * most for n, size in enumerate(sizes)])).to(latents.device)
-    padded = latents.new_zeros(len(asked) * most, latents.shape[1]).index_copy_(0, place, latents)
-    products = torch.from_numpy(matrices).to(latents.device) @ padded.view(len(asked), most, latents.shape[1])
-    return products.flatten(0, 1).index_select(0, place)
+def _joined(asked: Sequence[Relevance]) -> Mix:
+    """Return the matrices of several lists as one, of the nodes of all."""
+    parts, start = list[Mix](), 0
+    for request in asked:
+        if request.mix is not None:
+            own = request.mix if isinstance(request.mix, Mix) else Mix.of(request.mix)
+            parts.append(Mix(own.owner + start, own.node + start, own.share))
+        start += len(request.nodes)
+    return Mix(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def entries_of(asked: Sequence[tuple[int, Any]]) -> np.ndarray:
-    """Return the question and the row of every node that requests ask about: int64, shape [2, n]."""
+def entries_of(asked: Sequence[tuple[Any, Any]], size: int = 0) -> np.ndarray:
+    """Return the question and the row of every node that requests ask about: int64, shape [2, n].
+
+    Requests of several questions as one (:class:`~graph_retrievers.core.question.Questions`) have an array of places; `size` is
+    then the number of nodes N.
+    """
     sizes = [len(request.nodes) for _, request in asked]
     entries = np.empty((2, sum(sizes)), np.int64)
-    entries[0] = np.repeat([b for b, _ in asked], sizes)
     np.concatenate([request.nodes for _, request in asked], out=entries[1])
+    if type(asked[0][0]) is int:
+        entries[0] = np.repeat([b for b, _ in asked], sizes)
+    else:
+        owner, entries[1] = np.divmod(entries[1], size)
+        np.concatenate(
+            [place[owner[a:b]] for (place, _), (a, b) in zip(asked, pairwise(ends_of(asked)), strict=True)], out=entries[0]
+        )
     return entries
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.candidates import Candidates, places_within
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -41,20 +43,23 @@ class Backfill(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
+    batched = True
 
     def __init__(self, per_source: int | None = None, source_field: str | None = None) -> None:
         self.per_source, self.source_field = per_source, source_field
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the candidates, followed by the added nodes."""
-        corpus, k = question.corpus, min(question.k, question.size)
+        corpus, k = question.corpus, min(question.k, question.nodes)
         dense = corpus.has_dense and (question.has_vectors or not corpus.has_bm25)
-        if len(found) >= k or not (dense or corpus.has_bm25):
+        counts = np.bincount(found.nodes // question.nodes, minlength=question.count)
+        if not (counts < k).any() or not (dense or corpus.has_bm25):
             return found
         reach = k if self.per_source is None else min(DEEPER * k, question.size)
         while True:
             nodes, scores = yield Nearest(reach, "dense" if dense else "bm25", among="return")
-            filled = found.joined(Candidates.seeds(nodes, scores, self.name))
+            short = counts[nodes // question.nodes] < k
+            filled = question.grouped(found.joined(Candidates.seeds(nodes[short], scores[short], self.name)))
             if self.per_source is None:
                 break
             filled = yield from per_source(question, filled, self.per_source, self.source_field)
@@ -62,10 +67,12 @@ class Backfill(Operator):
             if len(filled) >= k or len(nodes) < reach or reach >= question.size:
                 break
             reach = min(DEEPER * reach, question.size)
-        filled = filled.top(k)
-        if len(found):
-            # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
-            last = min(float(found.scores.min()), float(np.finfo(np.float32).max))
-            number = np.arange(1, len(filled) - len(found) + 1)
-            filled.scores = np.append(found.scores, last - abs(last) * number / (number + 1))
-        return filled
+        filled = filled.top(k, question.owners(filled.nodes))
+        owner = filled.nodes // question.nodes
+        # Which of the added one each is, from 1.
+        number = places_within(owner) - counts[owner] + 1
+        # Half of infinity is infinity; and in single precision, neighbours far down would be equal.
+        last = np.full(question.count, np.finfo(np.float32).max, np.float64)
+        np.minimum.at(last, found.nodes // question.nodes, found.scores)
+        below = last[owner] - np.abs(last[owner]) * number / (np.maximum(number, 1) + 1.0)
+        return replace(filled, scores=np.where((number > 0) & (counts[owner] > 0), below, filled.scores))

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Self
@@ -281,23 +282,26 @@ class Batch:
 
     def _encoded(self, batch: Sequence[int], texts: Sequence[str]) -> Tensor:
         """Return the latents of pairs of a query and a text; those of a query are one list for the model, in their order."""
-        model, lists = self.relevance, dict[int, list[int]]()
-        for place, b in enumerate(batch):
-            lists.setdefault(b, []).append(place)
-        if not lists:
+        model = self.relevance
+        if not len(batch):
             return model.encode([], []).to(self.index.device)
-        found = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in lists.items()])
-        for b, (_, note) in zip(lists, found, strict=True):
-            self._notes().setdefault(b, []).extend([note] if note else [])
+        owners = np.asarray(batch)
+        order = np.argsort(owners, kind="stable")
+        listed, owners = [texts[place] for place in order.tolist()], owners[order]
+        ends = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners)).tolist()
+        places = owners[ends[:-1]].tolist()
+        found = model.encode_lists(
+            [(self.texts[b], listed[start:stop]) for b, (start, stop) in zip(places, pairwise(ends), strict=True)]
+        )
+        for b, (_, note) in zip(places, found, strict=True):
+            if note:
+                self.relevance_notes.setdefault(b, []).append(note)
         latents = torch.cat([part for part, _ in found]).to(self.index.device)
-        asked = [place for places in lists.values() for place in places]
-        return latents if asked == sorted(asked) else latents[np.argsort(asked).tolist()]
+        return latents if (order[1:] > order[:-1]).all() else latents[np.argsort(order).tolist()]
 
-    def relevance_notes(self, place: int) -> list[str]:
-        """Return the relevance model's notes on its scores for the query at a place."""
-        return self._notes().get(place, [])
-
-    def _notes(self) -> dict[int, list[str]]:
+    @property
+    def relevance_notes(self) -> dict[int, list[str]]:
+        """The relevance model's notes on its scores, by the place of the query."""
         return self.cache.get("notes of the relevance model", dict)
 
     def _check(self, scores: np.ndarray, batch: np.ndarray, nodes: np.ndarray) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -81,6 +80,7 @@ class MemoryBackend(Backend):
     def __init__(self, queries: Queries) -> None:
         super().__init__(queries, queries.index.graph.ids)
         self.graph = queries.index.graph
+        self._places = np.zeros(0, np.int32)
 
     @property
     def index(self) -> GraphIndex:
@@ -123,7 +123,7 @@ class MemoryBackend(Backend):
         """Return the best nodes of a signal."""
         first, width = asked[0][1], max(request.k for _, request in asked)
         queries, places = self._searched(asked, first.signal)
-        return _listed(*queries.search(first.signal, width, self._mask(first)), places, asked)
+        return _listed(*queries.search(first.signal, width, self._mask(first)), places, asked, self.size)
 
     def _mask(self, wanted: Nearest) -> Tensor | None:
         """Return the nodes that may be found."""
@@ -145,13 +145,13 @@ class MemoryBackend(Backend):
             if not bool(real[nodes.clamp(min=0)].all()):
                 # Beside nodes whose cosines are below 0, those without a vector stand out.
                 scores, nodes = queries.search("dense", width, both(mask, real))
-            return _listed(scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, asked)
+            return _listed(scores.double() / queries.lengths.clamp(min=1e-30).unsqueeze(1), nodes, places, asked, self.size)
         found, allowed = [], real if mask is None else mask & real
         for vectors in normalize(queries.vectors, dim=1).split(max(1, _ENTRIES // len(self.graph))):
             cosines = (queries.index.dense.table(vectors) / norms).masked_fill(~allowed, -torch.inf)
             found.append(top_k(cosines, width))
         scores, nodes = map(torch.cat, zip(*found, strict=True))
-        return _listed(scores, nodes.masked_fill(scores == -torch.inf, -1), places, asked)
+        return _listed(scores, nodes.masked_fill(scores == -torch.inf, -1), places, asked, self.size)
 
     def titled(self, asked: Sequence[tuple[int, Titled]]) -> list[list[list[int]]]:
         """Return rows by name."""
@@ -166,7 +166,8 @@ class MemoryBackend(Backend):
         """Return what is searched for, the questions or other texts, each once, and the place of each request in it."""
         by_vector, places = self.queries.index.signal(signal).reads == "vector", [place for place, _ in asked]
         if asked[0][1].text is None:
-            if len(asked) == len(self.queries) or not getattr(asked[0][1], "types", ()):
+            all_ask = len(asked) == len(self.queries) or type(places[0]) is not int
+            if all_ask or not getattr(asked[0][1], "types", ()):
                 # A search of all questions is kept for those that ask later.
                 return self.queries, places
             vectors = self.queries.vectors[places] if by_vector else None
@@ -181,7 +182,7 @@ class MemoryBackend(Backend):
         queries, table = self.queries, self._table("dense")
         if table is None:
             return split_by(asked, queries.cosines(*self._pairs(asked)))
-        batch, nodes = entries_of(asked)
+        batch, nodes = entries_of(asked, self.size)
         lengths = queries.index.dense.norms.numpy().take(nodes) * queries.lengths.numpy().take(batch)
         cosines = table[batch, nodes].astype(np.float64) / np.maximum(lengths, 1e-30)
         return [cosines[start:stop] for start, stop in pairwise(ends_of(asked))]
@@ -195,7 +196,9 @@ class MemoryBackend(Backend):
         table = self._table(asked[0][1].signal)
         if table is None:
             return split_by(asked, self.queries.scores(*self._pairs(asked), asked[0][1].signal))
-        return [table[b].take(request.nodes) for b, request in asked]
+        batch, nodes = entries_of(asked, self.size)
+        found = table[batch, nodes]
+        return [found[start:stop] for start, stop in pairwise(ends_of(asked))]
 
     def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
         """Return a signal's scores by terms."""
@@ -228,12 +231,15 @@ class MemoryBackend(Backend):
 
     def neighbors(self, asked: Sequence[tuple[int, Neighbors]]) -> list[Near]:
         """Return slices of the adjacency lists, without nodes that may not be visited."""
-        (_, nodes), ends = entries_of(asked), ends_of(asked)
+        nodes, ends = np.concatenate([request.nodes for _, request in asked]), ends_of(asked)
         if len(asked) > 1 and len(nodes) > _CACHED:
             return [near for one in asked for near in self.neighbors([one])]
-        near = self._near(nodes, asked[0][1].parallel)
+        rows = nodes % self.size
+        near = self._near(rows, asked[0][1].parallel)
         if self.queries.walk_allowed is not None:
             near = near.kept(_passing(self.queries.walk_allowed, near.node))
+        if type(asked[0][0]) is not int:
+            near = Near(near.owner, near.node + (nodes - rows).take(near.owner))
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
 
@@ -296,9 +302,10 @@ class MemoryBackend(Backend):
         """Return the lengths of the adjacency lists."""
         if not asked[0][1].parallel:
             degree = self._degrees(asked[0][1].exclude_types)
-            return [degree.take(request.nodes).astype(np.int64) for _, request in asked]
+            return [degree.take(request.nodes % self.size).astype(np.int64) for _, request in asked]
         indptr, _ = self._lists(parallel=True)
-        return [indptr.take(request.nodes + 1) - indptr.take(request.nodes) for _, request in asked]
+        rows = [request.nodes % self.size for _, request in asked]
+        return [indptr.take(nodes + 1) - indptr.take(nodes) for nodes in rows]
 
     def _degrees(self, types: tuple[str, ...]) -> np.ndarray:
         """Return the number of neighbours of each node that are not of some types: shape [N]."""
@@ -330,27 +337,36 @@ class MemoryBackend(Backend):
         return self.graph, found
 
     def _inside(self, nodes: np.ndarray, parallel: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry."""
+        """Return the entries of the adjacency lists among distinct nodes: the places of both ends, and the entry.
+
+        Nodes of several questions as one are in order.
+        """
         indptr, indices = self._lists(parallel)
-        if not parallel and (indptr.take(nodes + 1) - indptr.take(nodes)).sum() > _HUBS * len(nodes) ** 2:
+        rows = nodes % self.size
+        several = len(nodes) and int(nodes[-1]) >= self.size
+        if not parallel and not several and (indptr.take(rows + 1) - indptr.take(rows)).sum() > _HUBS * len(nodes) ** 2:
             # Long lists: the pairs are looked up.
             keys = self.graph.on_host("edge_keys")
             wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
             entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             held = np.flatnonzero(keys[entry] == wanted)
             return held // len(nodes), held % len(nodes), entry[held]
-        owner, entry = slices(indptr, nodes)
+        owner, entry = slices(indptr, rows)
+        near = indices.take(entry) + (nodes - rows).take(owner)
         # From 1 on, so that most of the table is never written; it is left empty.
-        self._place[nodes] = np.arange(1, len(nodes) + 1)
-        place = self._place.take(indices.take(entry)) - 1
-        self._place[nodes] = 0
+        table = self._place(int(nodes.max(initial=0)))
+        table[nodes] = np.arange(1, len(nodes) + 1)
+        place = table.take(near) - 1
+        table[nodes] = 0
         held = np.flatnonzero((place >= 0) & (place != owner))
         return owner.take(held), place.take(held), entry.take(held)
 
-    @cached_property
-    def _place(self) -> np.ndarray:
-        """A table of zeros, a place for each node."""
-        return np.zeros(self.size, np.int32)
+    def _place(self, most: int) -> np.ndarray:
+        """Return a table of zeros with a place for each node, of several questions as one for the copies up to a number."""
+        size = self.size * (1 + most // self.size)
+        if len(self._places) < size:
+            self._places = np.zeros(size, np.int32)
+        return self._places
 
     def pairs(self, asked: Sequence[tuple[int, Pairs]]) -> list[np.ndarray]:
         """Return the values of a function of queries and (query, node) pairs."""
@@ -392,18 +408,25 @@ class MemoryBackend(Backend):
 
     def _pairs(self, asked: Sequence[tuple[int, Any]]) -> tuple[Tensor, Tensor]:
         """Return the query and the node row of every pair, each [n], on the index's device."""
-        batch, nodes = entries_of(asked)
+        batch, nodes = entries_of(asked, self.size)
         return moved(batch, nodes, self.queries.index.device)
 
 
 def _listed(
-    scores: Tensor, nodes: Tensor, places: list[int], asked: Sequence[tuple[int, Any]]
+    scores: Tensor, nodes: Tensor, places: Sequence[Any], asked: Sequence[tuple[Any, Any]], size: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row of each request."""
+    """Return the `k` first nodes and scores, of tables [B, K] with pads, of the row, or the rows, of each request."""
     values, table = ranked_on_host(scores, nodes)
-    lengths = (table >= 0).sum(1).tolist()
-    sizes = [min(request.k, lengths[row]) for row, (_, request) in zip(places, asked, strict=True)]
-    return [(table[row, :n], values[row, :n]) for row, n in zip(places, sizes, strict=True)]
+    found, lengths = [], (table >= 0).sum(1)
+    for place, (_, request) in zip(places, asked, strict=True):
+        if type(place) is int:
+            n = min(request.k, int(lengths[place]))
+            found.append((table[place, :n], values[place, :n]))
+            continue
+        own, scored = table[place, : request.k], values[place, : request.k]
+        held = own >= 0
+        found.append(((own + size * np.arange(len(place))[:, None])[held], scored[held]))
+    return found
 
 
 def ranked(operator: Any, queries: Queries, before: Sequence[Candidates] | None = None) -> list[Candidates]:

@@ -109,5 +109,9 @@ class PathTexts(Request):
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
         """Return the texts of each question's candidates."""
-        graph, lists = backend.part([request.found for _, request in asked])
-        return _texts_of_lists(graph, lists)
+        parts = [
+            [request.found] if type(place) is int else request.found.apart(len(place), backend.size) for place, request in asked
+        ]
+        graph, lists = backend.part([found for part in parts for found in part])
+        texts = iter(_texts_of_lists(graph, lists))
+        return [[text for _ in part for text in next(texts)] for part in parts]

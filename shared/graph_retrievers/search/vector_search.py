@@ -47,6 +47,7 @@ class VectorSearch(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
+    batched = True
 
     def __init__(
         self, k: int | None = None, *, returned: bool = True, signal: str = "dense", types: Sequence[str] | None = None
@@ -123,6 +124,7 @@ class HybridSearch(Operator):
     """
 
     kind = OperatorKind.VECTOR_SEARCH
+    batched = True
 
     def __init__(
         self,
@@ -149,11 +151,14 @@ class HybridSearch(Operator):
         used = [(name, weight) for name, weight in zip(("dense", "bm25"), self.weights, strict=True) if weight > 0]
         answers = yield tuple(Nearest(max(self.depth, k), name, self.returned) for name, _ in used)
         lists = [Candidates.seeds(nodes, scores, self.name) for nodes, scores in answers]
-        parts = [weight * self._parts(part, name) for part, (name, weight) in zip(lists, used, strict=True)]
-        return fused(lists, parts).top(k)
+        owners = [question.owners(part.nodes) for part in lists]
+        told = zip(lists, owners, used, strict=True)
+        parts = [weight * self._parts(part, groups, name) for part, groups, (name, weight) in told]
+        merged = fused(lists, parts, owners=question.owners)
+        return merged.top(k, question.owners(merged.nodes))
 
-    def _parts(self, found: Candidates, signal: str) -> np.ndarray:
+    def _parts(self, found: Candidates, groups: np.ndarray | None, signal: str) -> np.ndarray:
         """Return what the list of a signal adds to the score of the node at each place, before its weight: shape [K]."""
         if self.fusion == "rrf":
-            return reciprocal_rank_parts(found, self.constant)
-        return scaled_parts(found, depth=self.depth, from_zero=signal == "bm25")
+            return reciprocal_rank_parts(found, self.constant, groups)
+        return scaled_parts(found, depth=self.depth, from_zero=signal == "bm25", groups=groups)

@@ -44,6 +44,7 @@ class Rerank(Operator):
 
     kind = OperatorKind.MODEL_SEARCH
     asks_relevance = True
+    batched = True
 
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else positive("k", k)
@@ -51,7 +52,8 @@ class Rerank(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by the model's score."""
         texts = yield from texts_read(question, found)
-        return found.rescored((yield Relevance(found.nodes, texts=texts, notes=question.notes)))
+        scores = yield Relevance(found.nodes, texts=texts, notes=question.heard)
+        return found.rescored(scores, question.owners(found.nodes))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive
-from graph_retrievers.core.candidates import Candidates, best, concatenated, reached
+from graph_retrievers.core.candidates import Candidates, best, concatenated, places_within, reached
 from graph_retrievers.core.compositions import Loop, Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Degree, Neighbors, Relevance, Scores, Weights
+from graph_retrievers.core.requests import Degree, EdgesAmong, Mix, Near, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import texts_read
@@ -66,6 +66,7 @@ class STeX(Operator):
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
     appends = True
+    batched = True
 
     def __init__(self, beta: float = 1.0, *, nodes_per_round: int = 10, budget: int | None = None) -> None:
         if not is_number(beta) or not beta >= 0:
@@ -81,42 +82,43 @@ class STeX(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the ranked nodes, followed by the best candidates."""
         new = yield from self.candidates(question, found)
-        return concatenated([found, new]).top(self.budget)
+        both = question.grouped(concatenated([found, new]))
+        return both.top(self.budget, question.owners(both.nodes))
 
     def candidates(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the best `nodes_per_round` candidates: the N_add of the paper, cut."""
-        ranked = len(found)  # R
+        owners = found.nodes // question.nodes
+        counts, place = np.bincount(owners, minlength=question.count), places_within(owners)
         near, known = (yield Neighbors(found.nodes)), np.zeros(question.size, bool)
         known[found.nodes] = True
         near = near.kept(~known[near.node])
         # Neighbours come in rank order, so the first of a node is its best-ranked one.
         nodes, first, linked = np.unique(near.node, return_index=True, return_counts=True)
-        rank = near.owner[first]
+        leads = near.owner[first]
         degree, *similarity = yield (Degree(nodes),) if math.isinf(self.beta) else (Degree(nodes), Scores(nodes))
-        structure = 1 - rank / (ranked - 1) if ranked > 1 else np.zeros(len(nodes))
+        ranked, rank = counts[nodes // question.nodes], place[leads]  # R, r_best - 1
+        structure = np.where(ranked > 1, 1 - rank / np.maximum(ranked - 1, 1), 0)
         most = np.minimum(degree, ranked)  # C, at least `linked`
         structure = structure + (linked - 1) / np.maximum(most - 1, 1)
         scores = similarity[0] + self.beta * structure if similarity else structure
-        by = best(scores, self.nodes_per_round)  # of equal ones those of the lowest rows, as rows ascend
-        return reached(found, rank[by], nodes[by], scores[by], self.name)
+        # Of equal ones those of the lowest rows, as rows ascend.
+        by = best(scores, self.nodes_per_round, groups=question.owners(nodes))
+        return reached(found, leads[by], nodes[by], scores[by], self.name)
 
 
-def propagation_matrix(weights: np.ndarray, degree: np.ndarray) -> np.ndarray:
-    r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5): float32, shape [n, n].
+def propagation(links: Near, weights: np.ndarray, degree: np.ndarray) -> Mix:
+    r"""Return :math:`P = \mathrm{diag}(W 1)^{-1} W` with :math:`W = A D^{-1}` (Algorithm 2, lines 4 and 5), shape [n, n].
 
-    `weights`, shape [n, n], is A: 1 for an edge between two of the retrieved nodes, or its weight; symmetric, no self loops.
+    `links` and `weights`, shape [T], are A: the edges among n retrieved nodes, each from both ends, with 1 for each or its weight.
     `degree`, shape [n], are the numbers of neighbours, or the sums of weights, by which a neighbour's entry is divided. Rows sum
     to 1; the row of a node without neighbours is zero.
 
-    >>> propagation_matrix([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [2, 1, 3])
-    array([[0.  , 0.75, 0.25],
-           [1.  , 0.  , 0.  ],
-           [1.  , 0.  , 0.  ]], dtype=float32)
+    >>> links = Near(np.array([0, 0, 1, 2]), np.array([1, 2, 0, 0]))
+    >>> propagation(links, np.ones(4), np.array([2, 1, 3])).share
+    array([0.75, 0.25, 1.  , 1.  ], dtype=float32)
     """
-    degree = np.asarray(degree, np.float32)
-    shares = np.asarray(weights, np.float32) / np.where(degree > 0, degree, 1)
-    total = shares.sum(1, keepdims=True)
-    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+    shares = weights / degree[links.node]
+    return Mix(links.owner, links.node, (shares / np.bincount(links.owner, shares)[links.owner]).astype(np.float32))
 
 
 class GRanker(Operator):
@@ -175,19 +177,28 @@ class GRanker(Operator):
     ) -> None:
         self.alpha, self.degree = fraction("alpha", alpha), choice("degree", degree, ("graph", "subgraph"))
         self.weighted, self.paths = bool(weighted), bool(paths)
+        # The weights are read as a matrix of all nodes.
+        self.batched = not self.weighted
         self.k = None if k is None else positive("k", k)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""
         texts = yield from texts_read(question, found, self.paths)
         if self.alpha == 0:
-            return found.rescored((yield Relevance(found.nodes, texts=texts, notes=question.notes)))
-        nodes = found.nodes
-        (weights, degree), *counted = yield (Weights(nodes),) if self.weighted else (Weights(nodes), Degree(nodes))
-        if counted:
-            weights, degree = weights > 0, counted[0]  # A of line 2, D of line 3
-        mix = propagation_matrix(weights, degree if self.degree == "graph" else weights.sum(1))
-        return found.rescored((yield Relevance(found.nodes, mix, self.alpha, texts, notes=question.notes)))  # lines 6 to 8
+            scores = yield Relevance(found.nodes, texts=texts, notes=question.heard)
+            return found.rescored(scores, question.owners(found.nodes))
+        if self.weighted:
+            among, degree = yield Weights(found.nodes)
+            links = Near(*np.nonzero(among))
+            weights = among[links]
+        else:
+            links, degree = yield EdgesAmong(found.nodes), Degree(found.nodes)  # A of line 2, D of line 3
+            weights = np.ones(len(links.node))
+        if self.degree == "subgraph":
+            degree = np.bincount(links.owner, weights, len(found))
+        mix = propagation(links, weights, degree)
+        scores = yield Relevance(found.nodes, mix, self.alpha, texts, notes=question.heard)  # lines 6 to 8
+        return found.rescored(scores, question.owners(found.nodes))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -8,12 +8,13 @@ from math import inf
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, found_by, order
+from graph_retrievers.core.candidates import Candidates, best, found_by, order, places_within
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Relevance
+from graph_retrievers.graph.runs import slices
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
@@ -59,6 +60,7 @@ class AdaptiveReranking(Operator):
     # A search by a model in the taxonomy, which takes its candidates from neighbours.
     walks = True  # type: ignore[assignment]
     name = "AdaptiveReranking"
+    batched = True
 
     def __init__(self, budget: int = 100, nodes_per_round: int = 10) -> None:
         self.budget, self.nodes_per_round = positive("budget", budget), positive("nodes_per_round", nodes_per_round)
@@ -73,40 +75,59 @@ class AdaptiveReranking(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the scored nodes, best first."""
-        left = self.budget
+        ids, size = question.ids, question.nodes
+        left, lowest = np.full(question.count, self.budget), np.full(question.count, inf)
         initial = np.arange(len(found))  # R_0, as places of the first ranking
         frontier = found.nodes[:0]  # F, in the order in which its nodes entered
         scored, waits = np.zeros(question.size, bool), np.zeros(question.size, bool)
         priority, parent = np.zeros(question.size, np.float32), np.zeros(question.size, np.int64)
-        lowest, rounds, turn = inf, list[tuple[np.ndarray, ...]](), 0
-        while left > 0 and (len(initial) or len(frontier)):
+        rounds, turn = list[tuple[np.ndarray, ...]](), 0
+        while len(initial) or len(frontier):
             # Line 5: the best of one pool, by turns.
-            room = min(self.nodes_per_round, left)
-            batch = frontier[best(priority[frontier], room)] if turn % 2 else found.nodes[initial[:room]]
+            if turn % 2:
+                batch = frontier[best(priority[frontier], self.nodes_per_round, groups=frontier // size)]
+            else:
+                batch = found.nodes[initial]
+            owner = batch // size
+            room = places_within(owner) < np.minimum(self.nodes_per_round, left)[owner]
+            batch, owner = batch[room], owner[room]
             if len(batch):
                 source = parent[batch] if turn % 2 else np.full(len(batch), -1)
                 texts = yield from texts_read(question, _stepped(batch, source))
-                scores, near = yield Relevance(batch, texts=texts, notes=question.notes), Neighbors(batch)
+                scores, near = yield Relevance(batch, texts=texts, notes=question.heard), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
-                left, scored[batch] = left - len(batch), True
-                initial, frontier = initial[~scored[found.nodes[initial]]], frontier[~scored[frontier]]
+                scored[batch] = True
+                left -= np.bincount(owner, minlength=question.count)
+                goes_on = left > 0
+                initial = initial[~scored[found.nodes[initial]] & goes_on[found.nodes[initial] // size]]
+                frontier = frontier[~scored[frontier] & goes_on[frontier // size]]
                 # Line 9: the neighbours of the batch enter the frontier.
-                near = near.owner[~scored[near.node]], near.node[~scored[near.node]]
-                ends = np.searchsorted(near[0], np.arange(len(batch) + 1))
-                by_id = np.array(sorted(range(len(batch)), key=lambda i: question.ids[batch[i]], reverse=True))
-                for i in by_id[order(scores[by_id])]:
-                    if len(frontier) < left or scores[i] >= lowest:
-                        reached = near[1][ends[i] : ends[i + 1]]
-                        reached = reached[~waits[reached] | (scores[i] > priority[reached])]
-                        frontier = np.concatenate([frontier, reached[~waits[reached]]])
-                        waits[reached], priority[reached], parent[reached] = True, scores[i], batch[i]
-                        lowest = min(lowest, scores[i]) if len(reached) else lowest
+                near = near.kept(~scored[near.node] & goes_on[near.node // size])
+                ends = np.searchsorted(near.owner, np.arange(len(batch) + 1))
+                by_id = np.array(sorted(range(len(batch)), key=lambda i: ids[batch[i] % size], reverse=True))
+                by = by_id[order(scores[by_id], groups=owner[by_id])]
+                place, waiting = places_within(owner[by]), np.bincount(frontier // size, minlength=question.count)
+                for n in range(place.max() + 1):
+                    # The n-th node of each question.
+                    now = by[place == n]
+                    now = now[(waiting[owner[now]] < left[owner[now]]) | (scores[now] >= lowest[owner[now]])]
+                    if not len(now):
+                        continue
+                    of, entry = slices(ends, now)
+                    reached, score = near.node[entry], scores[now[of]]
+                    better = ~waits[reached] | (score > priority[reached])
+                    reached, score, of = reached[better], score[better], of[better]
+                    new = reached[~waits[reached]]
+                    frontier = np.concatenate([frontier, new])
+                    waiting += np.bincount(new // size, minlength=question.count)
+                    waits[reached], priority[reached], parent[reached] = True, score, batch[now[of]]
+                    np.minimum.at(lowest, reached // size, score)
             turn += 1
         if not rounds:
             return found
         nodes, scores, parents, turns = map(np.concatenate, zip(*rounds, strict=True))
         latest = np.argsort(-turns, kind="stable")
-        by = latest[order(scores[latest])]
+        by = latest[order(scores[latest], groups=nodes[latest] // size)]
         return found_by(self.name, found, nodes[by], scores[by], parents[by])
 
 

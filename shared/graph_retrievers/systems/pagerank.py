@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.core.candidates import Candidates, best_of_each, followed, places_of
+from graph_retrievers.core.candidates import Candidates, best_of_each, followed, largest, places_of
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -41,6 +42,8 @@ _GRADIENTS = 300
 _TOLERANCE = 1e-7
 NEAREST = 100
 """Nodes at which a walk on a graph in a database restarts by similarity."""
+# Entries of a table of shares that stays in the cache of a processor.
+_CACHED = 1 << 18
 # The length of what is left, as a part of the bound; shares that are equal then differ by less than the rounding that ties allow.
 _NEAR = 1e-3
 
@@ -234,11 +237,11 @@ class Walk(Request):
     graph : TransitionGraph
     nodes, weights : ndarray, shape [S]
         Where it restarts, in proportion to the weights.
-    spread : float
+    spread : float, or ndarray of shape [n] for n questions as one
         Weight of `elsewhere`.
     elsewhere : callable, optional
-        Other restart weights, Tensor, shape [B, N], as a function of :class:`~graph_retrievers.search.queries.Queries`; not called
-        if no question has a `spread`.
+        Other restart weights, Tensor, shape [n, N], as a function of :class:`~graph_retrievers.search.queries.Queries` and the places of n
+        questions; not called if no question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
         Requested nodes, None for all, and their number: best first, those of each pair after those of the previous one.
     damping : float, default 0.5
@@ -251,50 +254,95 @@ class Walk(Request):
     graph: TransitionGraph
     nodes: np.ndarray
     weights: np.ndarray
-    spread: float
-    elsewhere: Callable[[Queries], Tensor] | None
+    spread: Any
+    elsewhere: Callable[[Queries, list[int]], Tensor] | None
     best: Sequence[tuple[Tensor | None, int]]
     damping: float = 0.5
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, Walk]]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the nodes of all questions, whose walks run side by side."""
-        first, device = asked[0][1], backend.index.device
-        batch = np.repeat(np.arange(len(asked)), [len(request.nodes) for _, request in asked])
-        nodes, weights = (np.concatenate([getattr(request, name) for _, request in asked]) for name in ("nodes", "weights"))
-        seeds, given = torch.from_numpy(np.stack([batch, nodes])).to(device), torch.from_numpy(weights).to(device)
-        restart = torch.zeros((len(asked), first.graph.size), dtype=torch.float64, device=device)
-        restart.index_put_((seeds[0], seeds[1]), given, accumulate=True)
-        spread = torch.tensor([request.spread for _, request in asked], dtype=torch.float64, device=device)
-        if first.elsewhere is not None and bool(spread.any()):
-            restart += spread[:, None] * first.elsewhere(backend.queries)[[b for b, _ in asked]]
+        """Return the nodes of all questions, whose walks run side by side; on a processor those whose tables fit into its cache."""
+        size = backend.size
+        places = np.concatenate([np.atleast_1d(place) for place, _ in asked])
+        spread = np.concatenate([np.broadcast_to(request.spread, np.shape(place)).ravel() for place, request in asked])
+        # The walk of each node at which one restarts.
+        first = np.cumsum([0, *(np.size(place) for place, _ in asked)])
+        several = type(asked[0][0]) is not int
+        owner = [
+            start + (request.nodes // size if several else 0 * request.nodes)
+            for start, (_, request) in zip(first, asked, strict=False)
+        ]
+        nodes = np.concatenate([request.nodes % size if several else request.nodes for _, request in asked])
+        weights = np.concatenate([request.weights for _, request in asked])
+        walks = _Walks(asked[0][1], places, spread, np.concatenate(owner), nodes, weights)
+        values, rows = walks.most_visited(backend)
+        held = values > 0
+        if not several:
+            return [(row[kept], value[kept]) for row, value, kept in zip(rows, values, held, strict=True)]
+        found = []
+        for start, stop in pairwise(first.tolist()):
+            kept, shift = held[start:stop], size * np.arange(stop - start)[:, None]
+            found.append(((rows[start:stop] + shift)[kept], values[start:stop][kept]))
+        return found
+
+
+class _Walks(NamedTuple):
+    """The walks of n questions, and the nodes at which each restarts: `owner`, `nodes` and `weights`, shape [S], by walk."""
+
+    request: Walk
+    places: np.ndarray
+    spread: np.ndarray
+    owner: np.ndarray
+    nodes: np.ndarray
+    weights: np.ndarray
+
+    def most_visited(self, backend: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return shares and nodes of the walks, best first, of the pairs of `best` one after another: shape [n, K] each."""
+        device, count = backend.index.device, len(self.places)
+        step = count if device.type != "cpu" else max(1, _CACHED // max(self.request.graph.size, 1))
+        parts = [self._walked(backend.queries, slice(start, start + step), device) for start in range(0, count, step)]
+        return ranked_on_host(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _walked(self, queries: Queries, part: slice, device: torch.device) -> tuple[Tensor, Tensor]:
+        request, places = self.request, self.places[part].tolist()
+        own = slice(*np.searchsorted(self.owner, [part.start, part.start + len(places)]))
+        seeds = torch.from_numpy(np.stack([self.owner[own] - part.start, self.nodes[own]])).to(device)
+        restart = torch.zeros((len(places), request.graph.size), dtype=torch.float64, device=device)
+        restart.index_put_((seeds[0], seeds[1]), torch.from_numpy(self.weights[own]).to(device), accumulate=True)
+        if request.elsewhere is not None and self.spread[part].any():
+            restart += torch.from_numpy(self.spread[part, None]).to(device) * request.elsewhere(queries, places)
         # The weights of a question without restart nodes do not matter: its results are dropped.
         nowhere = restart.sum(1, keepdim=True) <= 0
         shares = personalized_pagerank(
-            first.graph, restart.masked_fill(nowhere, 1.0), damping=first.damping, tolerance=_TOLERANCE
+            request.graph, restart.masked_fill(nowhere, 1.0), damping=request.damping, tolerance=_TOLERANCE
         ).masked_fill(nowhere, 0.0)
-        parts = [top_k(shares if mask is None else shares.masked_fill(~mask, 0.0), k) for mask, k in first.best]
-        values, rows = ranked_on_host(*(torch.cat(column, 1) for column in zip(*parts, strict=True)))
-        return [(row[value > 0], value[value > 0]) for row, value in zip(rows, values, strict=True)]
+        best = [top_k(shares if mask is None else shares.masked_fill(~mask, 0.0), k) for mask, k in request.best]
+        values, rows = (torch.cat(column, 1) for column in zip(*best, strict=True))
+        return values, rows
 
 
 def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Return for each node, shape [K], the higher ranked node that sends it most of the walk's mass: [K]; -1 for `seeds`.
 
+    Nodes may be those of several questions as one.
+
     Parents are ranked higher, so they lead back to a seed, or to a node reached from nodes that were not kept.
     """
     indptr, neighbors, values, root = graph.lists
-    at = np.full(graph.size, len(nodes))
-    at[nodes] = np.arange(len(nodes))
+    rows = nodes % graph.size
+    # From 1 on, so that most of the table is never written.
+    at = np.zeros(graph.size * (1 + int(nodes.max(initial=0)) // graph.size), np.int32)
+    at[nodes] = np.arange(1, len(nodes) + 1)
     walked = np.flatnonzero(places_of(seeds, nodes) < 0)
-    owner, entry = slices(indptr, nodes[walked])
-    place, near = walked[owner], neighbors[entry]
-    before = np.flatnonzero(at[near] < place)
+    owner, entry = slices(indptr, rows[walked])
+    place = walked[owner]
+    near = neighbors[entry] + (nodes - rows)[place]
+    before = np.flatnonzero((at[near] > 0) & (at[near] <= place))
     place, near, entry = place[before], near[before], entry[before]
     # What a neighbour sends is this times the root of the strength of the node itself.
-    flow = (shares[at[near]] * values[entry] / root[near]).astype(np.float32)
-    largest, parents = best_of_each(place, flow, near), np.full(len(nodes), -1)
-    parents[place[largest]] = near[largest]
+    flow = (shares[at[near] - 1] * values[entry] / root[near % graph.size]).astype(np.float32)
+    most, parents = best_of_each(place, flow, near), np.full(len(nodes), -1)
+    parents[place[most]] = near[most]
     return parents
 
 
@@ -348,6 +396,7 @@ class PersonalizedPageRank(Operator):
     """
 
     kind = OperatorKind.GRAPH_SEARCH
+    batched = True
 
     def __init__(self, k: int | None = None, *, damping: float = 0.5, passage_weight: float = 0.05) -> None:
         check_damping(damping)
@@ -363,17 +412,19 @@ class PersonalizedPageRank(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return nodes by their share of the walk."""
-        weights = np.maximum(found.scores, 0).astype(np.float64)
+        weights, groups = np.maximum(found.scores, 0).astype(np.float64), question.owners(found.nodes)
         # Without a positive score, seeds are alike.
-        weights = weights / weights.sum() if weights.any() else np.full(len(found), 1 / max(len(found), 1))
-        spread = self.passage_weight if len(found) else float(question.has_vectors)
-        keep = min(self.k or max(question.k, 100), question.size)
+        weights = np.where(largest(weights, groups) > 0, weights, 1.0)
+        sums = weights.sum() if groups is None else np.bincount(groups, weights, question.count)
+        weights = weights / (sums if groups is None else sums[groups])
+        spread = np.where(sums > 0, self.passage_weight, float(question.has_vectors))
+        keep = min(self.k or max(question.k, 100), question.nodes)
         walked = self._solved if question.in_memory else self._pushed
         nodes, shares, parents = yield from walked(question, found.nodes, weights, spread, keep)
         return Candidates(nodes, shares, followed(nodes, parents), np.zeros(len(nodes), np.int64), (self.name,))
 
     def _solved(
-        self, question: Question, seeds: np.ndarray, weights: np.ndarray, spread: float, keep: int
+        self, question: Question, seeds: np.ndarray, weights: np.ndarray, spread: Any, keep: int
     ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return nodes, shares and parents of the walk in a graph in memory."""
         graph = walk_graph(question.queries, "corpus", partial(TransitionGraph, question.index.graph))
@@ -381,7 +432,7 @@ class PersonalizedPageRank(Operator):
         return nodes, shares, walk_parents(graph, nodes, shares, seeds)
 
     def _pushed(
-        self, question: Question, seeds: np.ndarray, weights: np.ndarray, spread: float, keep: int
+        self, question: Question, seeds: np.ndarray, weights: np.ndarray, spread: Any, keep: int
     ) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return nodes, shares and parents of the walk as far as it is pushed."""
         nodes = seeds
@@ -401,9 +452,9 @@ class PersonalizedPageRank(Operator):
         best, shares = walk.best(keep)
         return best, shares, walk.parents(best, seeds)
 
-    def _similar(self, queries: Queries) -> Tensor:
-        """Return restart weights of all nodes by similarity to each question, 1 together: Tensor, shape [B, N], float64."""
-        return _scaled(similarities(queries), queries.seeds_allowed)
+    def _similar(self, queries: Queries, places: list[int]) -> Tensor:
+        """Return restart weights of all nodes by similarity to n questions, 1 together for each: Tensor, shape [n, N], float64."""
+        return _scaled(similarities(queries, places), queries.seeds_allowed)
 
 
 def _scaled(similarity: Tensor, allowed: Tensor | None = None) -> Tensor:
@@ -418,10 +469,10 @@ def _scaled(similarity: Tensor, allowed: Tensor | None = None) -> Tensor:
     return passages / passages.sum(1, keepdim=True).clamp(min=1e-30)
 
 
-def similarities(queries: Queries) -> Tensor:
-    """Return the dot products of questions with all nodes: Tensor, shape [B, N], float64."""
+def similarities(queries: Queries, places: list[int]) -> Tensor:
+    """Return the dot products of the questions at n places with all nodes: Tensor, shape [n, N], float64."""
     table = queries.table("dense")
-    return (queries.index.dense.table(queries.vectors) if table is None else table).double()
+    return (queries.index.dense.table(queries.vectors[places]) if table is None else table[places]).double()
 
 
 def walk_graph(queries: Queries, key: Hashable, make: Callable[[Tensor | None], TransitionGraph]) -> TransitionGraph:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
-from graph_retrievers.core.candidates import Candidates, best, falling, order, stacked
+from graph_retrievers.core.candidates import Candidates, best, falling, order, places_within, stacked
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
@@ -35,7 +35,10 @@ _NOTE = "the traversal ended after {} nodes, most of which the filter does not a
 
 
 class _Pool:
-    """The nodes found for one question, the start first, by their places: 0, 1, ... in the order in which they were found."""
+    """The nodes found for a question, the start first, by their places: 0, 1, ... in the order in which they were found.
+
+    Of several questions as one, it has the nodes of all, and counts for each.
+    """
 
     def __init__(self, question: Question, start: Candidates, most: int) -> None:
         self.question, self.start, self.most = question, start, most
@@ -43,12 +46,23 @@ class _Pool:
         self.depth, self.parent = np.zeros(len(start), np.int64), np.full(len(start), -1)
         self.started, self.offered = np.zeros(question.size, bool), np.zeros(question.size, bool)
         self.started[start.nodes] = True
-        self.visited, self.scores, self.selected = list[int](), list[float](), 0
+        self.visited, self.scores = np.zeros(0, np.int64), np.zeros(0)
+        self.visits, self.selected = np.zeros(question.count, np.int64), np.zeros(question.count, np.int64)
 
     @property
-    def left(self) -> int:
-        """How many nodes are still to be selected; 0 where the search has visited too many for them."""
-        return 0 if len(self.visited) >= _VISITED * self.most else max(self.most - self.selected, 0)
+    def left(self) -> np.ndarray:
+        """How many nodes are still to be selected for each question; 0 where the search has visited too many for them."""
+        return np.where(self.visits >= _VISITED * self.most, 0, np.maximum(self.most - self.selected, 0))
+
+    def counts(self, places: np.ndarray) -> np.ndarray:
+        """Return how many of some places each question has."""
+        groups = self.question.owners(self.nodes[places])
+        return np.array([len(places)]) if groups is None else np.bincount(groups, minlength=self.question.count)
+
+    def unfinished(self, places: np.ndarray) -> np.ndarray:
+        """Return those of some places, shape [n], whose questions have nodes left to select."""
+        groups, goes = self.question.owners(self.nodes[places]), self.left > 0
+        return places[goes[np.zeros(len(places), np.int64) if groups is None else groups]]
 
     def add(self, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
         """Add nodes that were reached from places; return their own places."""
@@ -57,29 +71,32 @@ class _Pool:
         return np.arange(len(self.nodes) - len(nodes), len(self.nodes))
 
     def visit(self, places: np.ndarray, scores: np.ndarray) -> None:
-        self.visited += places.tolist()
-        self.scores += scores.tolist()
-        self.selected += int(self.question.returned(self.nodes[places]).sum())
+        self.visited, self.scores = np.append(self.visited, places), np.append(self.scores, scores)
+        self.visits += self.counts(places)
+        self.selected += self.counts(places[self.question.returned(self.nodes[places])])
 
     def result(self, name: str, by: np.ndarray | None = None) -> Candidates:
         """Return the nodes that may be returned, in the order of their visits or in that of `by`."""
-        if len(self.visited) >= _VISITED * self.most > 0 and self.selected < self.most:
-            self.question.notes.append(_NOTE.format(_VISITED * self.most))
-        places, scores = np.array(self.visited, np.int64), np.array(self.scores, np.float32)
+        for n in np.flatnonzero((self.visits >= _VISITED * self.most) & (self.selected < self.most)).tolist():
+            self.question.note(_NOTE.format(_VISITED * self.most), n)
+        places, scores = self.visited, self.scores.astype(np.float32)
+        groups = self.question.owners(self.nodes[places])
+        if by is None and groups is not None:
+            by = np.argsort(groups, kind="stable")
         if by is not None:
             places, scores = places[by], scores[by]
         # A node that is visited and hidden counts, too.
-        scores = falling(scores)
-        kept = np.flatnonzero(self.question.returned(self.nodes[places]))[: self.most]
-        steps, origin = [], []
-        for place in places[kept].tolist():
-            walked = list[int]()
-            while self.parent[place] >= 0:
-                walked.insert(0, int(self.nodes[place]))
-                place = self.parent[place]
-            steps.append(walked)
-            origin.append(place)
-        return stacked(self.start, np.array(origin, np.int64), steps, scores[kept], name)
+        scores = falling(scores, self.question.owners(self.nodes[places]))
+        kept = np.flatnonzero(self.question.returned(self.nodes[places]))
+        groups = self.question.owners(self.nodes[places[kept]])
+        kept = kept[: self.most] if groups is None else kept[places_within(groups) < self.most]
+        # Step by step back to the start.
+        origin, steps = places[kept], list[np.ndarray]()
+        while (reached := self.parent[origin] >= 0).any():
+            steps.insert(0, np.where(reached, self.nodes[origin], -1))
+            origin = np.where(reached, self.parent[origin], origin)
+        table = np.stack(steps, 1) if steps else np.zeros((len(kept), 0), np.int64)
+        return stacked(self.start, origin, table, scores[kept], name)
 
 
 class _Traversal(Operator):
@@ -110,7 +127,8 @@ class _Traversal(Operator):
         parent = walked[near.owner[fresh][first]]
         pool.offered[nodes] = True
         cosines = yield Similarity(nodes)
-        by = best(cosines, self.adjacent_k)  # of equal ones those of the lowest rows, as rows ascend
+        # Of equal ones those of the lowest rows, as rows ascend.
+        by = best(cosines, self.adjacent_k, groups=pool.question.owners(nodes))
         # A start node that a neighbour leads to takes one of the places, as in the original.
         by = by[~pool.started[nodes[by]]]
         return pool.add(nodes[by], parent[by]), cosines[by]
@@ -157,13 +175,15 @@ class EagerTraversal(_Traversal):
     ['0', '0 -> 2', '0 -> 1']
     """
 
+    batched = True
+
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes visited; those of `found` are the start."""
         pool, new = self._pool(question, found), np.arange(len(found))
         cosines = yield Similarity(found.nodes)
-        while len(new) and pool.left:
+        while len(new) and pool.left.any():
             pool.visit(new, cosines - 2 * pool.depth[new])
-            new, cosines = yield from self._neighbors(pool, new)
+            new, cosines = yield from self._neighbors(pool, pool.unfinished(new))
         return pool.result(self.name)
 
 
@@ -214,8 +234,8 @@ class ScoredTraversal(_Traversal):
         """Return the nodes visited, best first; those of `found` are the start."""
         pool, waiting = self._pool(question, found), np.arange(len(found))
         scores = yield from self._scored(pool, waiting, (yield Similarity(found.nodes)))
-        while len(waiting) and pool.left:
-            limit = min(pool.left, self.per_iteration_limit or pool.left)
+        while len(waiting) and (left := int(pool.left[0])):
+            limit = min(left, self.per_iteration_limit or left)
             waiting = waiting[order(scores[waiting], pool.nodes[waiting])]
             # Nodes whose neighbours are not read do not count.
             counted = self._walked(pool, waiting)
@@ -225,7 +245,7 @@ class ScoredTraversal(_Traversal):
             scores = np.append(scores, (yield from self._scored(pool, new, cosines)))
             waiting = np.append(waiting[len(now) :], new)
         # By score; equal ones in the order of their visits.
-        return pool.result(self.name, order(np.array(pool.scores)))
+        return pool.result(self.name, order(pool.scores))
 
     def _scored(self, pool: _Pool, places: np.ndarray, cosines: np.ndarray) -> Algorithm[np.ndarray]:
         if self.scorer is None:
@@ -298,7 +318,7 @@ class MMRTraversal(_Traversal):
         pool, waits = self._pool(question, found), np.ones(len(found), bool)
         cosines, vectors = yield Similarity(found.nodes), Vectors(found.nodes)
         redundancy = np.zeros(len(found))  # the largest cosine of each node with one that was visited
-        while waits.any() and pool.left:
+        while waits.any() and pool.left[0]:
             scores = np.where(waits, self.lambda_mult * cosines - (1 - self.lambda_mult) * redundancy, -math.inf)
             if scores.max() < self.min_mmr_score - _EQUAL:
                 break

@@ -156,11 +156,11 @@ class PassageWalk(Operator):
         rows, trails = nodes[kept] % size, np.where(trails[kept] < 0, -1, trails[kept] % size)
         return Candidates(rows, shares[kept], along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
 
-    def _passages(self, queries: Queries) -> Tensor:
-        """Return restart weights of all nodes of the walk by similarity of passages, 1 for the most similar: [B, N] or [B, 2 N]."""
+    def _passages(self, queries: Queries, places: list[int]) -> Tensor:
+        """Return restart weights of all nodes by similarity of passages to n questions, 1 for the most similar: [n, N] or [n, 2 N]."""
         parts = phrase_graph(queries.index.graph, self.passage_type)
         allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
-        similarity = similarities(queries)
+        similarity = similarities(queries, places)
         low = similarity.masked_fill(~allowed, torch.inf).amin(1, keepdim=True)
         high = similarity.masked_fill(~allowed, -torch.inf).amax(1, keepdim=True)
         passages = min_max(similarity, low, high).masked_fill(~allowed, 0.0)

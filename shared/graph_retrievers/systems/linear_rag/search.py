@@ -270,11 +270,11 @@ class TriGraphSearch(Operator):
         rows, at = np.unique(owner, return_inverse=True)
         return rows, np.log1p(np.bincount(at, parts, len(rows))), entity[best_of_each(at, parts, entity)]
 
-    def _similar(self, queries: Queries) -> Tensor:
-        """Return cosines of each question with all passages, 0 for those below, and for entities: Tensor, shape [B, N + E]."""
+    def _similar(self, queries: Queries, places: list[int]) -> Tensor:
+        """Return cosines of n questions with all passages, 0 for those below, and for entities: Tensor, shape [n, N + E]."""
         tri = tri_graph(queries.index.graph, self.extractor, self.passage_type)
-        lengths = queries.index.dense.norms.double() * queries.lengths.double().unsqueeze(1)
-        cosines = (similarities(queries) / lengths.clamp(min=1e-30)).clamp(min=0)
+        lengths = queries.index.dense.norms.double() * queries.lengths[places].double().unsqueeze(1)
+        cosines = (similarities(queries, places) / lengths.clamp(min=1e-30)).clamp(min=0)
         passages = tri.passages if queries.seeds_allowed is None else tri.passages & queries.seeds_allowed
         return torch.nn.functional.pad(cosines.masked_fill(~passages, 0.0), (0, len(tri.names)))
 

@@ -14,8 +14,8 @@ import numpy as np
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.core.candidates import Candidates, order
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.operator import Operator, OperatorKind, one_by_one
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Mentions, NearestByCosine, Request, Similarity, Titled
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.search.vector_search import VectorSearch
@@ -177,6 +177,7 @@ class EntityLinking(Operator):
 
     kind = OperatorKind.VECTOR_SEARCH
     reads = ("entities",)
+    batched = True
 
     def __init__(
         self,
@@ -196,6 +197,8 @@ class EntityLinking(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the seeds with their matching scores; earlier results are not read."""
+        if isinstance(question, Questions):
+            return (yield from one_by_one(question, found, self.search))
         fold, (given, notes) = self.case == "fold", (yield Entities(self.language_model))
         question.notes += notes
         if given is None:

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
-from graph_retrievers.core.candidates import Candidates, found_by, order, places_of
+from graph_retrievers.core.candidates import Candidates, found_by, largest, order, places_of
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -110,6 +110,7 @@ class GatedPropagation(Operator):
     """
 
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
+    batched = True
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class GatedPropagation(Operator):
         seeds = found.taken(np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.exclude_types)))
         # Algorithm 1, line 6: r(u) = s_u / max s.
         touched = np.sort(seeds.nodes)
-        level[seeds.nodes] = seeds.scores.astype(np.float64) / seeds.scores.max(initial=0)
+        level[seeds.nodes] = seeds.scores.astype(np.float64) / largest(seeds.scores, question.owners(seeds.nodes))
         parent[seeds.nodes] = -1
         for _ in range(self.steps):
             front = touched[level[touched] > self.threshold]
@@ -163,11 +164,11 @@ class GatedPropagation(Operator):
             entered = gain > self.threshold
             nodes, gain = nodes[entered], gain[entered]
             new = nodes[level[nodes] == 0]
-            parent[new] = front[largest_givers(near, given, new)]
+            parent[new] = front[largest_givers(near, given, new, question.owners(front))]
             level[nodes] += gain
             touched = np.sort(np.append(touched, new))
-        question.touched = len(touched)
-        by = order(level[touched])  # of equal ones that of the lower row, as rows ascend
+        question.visited(touched)
+        by = order(level[touched], groups=question.owners(touched))  # of equal ones that of the lower row, as rows ascend
         return found_by(self.name, found, touched[by], level[touched[by]], parent[touched[by]])
 
 
@@ -184,9 +185,12 @@ def received(near: Near, given: np.ndarray, size: int) -> tuple[np.ndarray, np.n
     return nodes, np.bincount(at, given.take(near.owner), len(nodes))
 
 
-def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return the place in the front of the node that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest."""
-    at, by = places_of(nodes, near.node), order(given)
+def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return the place in the front of the node that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest.
+
+    `groups`, shape [F], has the question of each node of the front, if there are several.
+    """
+    at, by = places_of(nodes, near.node), order(given, groups=groups)
     to, rank = np.flatnonzero(at >= 0), np.argsort(by)
     first = np.full(len(nodes), len(by))
     np.minimum.at(first, at.take(to), rank.take(near.owner.take(to)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.driver import Algorithm, Parallel
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Nearest, Texts
 from graph_retrievers.graph.names import capitalized_names, name_keys
 from graph_retrievers.graph.words import ends_word
@@ -56,8 +56,25 @@ def bridges(question: Question, nodes: np.ndarray, count: int) -> Algorithm[tupl
     return places, found, relations
 
 
+def bridges_of_each(questions: Questions, nodes: np.ndarray, count: int) -> Algorithm[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Find what :func:`bridges` finds for each of several questions, which run side by side: its nodes among `nodes`, [S]."""
+    owners, size = questions.owners(nodes), questions.nodes
+    ends = np.searchsorted(owners, np.arange(questions.count + 1))
+    searches = [
+        bridges(question, nodes[start:stop] % size, count)
+        for question, (start, stop) in zip(questions.each, pairwise(ends.tolist()), strict=True)
+    ]
+    led = yield Parallel(searches, [question.place for question in questions.each])
+    sizes = [len(places) for places, *_ in led]
+    places, far, relations = map(np.concatenate, zip(*led, strict=True))
+    owner = np.repeat(np.arange(questions.count), sizes)
+    return places + ends[owner], far + owner * size, relations
+
+
 def _opens(text: str, name: str) -> bool:
     """Return whether a text opens with a name, with at most one word or mark before it."""
-    before, found, _ = text[: len(name) + _BEFORE].partition(name)
-    whole = not before[-1:].isalnum() and ends_word(text, len(before) + len(name))
-    return bool(found) and whole and len(before.split()) <= 1
+    start = text.find(name, 0, len(name) + _BEFORE)
+    if start < 0:
+        return False
+    before = text[:start]
+    return not before[-1:].isalnum() and ends_word(text, start + len(name)) and len(before.split()) <= 1

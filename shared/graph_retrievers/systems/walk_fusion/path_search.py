@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, reached
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, places_within, reached
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Neighbors, Scores, TermScores
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import sources_of
-from graph_retrievers.search.scaling import level, lowest, scaled
-from graph_retrievers.systems.walk_fusion.bridges import bridges
+from graph_retrievers.search.scaling import bounds, level, scaled
+from graph_retrievers.systems.walk_fusion.bridges import bridges, bridges_of_each
 
 __all__ = ["PathSearch"]
 
@@ -102,6 +102,8 @@ class PathSearch(Operator):
         self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
         self.across, self.bridges = across, positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
+        # The documents of nodes are read question by question.
+        self.batched = not across
 
     def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
@@ -116,7 +118,8 @@ class PathSearch(Operator):
         """Return the candidates by S."""
         if not len(found):
             return found
-        seeds = found.nodes[: self.seeds]
+        leads = np.flatnonzero(places_within(found.nodes // question.nodes) < self.seeds)
+        seeds = found.nodes[leads]
         # Pairs of a seed u and a neighbour v: the place of u, the row of v and, where a name joins them, its number.
         place, far = yield Neighbors(seeds)
         if self.across:
@@ -127,8 +130,12 @@ class PathSearch(Operator):
             place, far = place[other], far[other]
         relation = np.full(len(place), -1)
         if self.bridges and "bm25" in question.signals:
-            led = yield from bridges(question, seeds, self.bridges)
+            if isinstance(question, Questions):
+                led = yield from bridges_of_each(question, seeds, self.bridges)
+            else:
+                led = yield from bridges(question, seeds, self.bridges)
             place, far, relation = (np.append(*pair) for pair in zip((place, far, relation), led, strict=True))
+        place = leads[place]
         nodes, at = np.unique(np.append(found.nodes, far), return_inverse=True)
         ranked, end = at[: len(found)], at[len(found) :]
         alone, together = yield from _relevance(question, nodes, ranked[place], end)
@@ -141,31 +148,35 @@ class PathSearch(Operator):
         first[ranked[(along[ranked] <= (1 + _EQUAL) * alone[ranked]) | (first[ranked] > np.arange(none))]] = none
         scores = (1 - self.share) * alone + self.share * np.maximum(alone, along)
 
-        by = best(scores, self.k or len(nodes))  # of equal ones those of the lowest rows, as rows ascend
+        # Of equal ones those of the lowest rows, as rows ascend.
+        by = best(scores, self.k or len(nodes), groups=question.owners(nodes))
         walked, stays = by[first[by] < none], by[first[by] == none]
         new = reached(found, first[walked], nodes[walked], np.zeros(len(walked)), self.name)
         if (relation < -1).any() and len(walked):
             # An edge from that seed comes before names, and of these the first.
-            leads, told = place == first[end], np.full(len(nodes), np.iinfo(np.int64).min)
-            np.maximum.at(told, end[leads], relation[leads])
+            led_by, told = place == first[end], np.full(len(nodes), np.iinfo(np.int64).min)
+            np.maximum.at(told, end[led_by], relation[led_by])
             steps = np.full_like(new.trails[:, 1:], -1) if new.relations is None else new.relations
             new = replace(new, relations=np.concatenate([steps[:, :-1], told[walked, None]], 1))
         both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
-        return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by]))
+        return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by], question.owners(nodes[by])))
 
 
 def _relevance(question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Algorithm[tuple[np.ndarray, ...]]:
     """Return z of each node alone, and of the pairs of nodes at the places `seed` and `end` together."""
-    alone, together = np.zeros(len(nodes)), np.zeros(len(end))
+    alone, together, groups = np.zeros(len(nodes)), np.zeros(len(end)), question.owners(nodes)
     asked = {"dense": Scores(nodes), "bm25": TermScores(nodes)}
     used = [name for name in asked if name in question.signals]
     answers = yield tuple(asked[name] for name in used)
     for name, terms in zip(used, answers, strict=True):
-        terms, least = terms.reshape(len(nodes), -1).astype(np.float64), 0.0
+        terms = terms.reshape(len(nodes), -1).astype(np.float64)
         if name == "dense":
-            terms[:, 0] = level(terms[:, 0])
-            least = lowest(terms[:, 0], _DEPTH)
+            terms[:, 0] = level(terms[:, 0], groups)
         scores = terms.sum(1)
-        alone += scaled(scores, least, scores.max())
-        together += scaled(np.maximum(terms[seed], terms[end]).sum(1), least, scores.max())
+        least, most = bounds(scores, _DEPTH, groups)
+        if name != "dense":
+            least = np.zeros_like(least)
+        alone += scaled(scores, least, most)
+        pairs = (least, most) if groups is None else (least[end], most[end])
+        together += scaled(np.maximum(terms[seed], terms[end]).sum(1), *pairs)
     return alone, together
