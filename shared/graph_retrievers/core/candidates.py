@@ -18,6 +18,7 @@ __all__ = [
     "best",
     "best_of_each",
     "concatenated",
+    "distinct",
     "falling",
     "followed",
     "found_by",
@@ -307,6 +308,16 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None) -> np.ndar
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def distinct(scores: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return the places of :func:`order` with each node once, at its best score; `scores` and `nodes` have the shape [n].
+
+    >>> distinct(np.array([0.1, 0.5, 0.6]), np.array([7, 3, 7]))
+    array([2, 1])
+    """
+    by = order(scores, nodes)
+    return by[np.sort(np.unique(nodes[by], return_index=True)[1])]
 
 
 def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
