@@ -13,10 +13,10 @@ from graph_retrievers.core.requests import Completion, Relevance, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.signals.language import LanguageModel, failure_note
 
-TEXT = {"type": "string", "minLength": 1}
+INTEGER, NUMBER, BOOLEAN, STRING = ({"type": name} for name in ("integer", "number", "boolean", "string"))
+"""Schemas of numbers, of yes or no, and of texts, which may be empty."""
+TEXT = {**STRING, "minLength": 1}
 """Schema of a text that is not empty."""
-INTEGER, NUMBER, BOOLEAN = ({"type": name} for name in ("integer", "number", "boolean"))
-"""Schemas of numbers, and of yes or no."""
 
 
 def array(items: dict[str, Any]) -> dict[str, Any]:
@@ -31,6 +31,11 @@ def record(optional: Sequence[str] = (), **fields: dict[str, Any]) -> dict[str, 
     ['sufficient']
     """
     return {"type": "object", "properties": fields, "required": [name for name in fields if name not in optional]}
+
+
+def texts_schema(name: str) -> dict[str, Any]:
+    """Return the schema of an object with a list of texts."""
+    return record(**{name: array(TEXT)})
 
 
 _SCORES = record(scores=array(record(number=INTEGER, score=NUMBER)))

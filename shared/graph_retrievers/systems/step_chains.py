@@ -94,7 +94,7 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
     the order of these two nodes, then of their length, then of their rows. Of one node, its edges are the chains. It reads at most
     `most` edges of other nodes, those of nodes with few edges first.
     """
-    steps, whole = (yield from _steps(question, anchors)), True
+    steps, whole = (yield from first_steps(question, anchors)), True
     begun = StepChains.at(anchors[: max(len(anchors) - 1, 1)])
     if len(anchors) == 1:
         return begun.to(steps), True
@@ -108,7 +108,7 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
             few = np.argsort(degrees, kind="stable")
             few = few[np.cumsum(degrees[few]) <= most]
             whole = len(few) == len(new)
-            steps = steps.with_others((yield from _steps(question, np.sort(new[few]))))
+            steps = steps.with_others((yield from first_steps(question, np.sort(new[few]))))
         # The last step but one leads only to nodes from which there is a last one.
         begun = begun.to(steps.taken(np.isin(steps.far, last.near)) if left == 1 else steps)
         found.append(begun.to(last))
@@ -118,8 +118,8 @@ def chains_between(question: Question, anchors: np.ndarray, hops: int, most: int
     return chains.taken(by[one[by] < other[by]]), whole
 
 
-def _steps(question: Question, rows: np.ndarray) -> Algorithm[Steps]:
-    """Return the step along the first edge from each of some nodes to each of its neighbours."""
+def first_steps(question: Question, rows: np.ndarray) -> Algorithm[Steps]:
+    """Return the step along the first edge from each of some nodes, shape [n], to each of its neighbours, by rows of both."""
     edges = yield Edges(rows)
     near = rows[edges.owner]
     by = np.argsort(edges.row, kind="stable")

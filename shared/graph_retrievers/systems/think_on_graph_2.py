@@ -19,7 +19,7 @@ from graph_retrievers.core.requests import Contents, Edges, Neighbors, Relevance
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import Corpus
 from graph_retrievers.signals.language import LanguageModel
-from graph_retrievers.systems.asking import BOOLEAN, INTEGER, answered, array, numbered, record
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, numbered, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.think_on_graph import RelationBeam
@@ -38,7 +38,7 @@ _ENOUGH = (
     "Do these texts suffice to answer the question, with what you know? If not, write a clue: what they say that helps, and what "
     "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}"
 )
-_NUMBERS, _ANSWER = record(numbers=array(INTEGER)), record(sufficient=BOOLEAN, clue={"type": "string"}, optional=["clue"])
+_NUMBERS, _ANSWER = record(numbers=array(INTEGER)), record(sufficient=BOOLEAN, clue=STRING, optional=["clue"])
 
 
 class ContextBeam(RelationBeam):
