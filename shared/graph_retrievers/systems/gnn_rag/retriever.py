@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from graph_retrievers.cache import Cache
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, save_checkpoint
-from graph_retrievers.learning.state import clear_state
-from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
+from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.gnn_rag.training import fit_answer_network
-from graph_retrievers.systems.splits import labelled_queries
-from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.system import System
-from graph_retrievers.systems.untrained import Untrained
+from graph_retrievers.systems.subgraphs.system import SubgraphSystem, fit_checkpoint
 
 __all__ = ["GNNRAG", "fit_gnn_rag"]
 
-_PART = "gnn-rag"
-_SETTINGS: dict[str, tuple[type, ...]] = {"network": (dict,), "embedding": (str,)}
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GNNRAG(System):
+class GNNRAG(SubgraphSystem):
     """Entities of the question, then the nodes around them that a trained graph neural network takes for answers, with paths.
 
     Parameters
@@ -69,47 +53,13 @@ class GNNRAG(System):
     ['Lyon', 'Jacquard', 'Loom']
     """
 
-    name = _PART
+    name = "gnn-rag"
+    search, settings = AnswerSearch, ("mass", "hops", "candidates")
+    instead = "nodes are ordered by their similarity to the question"
 
-    checkpoint: str | Path | None = None
-    language_model: Any = None
     mass: float = 0.95
     hops: int = 3
     candidates: int = 2000
-
-    def compose(self, index: Corpus) -> Operator:
-        """Return entity linking and the search for answers."""
-        trained = "" if self.checkpoint is None else self._trained[1]["embedding"]
-        # Vectors that were computed elsewhere have no model to compare.
-        if trained and index.embedding_name and trained != index.embedding_name:
-            raise InvalidArgumentError(
-                f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {index.embedding_name!r}; train it with "
-                "this model."
-            )
-        return Pipeline(EntityLinking(language_model=self.language_model), self._searches.get(index.device, self._made))
-
-    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
-        """Return the network, unless a checkpoint has it."""
-        instead = "nodes are ordered by their similarity to the question"
-        return () if self.checkpoint is not None else (Untrained("network", instead),)
-
-    @cached_property
-    def _searches(self) -> Cache:
-        """The operators by the device, to which a network is moved."""
-        return Cache()
-
-    @cached_property
-    def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The weights and the settings of the checkpoint."""
-        assert self.checkpoint is not None
-        return load_part(self.checkpoint, _PART, _SETTINGS, "GNN-RAG")
-
-    def _made(self) -> AnswerSearch:
-        network = None
-        if self.checkpoint is not None:
-            tensors, settings = self._trained
-            network = AnswerNetwork.of_config(settings["network"], tensors)
-        return AnswerSearch(network, mass=self.mass, hops=self.hops, candidates=self.candidates)
 
 
 def fit_gnn_rag(
@@ -143,21 +93,7 @@ def fit_gnn_rag(
         For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
         and the number of ``epochs``.
     """
-    train, dev = labelled_queries(dataset, index, "GNN-RAG")
-    folder = checkpoint_folder(folder)
-    made = AnswerNetwork(index.dense.dimension, **network, seed=seed)
-    search = AnswerSearch(made, hops=hops, candidates=candidates)
-    options = {"resume": folder / "under-way", **(training or {})}
-    history = fit_answer_network(index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress, **options)
-    config = {
-        "network": made.config(),
-        "hops": hops,
-        "candidates": candidates,
-        "embedding": index.embedding_name,
-        "seed": seed,
-        "history": history.to_dict(),
-    }
-    save_checkpoint(folder, _PART, made.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    told = {"seed": seed, "show_progress": show_progress}
+    return fit_checkpoint(
+        GNNRAG, fit_answer_network, dataset, index, folder, network, training, **told, hops=hops, candidates=candidates
+    )
