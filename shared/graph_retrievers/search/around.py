@@ -55,4 +55,5 @@ def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorith
         keys = np.append(keys, front)
     by = np.argsort(keys)
     keys, before = keys[by], before[by]
-    return Around(*np.divmod(keys, size), np.where(before >= 0, np.searchsorted(keys, before), -1))
+    owner, node = np.divmod(keys, size)
+    return Around(owner, node, np.where(before >= 0, np.searchsorted(keys, before), -1))

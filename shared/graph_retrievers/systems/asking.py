@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,21 +24,21 @@ def array(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def record(optional: Sequence[str] = (), **fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with the fields of some schemas, which are required, but for some.
+def record(fields: Mapping[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the schema of an object with fields by their schemas, which are required, but for some.
 
-    >>> record(sufficient=BOOLEAN, clue=TEXT, optional=["clue"])["required"]
+    >>> record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"])["required"]
     ['sufficient']
     """
-    return {"type": "object", "properties": fields, "required": [name for name in fields if name not in optional]}
+    return {"type": "object", "properties": dict(fields), "required": [name for name in fields if name not in optional]}
 
 
 def texts_schema(name: str) -> dict[str, Any]:
     """Return the schema of an object with a list of texts."""
-    return record(**{name: array(TEXT)})
+    return record({name: array(TEXT)})
 
 
-_SCORES = record(scores=array(record(number=INTEGER, score=NUMBER)))
+_SCORES = record({"scores": array(record({"number": INTEGER, "score": NUMBER}))})
 
 
 def answered(

@@ -47,10 +47,10 @@ _FEEDBACK = {
     "incorrect intersection": "What is reached from all entities is not the answer; leave out or replace one of them.",
     "incorrect search": "The texts are wrong; this way to search may not narrow them down.",
 }
-_ENTITIES = array(record(name=STRING, relations=array(STRING)))
-_ROUTES = record(entities=_ENTITIES, search={"enum": ["text", "graph"]}, optional=["entities"])
-_VERDICT = record(correct=BOOLEAN)
-_ERROR = record(error={"enum": list(_FEEDBACK)}, name=STRING, optional=["name"])
+_ENTITIES = array(record({"name": STRING, "relations": array(STRING)}))
+_ROUTES = record({"entities": _ENTITIES, "search": {"enum": ["text", "graph"]}}, optional=["entities"])
+_VERDICT = record({"correct": BOOLEAN})
+_ERROR = record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=["name"])
 
 # What is reached from each entity, with its name.
 Egos = list[tuple[str, Candidates]]
@@ -94,7 +94,8 @@ class RoutedSearch(Operator):
 
     Departures: the paper asks the router twice in a round, first for entities and relations and then for the retriever; here one
     answer has them in this order. Its prompts also state the types of entities, and have up to thirty examples of the collection;
-    here they have instructions. We did not find the paper's code.
+    here they have instructions. We did not find the paper's code, and in the paper no number of texts for the validator: five is a
+    choice of this package.
 
     References
     ----------

@@ -26,7 +26,7 @@ _PROMPT = (
     "Write a short passage that answers the question below as well as you can, step by step. Then name the entities that the "
     "question and your passage mention, at most {count}.\n\nQuestion: {question}"
 )
-_SCHEMA = record(passage=TEXT, entities=array(TEXT))
+_SCHEMA = record({"passage": TEXT, "entities": array(TEXT)})
 _WITHOUT = "chains join the nodes nearest to the question"
 # Edges to read of nodes that are not linked to an entity, and characters of a hypothesis.
 _MOST, _LONGEST = 65_536, 2_000

@@ -45,7 +45,7 @@ _THOUGHT = (
     "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}"
 )
 _END, _WHOLE = "answer is", "the question itself was searched"
-_SENTENCE = record(sentence=TEXT)
+_SENTENCE = record({"sentence": TEXT})
 
 
 class Rewriting(Composite):

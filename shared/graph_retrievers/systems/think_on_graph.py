@@ -34,7 +34,7 @@ _ENTITIES = (
     "Entities that {entity} leads to by {relation}:\n{options}\n\nQuestion: {question}"
 )
 _ENOUGH = "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{facts}\n\nQuestion: {question}"
-_SUFFICIENT = record(sufficient=BOOLEAN)
+_SUFFICIENT = record({"sufficient": BOOLEAN})
 
 
 class Relation(NamedTuple):

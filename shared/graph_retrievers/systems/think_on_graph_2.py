@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import is_number, positive, strings
+from graph_retrievers.arguments import number, positive, strings
 from graph_retrievers.core.candidates import Candidates, best, concatenated, distinct, falling, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
-from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index import Corpus
 from graph_retrievers.signals.language import LanguageModel
 from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, numbered, record
@@ -38,7 +37,8 @@ _ENOUGH = (
     "Do these texts suffice to answer the question, with what you know? If not, write a clue: what they say that helps, and what "
     "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}"
 )
-_NUMBERS, _ANSWER = record(numbers=array(INTEGER)), record(sufficient=BOOLEAN, clue=STRING, optional=["clue"])
+_NUMBERS = record({"numbers": array(INTEGER)})
+_ANSWER = record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"])
 
 
 class ContextBeam(RelationBeam):
@@ -126,9 +126,7 @@ class ContextBeam(RelationBeam):
     ) -> None:
         super().__init__(language_model, width=width, depth=depth, candidates=candidates)
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
-        if not is_number(decay) or not 0 <= decay <= 1e3:
-            raise InvalidArgumentError(f"decay must be at least 0 and at most 1000, got {shown(decay)}.")
-        self.decay = float(decay)
+        self.decay = number("decay", decay, most=1000)
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         if not len(found):

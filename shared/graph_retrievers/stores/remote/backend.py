@@ -464,7 +464,7 @@ class RemoteBackend(Backend):
     def _edge_text(self, row: int) -> str:
         edge = self.pages.edges[row]
         ends = [self.pages.nodes[self.pages.rows[end]] for end in (edge.source, edge.target)]
-        source, target = (end.name for end in ends)
+        source, target = (end.title or end.id for end in ends)
         return edge.text or " ".join(filter(None, (source, edge.relation, target)))
 
     def steps(self, asked: Sequence[tuple[int, Steps]]) -> list[tuple[Near, bool]]:

@@ -146,7 +146,7 @@ class FetchedGraph:
             for name in asked["titles"]:
                 self.titled.setdefault(name, [])
             if asked["names"]:
-                keys = [(name_key(node.name), row) for row, node in self.nodes.items()]
+                keys = [(name_key(node.title or node.id), row) for row, node in self.nodes.items()]
                 self.named |= {name: sorted(row for key, row in keys if key == name) for name in asked["names"]}
             self._join(expand, page.edges)
         near = {name for key in self.searches[VECTORS] for name, _ in self.found[key].results}

@@ -28,7 +28,7 @@ from graph_retrievers.systems.asking import TEXT, array, record
 __all__ = ["KeywordSearch"]
 
 _HIGH, _LOW = "high_level_keywords", "low_level_keywords"
-KEYWORDS_SCHEMA = record(**dict.fromkeys((_HIGH, _LOW), array(TEXT)))
+KEYWORDS_SCHEMA = record(dict.fromkeys((_HIGH, _LOW), array(TEXT)))
 """JSON schema of the keywords of a question."""
 
 _PROMPT = (
