@@ -113,7 +113,7 @@ class SubgraphSearch(Operator):
             kind = self.trained.__name__
             article = "an" if kind[0] in "AEIOU" else "a"
             raise InvalidArgumentError(f"network is {shown(network)}; expected {article} {kind}, which you have trained.")
-        self.network = None if network is None else network.eval()
+        self.network: Any = None if network is None else network.eval()
         self.hops, self.candidates = positive("hops", hops), positive("candidates", candidates)
         # Relations have few names, which come back with every question.
         self._embeddings = Cache()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
@@ -96,7 +96,7 @@ def fit_on_subgraphs(
     InvalidArgumentError
         If the search has no network, no question of `train` has anything to find in its subgraph, or `dev` is empty.
     """
-    network: nn.Module | Any = search.network
+    network = search.network
     if network is None:
         kinds = type(search).__name__, search.trained.__name__
         raise InvalidArgumentError("The search has no network to train; pass {}({}(dimension)).".format(*kinds))
