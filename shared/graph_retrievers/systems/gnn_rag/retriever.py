@@ -93,7 +93,7 @@ def fit_gnn_rag(
         For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
         and the number of ``epochs``.
     """
-    told = {"seed": seed, "show_progress": show_progress}
+    settings = {"hops": hops, "candidates": candidates}
     return fit_checkpoint(
-        GNNRAG, fit_answer_network, dataset, index, folder, network, training, **told, hops=hops, candidates=candidates
+        GNNRAG, fit_answer_network, dataset, index, folder, network, training, settings, seed=seed, show_progress=show_progress
     )

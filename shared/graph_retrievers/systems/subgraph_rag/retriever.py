@@ -87,7 +87,7 @@ def fit_subgraph_rag(
     dict
         For JSON: ``quality_on_dev``, the ``epoch`` whose weights were kept, and the number of ``epochs``.
     """
-    told = {"seed": seed, "show_progress": show_progress}
+    settings = {"triples": triples, "hops": hops}
     return fit_checkpoint(
-        SubgraphRAG, fit_triple_scorer, dataset, index, folder, network, training, **told, triples=triples, hops=hops
+        SubgraphRAG, fit_triple_scorer, dataset, index, folder, network, training, settings, seed=seed, show_progress=show_progress
     )

@@ -84,10 +84,10 @@ def fit_checkpoint(
     folder: str | Path,
     network: Mapping[str, Any],
     training: Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
     *,
     seed: int,
     show_progress: bool,
-    **settings: Any,
 ) -> dict[str, Any]:
     """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
