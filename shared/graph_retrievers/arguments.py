@@ -124,6 +124,20 @@ def is_number(value: Any) -> bool:
     return True
 
 
+def number(name: str, value: float, *, least: float = 0.0, most: float, above: bool = False) -> float:
+    """Return `value` as float if it is a number from `least` to `most`; raise InvalidArgumentError otherwise.
+
+    With `above`, `least` itself is none of them.
+
+    >>> number("decay", 0.5, most=1)
+    0.5
+    """
+    if not is_number(value) or not least <= value <= most or (above and value == least):
+        lowest = "above" if above else "of at least"
+        raise InvalidArgumentError(f"{name} must be a number {lowest} {least:g} and at most {most:g}, got {shown(value)}.")
+    return float(value)
+
+
 def listed(name: str, values: Iterable[_T], what: str = "values") -> list[_T]:
     """Return `values` as a list; raise InvalidArgumentError for a string, a mapping, and values that are not iterable."""
     try:

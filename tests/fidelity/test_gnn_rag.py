@@ -17,7 +17,8 @@ from graph_retrievers.operators import AnswerNetwork, AnswerSearch, EntityLinkin
 from graph_retrievers.systems.gnn_rag import training
 from graph_retrievers.systems.gnn_rag.retriever import fit_gnn_rag
 from graph_retrievers.systems.gnn_rag.training import fit_answer_network
-from graph_retrievers.systems.subgraph_rag.search import Subgraph
+from graph_retrievers.systems.subgraphs import training as on_subgraphs
+from graph_retrievers.systems.subgraphs.around import Subgraph
 from tests.helpers import HashEmbedding
 from tests.references import gnn_rag as written
 
@@ -351,7 +352,7 @@ def test_steps_are_of_some_questions_and_gradients_are_clipped(data, index, monk
         return loop.fit(module, batches, measured, *arguments, **options)
 
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clipped)
-    monkeypatch.setattr(training, "fit", given)
+    monkeypatch.setattr(on_subgraphs, "fit", given)
     search = AnswerSearch(AnswerNetwork(index.dense.dimension, dropout=0.0))
     fit_answer_network(index, train, train[:2], search, EntityLinking(), epochs=1, clip=0.01)
     assert sizes == [8, 8, 8, 8, 4] and max(lengths) == pytest.approx(0.01, rel=1e-3)

@@ -8,15 +8,15 @@ import torch
 
 from graph_retrievers import GraphIndex, Retriever, SubgraphRAG
 from graph_retrievers.datasets import Dataset, Query
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
+from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.graph import Edge, Node
 from graph_retrievers.learning import loop
 from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import EntityLinking, Pipeline, TripleScorer, TripleSearch, VectorSearch
 from graph_retrievers.systems.subgraph_rag.model import distance_encoding
 from graph_retrievers.systems.subgraph_rag.retriever import fit_subgraph_rag
-from graph_retrievers.systems.subgraph_rag.search import Subgraph
 from graph_retrievers.systems.subgraph_rag.training import fit_triple_scorer, on_shortest_paths
+from graph_retrievers.systems.subgraphs.around import Subgraph
 from tests.helpers import HashEmbedding
 from tests.references import subgraph_rag as written
 
@@ -149,7 +149,7 @@ def test_a_network_for_other_vectors_or_with_broken_weights_is_refused():
         found(index, Pipeline(VectorSearch(1), TripleSearch(TripleScorer(3))))
     broken = TripleScorer(2)
     torch.nn.init.constant_(broken.layers[2].bias, float("nan"))
-    with pytest.raises(InvalidVectorError, match="gave NaN or infinity"):
+    with pytest.raises(InvalidArgumentError, match="scores that are NaN or infinite"):
         found(index, Pipeline(VectorSearch(1), TripleSearch(broken)))
     with pytest.raises(InvalidArgumentError, match="expected a TripleScorer"):
         TripleSearch(torch.nn.Linear(1, 1))

@@ -213,9 +213,17 @@ def test_of_many_entities_the_most_similar_are_scored():
     index = GraphIndex.from_nodes(nodes, edges, vectors=[[1, 0], *([0.1 * row, 1] for row in range(9))], metric="dot")
     model = Model()
     beam = Pipeline(EntityLinking(), RelationBeam(model, candidates=3, depth=1))
-    Retriever(index, beam).retrieve("?", vector=[1, 0], entities=["A"])
+    hits = Retriever(index, beam).retrieve("?", vector=[1, 0], entities=["A"])
+    assert hits.notes == ("RelationBeam: of the entities of a relation, only the 3 most similar to the question were scored",)
     shown = next(prompt for prompt in model.prompts if "Entities that" in prompt)
     assert re.findall(r"^\d+\. (.*)$", shown, re.MULTILINE) == ["N6", "N7", "N8"]
+    # Without vectors the first ones are.
+    index = GraphIndex.from_nodes(nodes, edges)
+    hits = Retriever(index, beam).retrieve("?", entities=["A"])
+    assert hits.notes == ("RelationBeam: of the entities of a relation, only the first 3 were scored",)
+    # As many as may be scored are all.
+    beam = Pipeline(EntityLinking(), RelationBeam(model, candidates=9, depth=1))
+    assert not Retriever(index, beam).retrieve("?", entities=["A"]).notes
 
 
 def test_a_batch_is_its_questions_one_by_one():

@@ -369,7 +369,7 @@ def test_a_model_that_fails_leaves_the_choice_to_the_relevance_model_and_wrong_n
     for model in (lambda prompt: "no JSON", None):
         hits = Retriever(index, ThinkOnGraph2(language_model=model), backfill=False).retrieve("Which?", entities=["A"])
         assert [hit.id for hit in hits] == ["a", "b"] and len(hits.notes) == (model is not None)
-    with pytest.raises(InvalidArgumentError, match="decay must be at least 0"):
+    with pytest.raises(InvalidArgumentError, match="decay must be a number of at least 0"):
         ContextBeam(decay=-1)
 
 

@@ -278,7 +278,7 @@ class TestSearch:
         status, out, _ = run(capsys, "search", tmp_path / "out", " ")
         assert status == 0 and f"nothing found\nnote: {EMPTY_QUESTION}" in out
 
-    def test_a_system_asks_the_language_model_that_is_named(self, pages, tmp_path, capsys, monkeypatch):
+    def test_a_system_asks_the_language_model_that_is_named(self, pages, tmp_path, capsys, caplog, monkeypatch):
         run(capsys, "index", pages, tmp_path / "out", "--no-embedding")
         (tmp_path / "writer.py").write_text('def chat(prompt):\n    return \'{"questions": ["clyde"]}\'\n')
         monkeypatch.chdir(tmp_path)
@@ -286,6 +286,11 @@ class TestSearch:
         assert "nothing found" in run(capsys, *command)[1]
         status, out, _ = run(capsys, *command, "--language-model", "writer:chat", "--json")
         assert status == 0 and [hit["id"] for hit in json.loads(out)["hits"]] == ["Port_Glasgow.txt"]
+        unused = "asks no language model; --language-model is not used"
+        assert not any(unused in record.message for record in caplog.records)
+        # One that asks none says so, once.
+        status, _, _ = run(capsys, "search", "out", "clyde", "--retriever", "bm25", "--language-model", "writer:chat")
+        assert status == 0 and [record.message for record in caplog.records if unused in record.message] == [f"bm25 {unused}."]
 
     def test_another_embedding_can_be_named(self, indexed, capsys):
         status, out, _ = run(capsys, "search", indexed, self.QUESTION, "--embedding", "minilm", "--retriever", "vector", "--json")

@@ -225,7 +225,7 @@ def test_every_operator_and_system_can_be_imported_from_one_place(package, base)
         if isinstance(value, type) and issubclass(value, root) and value.__module__ == module.__name__ and public[0] != "_"
     }
     assert len(classes) > 8
-    bases = {"Composite", "CompositeSystem", "Rewriting", "RewritingSystem", "SubgraphSystem"}
+    bases = {"Composite", "CompositeSystem", "Rewriting", "RewritingSystem", "SubgraphSearch", "SubgraphSystem"}
     assert classes - bases <= set(import_module(f"graph_retrievers.{package}").__all__)
 
 

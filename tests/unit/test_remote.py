@@ -22,6 +22,7 @@ from graph_retrievers import (
     SpreadingActivation,
     WalkFusion,
 )
+from graph_retrievers.construction.edges import EntityMentions
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.requests import (
@@ -52,7 +53,7 @@ from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.stores.remote.backend import RemoteBackend
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.systems.baselines import BM25
-from graph_retrievers.systems.mor.traversal import MixedTraversal
+from graph_retrievers.systems.mor import MixedTraversal
 from tests.remote import (
     ONE,
     QUESTIONS,
@@ -663,3 +664,20 @@ def test_the_form_is_not_chosen_with_nodes_that_stand_for_names(corpus):
     remote = RemoteIndex(MemoryGraph(index.graph), vectors=MemoryVectors(index.graph.ids, whole[2]), words=MemoryWords(index))
     with pytest.raises(InvalidArgumentError, match=r"WalkFusion cannot run .*it reads the part of the graph without .*'entity'"):
         Retriever(remote, WalkFusion())
+
+
+def test_nodes_that_are_mere_names_are_returned_only_if_asked_for_as_in_memory():
+    names = EntityMentions()
+    nodes = [Node("a", "A film with Ada Holm."), Node("b", "In Lund, Ada Holm met Cleo."), Node("c", "A mill.")]
+    index = GraphIndex.from_documents(names.nodes(nodes), edges=names)
+    remote = RemoteIndex(MemoryGraph(index.graph), words=MemoryWords(index))
+    here, there = Retriever(index, "bm25", k=9), Retriever(remote, "bm25", k=9)
+    entity, passage = {"$type": "entity"}, {"$type": "passage"}
+    for filters in ({}, {"filter": entity}, {"filter": passage}, {"scope": entity}, {"scope": passage}, {"filter": {"$id": "b"}}):
+        ids = [hit.id for hit in there.retrieve("Ada Holm", **filters)]
+        assert ids == [hit.id for hit in here.retrieve("Ada Holm", **filters)]
+        assert ("entity:ada holm" in ids) == (entity in filters.values())
+    both = [hit.id for hit in Retriever(remote, "bm25", k=9, types=["entity", "passage"]).retrieve("Ada Holm")]
+    assert "entity:ada holm" in both and "b" in both
+    told = [[hit.id for hit in each.retrieve("", scope={"$id": {"$nin": ["c"]}})] for each in (here, there)]
+    assert told == [["a", "b"]] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reranker"]
 
+_logger = logging.getLogger(__name__)
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--device": {"help": "torch device of the index and the models, such as cuda (default: cpu)"},
@@ -162,5 +164,8 @@ def chosen_retriever(args: argparse.Namespace, index: Corpus, **settings: Any) -
 
     system = None if args.retriever is None else named_system(args.retriever)
     if getattr(args, "language_model", None):
-        system = asking(system or default_system(index), imported("--language-model", args.language_model))
+        before = system or default_system(index)
+        system = asking(before, imported("--language-model", args.language_model))
+        if system == before:
+            _logger.warning("%s asks no language model; --language-model is not used.", before)
     return Retriever(index, system, name=args.retriever or str(default_system(index)), **settings)

@@ -26,7 +26,7 @@ class Relationships(EdgeSpec):
 
     Examples
     --------
-    >>> from graph_retrievers.index import GraphIndex
+    >>> from graph_retrievers.index.graph_index import GraphIndex
     >>> from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
     >>> chunks = [TextNode(id_="a", text="Looms."), TextNode(id_="b", text="Cards.")]
     >>> chunks[0].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="b")

@@ -19,6 +19,7 @@ __all__ = [
     "best",
     "best_of_each",
     "concatenated",
+    "distinct",
     "falling",
     "followed",
     "found_by",
@@ -127,8 +128,8 @@ class Candidates:
     def rescored(self, scores: np.ndarray, groups: np.ndarray | None = None) -> Candidates:
         """Return the same nodes with new scores, shape [K], best first; equal scores keep their order.
 
-        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes. The nodes of each of the ascending
-        `groups`, shape [K], such as :meth:`~graph_retrievers.core.question.Question.owners` gives, stay together.
+        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes. The nodes of each of the
+        ascending `groups`, shape [K], such as :meth:`~graph_retrievers.core.question.Question.owners` gives, stay together.
         """
         (scores,) = _fitting("rescored", len(self), scores=scores)
         by = order(scores, groups=groups)
@@ -378,6 +379,16 @@ def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
             if np.isfinite(least):
                 keep[start:stop] = own >= least - 2 * _ROUNDING * abs(least)
     return np.flatnonzero(keep)
+
+
+def distinct(scores: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return the places of :func:`order` with each node once, at its best score; `scores` and `nodes` have the shape [n].
+
+    >>> distinct(np.array([0.1, 0.5, 0.6]), np.array([7, 3, 7]))
+    array([2, 1])
+    """
+    by = order(scores, nodes)
+    return by[np.sort(np.unique(nodes[by], return_index=True)[1])]
 
 
 def best_of_each(groups: np.ndarray, values: np.ndarray, ties: np.ndarray) -> np.ndarray:

@@ -410,6 +410,11 @@ class EdgeRows(NamedTuple):
     relation: np.ndarray
     weight: np.ndarray
 
+    def kept(self, keep: np.ndarray) -> EdgeRows:
+        """Return some of the edges: `keep`, shape [T], is a mask."""
+        places = np.flatnonzero(keep)
+        return EdgeRows(*(column.take(places) for column in self))
+
 
 @dataclass(frozen=True, eq=False)
 class Edges(Request):

@@ -67,6 +67,11 @@ class Node:
     origin: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     embedding: Any = field(default=None, compare=False, repr=False)
 
+    @property
+    def name(self) -> str:
+        """The title, or the id if that is empty."""
+        return self.title or self.id
+
     def shown(self) -> Node:
         """Return the node as hits show it: with the Markdown from which its text was read, if ``origin`` contains it.
 

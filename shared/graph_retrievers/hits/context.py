@@ -13,7 +13,7 @@ from graph_retrievers.graph.labels import is_random
 from graph_retrievers.graph.node_path import NodePath
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.hits.hit import Hit
-from graph_retrievers.signals.language import LanguageModel, as_language_model, complete_text
+from graph_retrievers.signals.language import LanguageModel, complete_text, optional_language_model
 
 _SUMMARY = (
     "Summarise in a few sentences what the context below adds to its first text for answering the question. Use nothing but the "
@@ -32,7 +32,7 @@ def context_text(
     count_tokens: Callable[[str], int] | None = None,
 ) -> str:
     """Return hits of three kinds as text; see :meth:`graph_retrievers.hits.Hits.to_context`."""
-    model = None if language_model is None else as_language_model(language_model)
+    model = optional_language_model(language_model)
     unscored, rising = _rising([(hit.path, hit.text) for hit in chains] or _walked(hit.path for hit in nodes))
     paths = [_Entry(" ".join(path.split())) for path in (*unscored, *rising)]
     best_first = [*range(len(unscored)), *reversed(range(len(unscored), len(paths)))]

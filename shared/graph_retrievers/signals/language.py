@@ -80,6 +80,11 @@ def as_language_model(model: Any) -> LanguageModel:
     )
 
 
+def optional_language_model(model: Any) -> LanguageModel | None:
+    """Return `model` as :func:`as_language_model` does; None for None."""
+    return None if model is None else as_language_model(model)
+
+
 def _ask_langchain(model: Any, prompt: str, schema: Schema | None) -> Any:
     if schema is None or not hasattr(model, "with_structured_output"):
         return _text(_invoked(model, prompt))

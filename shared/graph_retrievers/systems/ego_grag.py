@@ -16,9 +16,10 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Edges, Neighbors, Request, Similarity, Vectors
+from graph_retrievers.core.requests import Edges, Request, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.around import nodes_around
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.systems.system import System
@@ -128,48 +129,23 @@ class EgoGraphSearch(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best ego graphs around the nodes of `found`, by their soft scores."""
-        keys, before = yield from self._walked(question, found.nodes)
-        owner, node = np.divmod(keys, question.size)
-        pool, place = np.unique(node, return_inverse=True)
+        around = yield from nodes_around(question, found.nodes, self.hops)
+        pool, place = np.unique(around.node, return_inverse=True)
         inside = np.zeros((len(found), len(pool)))
-        inside[owner, place] = 1.0
-        soft, vectors = yield Similarity(pool), Vectors(pool)
-        scores = yield from self._scores(question, pool, inside, soft, vectors)
+        inside[around.owner, place] = 1.0
+        cosines, vectors = yield Similarity(pool), Vectors(pool)
+        scores = yield from self._scores(question, pool, inside, cosines, vectors)
 
         # Each of the best ego graphs keeps its best nodes; a node belongs to the first that keeps it.
-        may, egos, kept = question.returned(pool), list[np.ndarray](), list[np.ndarray]()
+        soft, may, kept = cosines[place], question.returned(around.node), [np.zeros(0, np.int64)]
         for ego in best(scores, self.graphs, found.nodes).tolist():
-            nodes = np.flatnonzero((inside[ego] > 0) & may)
-            kept.append(nodes[best(soft[nodes], self.entities)])
-            egos.append(np.full(len(kept[-1]), ego))
-        places, first = np.unique(np.concatenate([*kept, np.zeros(0, np.int64)]), return_index=True)
-        by = order(soft[places], pool[places])
-        nodes, origin = pool[places[by]], np.concatenate([*egos, np.zeros(0, np.int64)])[first[by]]
-
-        # The way back from each node to its centre, -1 before the centre.
-        ways = [nodes]
-        for _ in range(self.hops):
-            last = ways[0]
-            parent = before[np.searchsorted(keys, origin * question.size + np.maximum(last, 0)).clip(max=len(keys) - 1)]
-            ways.insert(0, np.where(last >= 0, parent, -1))
-        steps = [[row for row in way if row >= 0][1:] for way in np.stack(ways, 1).tolist()]
-        return stacked(found, origin, steps, soft[places[by]], self.name)
-
-    def _walked(self, question: Question, centers: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
-        """Return the nodes of all ego graphs as ``place of the centre * N + node``, ascending, and the node before each."""
-        size = question.size
-        keys = front = np.arange(len(centers)) * size + centers
-        before = np.full(len(centers), -1)
-        for _ in range(self.hops):
-            near = yield Neighbors(front % size)
-            # The front ascends, so that of several ways the first is that through the lowest row.
-            reached, first = np.unique(front[near.owner] - front[near.owner] % size + near.node, return_index=True)
-            fresh = ~np.isin(reached, keys)
-            before = np.append(before, front[near.owner[first[fresh]]] % size)
-            front = reached[fresh]
-            keys = np.append(keys, front)
-        by = np.argsort(keys)
-        return keys[by], before[by]
+            own = np.flatnonzero((around.owner == ego) & may)
+            kept.append(own[best(soft[own], self.entities)])
+        places = np.concatenate(kept)
+        places = places[np.unique(around.node[places], return_index=True)[1]]
+        places = places[order(soft[places], around.node[places])]
+        steps = [way[1:] for way in around.ways(places)]
+        return stacked(found, around.owner[places], steps, soft[places], self.name)
 
     def _scores(
         self, question: Question, pool: np.ndarray, inside: np.ndarray, cosines: np.ndarray, vectors: np.ndarray

@@ -96,8 +96,7 @@ class EntityTexts(Operator):
     def _between_entities(self, question: Question, found: Candidates, edges: EdgeRows) -> EdgeRows:
         """Return the edges of the entities with other entities."""
         others = question.typed(edges.far, (*self.text_types, *self.report_types))
-        kept = np.flatnonzero(~others & (edges.far != found.nodes[edges.owner]))
-        return EdgeRows(*(column[kept] for column in edges))
+        return edges.kept(~others & (edges.far != found.nodes[edges.owner]))
 
     def _texts(self, question: Question, found: Candidates, texts: Near, edges: EdgeRows) -> Algorithm[Candidates]:
         """Return the texts of the entities, in order."""

@@ -13,10 +13,10 @@ from graph_retrievers.core.candidates import Candidates, best, places_of, reache
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Edges, Nearest, Similarity, Texts, Titled
-from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import as_language_model, failure_note
+from graph_retrievers.signals.language import optional_language_model
+from graph_retrievers.systems.asking import BOOLEAN, STRING, answered, array, record
 from graph_retrievers.systems.system import System
 
 __all__ = ["HybGRAG", "RoutedSearch"]
@@ -47,28 +47,10 @@ _FEEDBACK = {
     "incorrect intersection": "What is reached from all entities is not the answer; leave out or replace one of them.",
     "incorrect search": "The texts are wrong; this way to search may not narrow them down.",
 }
-_ROUTES = {
-    "type": "object",
-    "properties": {
-        "entities": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "relations": {"type": "array", "items": {"type": "string"}}},
-                "required": ["name", "relations"],
-            },
-        },
-        "search": {"enum": ["text", "graph"]},
-    },
-    "required": ["search"],
-}
-_VERDICT = {"type": "object", "properties": {"correct": {"type": "boolean"}}, "required": ["correct"]}
-_ERROR = {
-    "type": "object",
-    "properties": {"error": {"enum": list(_FEEDBACK)}, "name": {"type": "string"}},
-    "required": ["error"],
-}
-
+_ENTITIES = array(record({"name": STRING, "relations": array(STRING)}))
+_ROUTES = record({"entities": _ENTITIES, "search": {"enum": ["text", "graph"]}}, optional=["entities"])
+_VERDICT = record({"correct": BOOLEAN})
+_ERROR = record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=["name"])
 
 # What is reached from each entity, with its name.
 Egos = list[tuple[str, Candidates]]
@@ -112,7 +94,8 @@ class RoutedSearch(Operator):
 
     Departures: the paper asks the router twice in a round, first for entities and relations and then for the retriever; here one
     answer has them in this order. Its prompts also state the types of entities, and have up to thirty examples of the collection;
-    here they have instructions. We did not find the paper's code.
+    here they have instructions. We did not find the paper's code, and in the paper no number of texts for the validator: five is a
+    choice of this package.
 
     References
     ----------
@@ -136,7 +119,7 @@ class RoutedSearch(Operator):
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
     def __init__(self, language_model: Any = None, *, relations: Sequence[str] = (), iterations: int = 4, judged: int = 5) -> None:
-        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.language_model = optional_language_model(language_model)
         self.relations = strings("relations", relations)
         self.iterations, self.judged = positive("iterations", iterations), positive("judged", judged)
 
@@ -146,25 +129,19 @@ class RoutedSearch(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the last choice found."""
-        if self.language_model is None:
-            question.notes.append(f"{self.name}: there is no language model; texts were searched")
-            return (yield from self._texts(question))
         attempts, result = list[str](), Candidates.none()
-        for round_ in range(1, self.iterations + 1):
-            told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
-            shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
-            prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
-            route = yield Completion(self.language_model, prompt, _ROUTES)
-            if isinstance(route, LanguageModelError):
-                self._noted(question, failure_note(route, "the last result stays" if len(result) else "texts were searched"))
+        for left in reversed(range(self.iterations)):
+            entities = yield from self._routed(
+                question, attempts, "the last result stays" if len(result) else "texts were searched"
+            )
+            if entities is None:
                 break
-            entities = _read(route.get("entities") or []) if route["search"] == "graph" else []
             asked = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
             egos = yield from self._egos(question, entities)
             result = (yield from self._ranked(question, egos)) if entities else (yield from self._texts(question))
-            if round_ == self.iterations and entities and not len(result):
-                self._noted(question, f"nothing is reached by {asked:.200}; texts were searched")
-            if round_ == self.iterations or (yield from self._valid(question, egos, result)):
+            if not left and not len(result) and entities:
+                question.notes.append(f"{self.name}: nothing is reached by {asked:.200}; texts were searched")
+            if not left or (yield from self._valid(question, egos, result)):
                 break
             feedback = yield from self._feedback(question, asked, egos, result)
             if feedback is None:
@@ -172,8 +149,17 @@ class RoutedSearch(Operator):
             attempts.append(f"- {asked}: {feedback}")
         return result if len(result) else (yield from self._texts(question))
 
-    def _noted(self, question: Question, note: str) -> None:
-        question.notes.append(f"{self.name}: {note}")
+    def _routed(self, question: Question, attempts: list[str], instead: str) -> Algorithm[list[tuple[str, list[str]]] | None]:
+        """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
+        told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
+        shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
+        prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
+        route = yield from answered(self.name, question, self.language_model, prompt, _ROUTES, instead)
+        if route is None:
+            return None
+        entities = (route.get("entities") or []) if route["search"] == "graph" else []
+        # Prompts and notes tell no others.
+        return [(each["name"], each["relations"][:_RADIUS]) for each in entities[:_MOST_ENTITIES]]
 
     def _texts(self, question: Question) -> Algorithm[Candidates]:
         """Return the nodes most similar to the question."""
@@ -211,10 +197,9 @@ class RoutedSearch(Operator):
         wanted = edges.far != part.nodes[edges.owner]
         if relation is not None:
             wanted &= np.array([name.casefold() == relation.casefold() for name in question.relation_names(edges.relation)], bool)
-        kept = np.flatnonzero(wanted)
-        _, first = np.unique(edges.far[kept], return_index=True)
-        kept = kept[np.sort(first)]
-        return reached(part, edges.owner[kept], edges.far[kept], np.zeros(len(kept)), self.name, edges.relation[kept])
+        edges = edges.kept(wanted)
+        ego = reached(part, edges.owner, edges.far, np.zeros(len(edges.far)), self.name, edges.relation)
+        return ego.taken(np.sort(np.unique(ego.nodes, return_index=True)[1]))
 
     def _valid(self, question: Question, egos: Egos, result: Candidates) -> Algorithm[bool]:
         """Return whether the validator accepts a result; where it fails, it does so with a note."""
@@ -227,25 +212,15 @@ class RoutedSearch(Operator):
                 steps = ego.steps()[at]
                 listed[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
         prompt = _VALIDATE.format(texts="\n".join(listed), question=question.text)
-        verdict = yield Completion(self.language_model, prompt, _VERDICT)
-        if isinstance(verdict, LanguageModelError):
-            self._noted(question, failure_note(verdict, "the result was not validated"))
-            return True
-        return bool(verdict["correct"])
+        verdict = yield from answered(self.name, question, self.language_model, prompt, _VERDICT, "the result was not validated")
+        return verdict is None or bool(verdict["correct"])
 
     def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
         found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
-        comment = yield Completion(self.language_model, _COMMENT.format(route=route, found=found, question=question.text), _ERROR)
-        if isinstance(comment, LanguageModelError):
-            self._noted(question, failure_note(comment, "the last result stays"))
-            return None
-        return _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
-
-
-def _read(entities: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the names and relations of a route that are read; prompts and notes tell no others."""
-    return [(each["name"], each["relations"][:_RADIUS]) for each in entities[:_MOST_ENTITIES]]
+        prompt = _COMMENT.format(route=route, found=found, question=question.text)
+        comment = yield from answered(self.name, question, self.language_model, prompt, _ERROR, "the last result stays")
+        return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

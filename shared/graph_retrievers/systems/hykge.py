@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,19 +14,17 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import (
-    Completion,
     Contents,
-    Degree,
-    Edges,
     Nearest,
     NearestByCosine,
     Relevance,
     Similarity,
     WithQuery,
 )
-from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import as_language_model, failure_note
+from graph_retrievers.signals.language import optional_language_model
+from graph_retrievers.systems.asking import TEXT, answered, array, record, texts_read
+from graph_retrievers.systems.step_chains import StepChains, chains_between
 from graph_retrievers.systems.system import System
 
 __all__ = ["HyKGE", "HypothesisChains"]
@@ -36,14 +33,7 @@ _PROMPT = (
     "Write a short passage that answers the question below as well as you can, step by step. Then name the entities that the "
     "question and your passage mention, at most {count}.\n\nQuestion: {question}"
 )
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "passage": {"type": "string", "minLength": 1},
-        "entities": {"type": "array", "items": {"type": "string", "minLength": 1}},
-    },
-    "required": ["passage", "entities"],
-}
+_SCHEMA = record({"passage": TEXT, "entities": array(TEXT)})
 _WITHOUT = "chains join the nodes nearest to the question"
 # Edges to read of nodes that are not linked to an entity, and characters of a hypothesis.
 _MOST, _LONGEST = 65_536, 2_000
@@ -59,23 +49,6 @@ def fragments(text: str, window: int = 35, overlap: int = 15) -> list[str]:
     """
     step = window - overlap
     return [text[start : start + window] for start in range(0, max(len(text) - overlap, 1), step)]
-
-
-class _Chain(NamedTuple):
-    """Nodes, and for each step between two of them its relation, and whether its edge leads ahead."""
-
-    nodes: list[int]
-    relations: list[int]
-    ahead: list[bool]
-
-    def to(self, node: int, relation: int, ahead: bool) -> _Chain:
-        """Return it with one more step."""
-        return _Chain([*self.nodes, node], [*self.relations, relation], [*self.ahead, ahead])
-
-    @property
-    def turns(self) -> int:
-        """How often its direction changes."""
-        return sum(one != other for one, other in pairwise(self.ahead))
 
 
 class HypothesisChains(Operator):
@@ -160,7 +133,7 @@ class HypothesisChains(Operator):
         overlap: int = 15,
         facts: bool = False,
     ) -> None:
-        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.language_model = optional_language_model(language_model)
         self.entities, self.chains = positive("entities", entities), positive("chains", chains)
         self.candidates = positive("candidates", candidates)
         self.hops = positive("hops", hops, most=3)
@@ -171,132 +144,76 @@ class HypothesisChains(Operator):
         """Return the nodes of the best chains."""
         hypothesis, names = yield from self._hypothesis(question)
         anchors = yield from self._linked(question, names)
-        chains = yield from self._joined(question, anchors)
+        chains, whole = yield from chains_between(question, anchors, self.hops, _MOST)
+        question.notes += [] if whole else [_CUT]
         # A model reads each chain once for each text.
-        if question.reads_texts and len(chains) > self.candidates:
-            question.notes.append(_FEWER.format(len(chains), self.candidates))
-            kept = best((yield from self._cosines(chains)), self.candidates)
-            chains = [chains[place] for place in np.sort(kept)]
+        if question.reads_texts and len(chains.nodes) > self.candidates:
+            question.notes.append(_FEWER.format(len(chains.nodes), self.candidates))
+            chains = chains.taken(np.sort(best((yield from self._cosines(chains)), self.candidates)))
         texts = [question.text, *([*fragments(hypothesis, self.window, self.overlap), hypothesis] if hypothesis else [])]
         scores = yield from self._scored(question, chains, list(dict.fromkeys(texts)))
-        by = best(scores, self.chains).tolist()
+        by = best(scores, self.chains)
+        kept, values = chains.taken(by), scores[by]
+
         # The chain up to each node, and its score; then the linked nodes that are in none.
         trails = dict[int, tuple[list[int], list[int], float]]()
-        for place in by:
-            chain, score = chains[place], float(scores[place])
-            for length, node in enumerate(chain.nodes, 1):
-                trails.setdefault(node, (chain.nodes[:length], chain.relations[: length - 1], score))
-        for node in anchors:
-            trails.setdefault(node, ([node], [], float(scores[by[-1]]) if by else 0.0))
-        nodes, values = np.array(list(trails), np.int64), np.array([score for _, _, score in trails.values()])
-        table = padded([trail for trail, _, _ in trails.values()], left=True, least=1)
-        told = padded([relations for _, relations, _ in trails.values()], left=True)
-        made = Candidates(nodes, falling(values), table, np.zeros(len(nodes), np.int64), (self.name,), told)
-        if self.facts and by:
-            made.chains = Chains(padded([chains[place].nodes for place in by]), scores[by], self.name)
+        for nodes, relations, score in zip(kept.nodes.tolist(), kept.relations.tolist(), values.tolist(), strict=True):
+            for length, node in enumerate((node for node in nodes if node >= 0), 1):
+                trails.setdefault(node, (nodes[:length], relations[: length - 1], score))
+        for node in anchors.tolist():
+            trails.setdefault(node, ([node], [], float(values[-1]) if len(by) else 0.0))
+        table, told = (padded([trail[part] for trail in trails.values()], left=True, least=1 - part) for part in (0, 1))
+        own = falling(np.array([score for *_, score in trails.values()]))
+        made = Candidates(np.array(list(trails), np.int64), own, table, np.zeros(len(own), np.int64), (self.name,), told)
+        if self.facts and len(by):
+            made.chains = Chains(kept.nodes, values, self.name)
         return made
 
     def _hypothesis(self, question: Question) -> Algorithm[tuple[str, list[str] | None]]:
         """Return the hypothesis and the entities; "" and None without a language model."""
-        if self.language_model is None:
-            question.notes.append(f"{self.name}: there is no language model; {_WITHOUT}")
+        prompt = _PROMPT.format(count=self.entities, question=question.text)
+        answer = yield from answered(self.name, question, self.language_model, prompt, _SCHEMA, _WITHOUT)
+        if answer is None:
             return "", None
-        answer = yield Completion(self.language_model, _PROMPT.format(count=self.entities, question=question.text), _SCHEMA)
-        if isinstance(answer, LanguageModelError):
-            question.notes.append(f"{self.name}: {failure_note(answer, _WITHOUT)}")
-            return "", None
-        names = dict.fromkeys(name.strip() for name in answer["entities"] if name.strip())
-        return answer["passage"].strip()[:_LONGEST], list(names)[: self.entities]
+        return answer["passage"].strip()[:_LONGEST], texts_read(answer["entities"], self.entities)
 
-    def _linked(self, question: Question, names: list[str] | None) -> Algorithm[list[int]]:
+    def _linked(self, question: Question, names: list[str] | None) -> Algorithm[np.ndarray]:
         """Return the nodes of the entities, each once."""
         if names and not question.embeds_texts:
             question.notes.append(f"{self.name}: there is no embedding model for the entities; {_WITHOUT}")
             names = None
         if names is None:
             nodes, _ = yield Nearest(self.entities)
-            return nodes.tolist()  # type: ignore[no-any-return]
+            return nodes  # type: ignore[no-any-return]
         answers = yield tuple(NearestByCosine(1, name) for name in names)
         nearest = [int(nodes[0]) for nodes, cosines in answers if len(nodes) and cosines[0] >= self.threshold]
-        return list(dict.fromkeys(nearest))
+        return np.array(list(dict.fromkeys(nearest)), np.int64)
 
-    def _joined(self, question: Question, anchors: list[int]) -> Algorithm[list[_Chain]]:
-        """Return the chains, each once."""
-        # A chain is found from the first of its ends.
-        begun, chains = [_Chain([node], [], []) for node in anchors[:-1] or anchors], list[_Chain]()
-        steps = yield from self._steps(question, np.array(anchors, np.int64))
-        if len(anchors) == 1:
-            return [begun[0].to(far, *steps[anchors[0]][far]) for far in sorted(steps[anchors[0]])]
-        # A chain begins at a node that may start a walk, and ends at one to which a walk may lead.
-        walked, place = question.walked(np.array(anchors, np.int64)), {node: place for place, node in enumerate(anchors)}
-        ends = [node for node, may in zip(anchors, walked, strict=True) if may]
-        for hop in range(self.hops):
-            for chain in begun:
-                for end in ends:
-                    # The last step is read from its end.
-                    if place[end] > place[chain.nodes[0]] and chain.nodes[-1] in steps[end] and end not in chain.nodes:
-                        relation, ahead = steps[end][chain.nodes[-1]]
-                        chains.append(chain.to(end, relation, not ahead))
-            if hop + 1 < self.hops:
-                last = np.array(sorted({chain.nodes[-1] for chain in begun} - steps.keys()), np.int64)
-                if len(last):
-                    degrees = yield Degree(last, parallel=True)
-                    few = np.argsort(degrees, kind="stable")
-                    few = few[np.cumsum(degrees[few]) <= _MOST]
-                    question.notes += [_CUT] * (len(few) < len(last))
-                    steps |= yield from self._steps(question, np.sort(last[few]))
-                begun = [
-                    chain.to(far, *step)
-                    for chain in begun
-                    for far, step in steps.get(chain.nodes[-1], {}).items()
-                    if far not in chain.nodes
-                ]
-        # A path goes one way; the other kinds turn once.
-        chains = [chain for chain in chains if chain.turns <= 1]
-        return sorted(chains, key=lambda chain: (place[chain.nodes[0]], place[chain.nodes[-1]], len(chain.nodes), chain.nodes))
-
-    def _steps(self, question: Question, rows: np.ndarray) -> Algorithm[dict[int, dict[int, tuple[int, bool]]]]:
-        """Return the relation and the direction of the first edge from each of some nodes to each of its neighbours."""
-        edges = yield Edges(rows)
-        ahead = question.ends(edges.row)[:, 0] == rows[edges.owner]
-        steps = dict[int, dict[int, tuple[int, bool]]]({node: {} for node in rows.tolist()})
-        columns = (edges.row, rows[edges.owner], edges.far, edges.relation, ahead)
-        for _, node, far, relation, forward in sorted(zip(*(column.tolist() for column in columns), strict=True)):
-            if far != node:
-                steps[node].setdefault(far, (relation, forward))
-        return steps
-
-    def _scored(self, question: Question, chains: list[_Chain], texts: list[str]) -> Algorithm[np.ndarray]:
+    def _scored(self, question: Question, chains: StepChains, texts: list[str]) -> Algorithm[np.ndarray]:
         """Return the score of each chain: of the text that suits it best."""
-        if not chains:
+        if not len(chains.nodes):
             return np.zeros(0)
         if not question.reads_texts:
             return (yield from self._cosines(chains))
-        nodes = _nodes_of(chains)
-        contents = yield Contents(nodes)
-        names = {int(node): each.title or each.id for node, each in zip(nodes, contents, strict=True)}
+        distinct = np.unique(chains.nodes[chains.nodes >= 0])
+        names = dict(zip(distinct.tolist(), [node.name for node in (yield Contents(distinct))], strict=True))
         read = list[str]()
-        for chain in chains:
-            relations = question.relation_names(np.array(chain.relations, np.int64))
-            text = names[chain.nodes[0]]
-            for node, relation, forward in zip(chain.nodes[1:], relations, chain.ahead, strict=True):
-                text += f" -{relation}-> {names[node]}" if forward else f" <-{relation}- {names[node]}"
-            read.append(text)
-        ends = np.array([chain.nodes[-1] for chain in chains], np.int64)
-        asked = Relevance(ends, texts=read, notes=question.notes)
+        for nodes, relations, ahead in zip(chains.nodes, chains.relations, chains.ahead, strict=True):
+            first, *others = nodes[nodes >= 0].tolist()
+            steps = zip(question.relation_names(relations[: len(others)]), ahead[: len(others)], others, strict=True)
+            ways = (f" -{name}-> {names[node]}" if forward else f" <-{name}- {names[node]}" for name, forward, node in steps)
+            read.append(names[first] + "".join(ways))
+        asked = Relevance(chains.last, texts=read, notes=question.notes)
         scores = yield tuple(asked if text == question.text else WithQuery(asked, text) for text in texts)
         return np.max(scores, 0)  # type: ignore[no-any-return]
 
-    def _cosines(self, chains: list[_Chain]) -> Algorithm[np.ndarray]:
+    def _cosines(self, chains: StepChains) -> Algorithm[np.ndarray]:
         """Return the mean cosine of the nodes of each chain with the question."""
-        nodes = _nodes_of(chains)
-        cosines = dict(zip(nodes.tolist(), (yield Similarity(nodes)).tolist(), strict=True))
-        return np.array([np.mean([cosines[node] for node in chain.nodes]) for chain in chains])
-
-
-def _nodes_of(chains: list[_Chain]) -> np.ndarray:
-    """Return the nodes of chains, each once, ascending."""
-    return np.unique(np.array([node for chain in chains for node in chain.nodes], np.int64))
+        inside = chains.nodes >= 0
+        distinct, place = np.unique(chains.nodes[inside], return_inverse=True)
+        cosines = np.zeros(chains.nodes.shape)
+        cosines[inside] = (yield Similarity(distinct))[place]
+        return cosines.sum(1) / inside.sum(1)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from graph_retrievers.core.candidates import Candidates, best
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Edges, NearestByCosine, Similarity, Texts
-from graph_retrievers.errors import LanguageModelError
-from graph_retrievers.signals.language import failure_note
+from graph_retrievers.core.requests import NearestByCosine, Similarity, Texts
+from graph_retrievers.search.around import nodes_around
+from graph_retrievers.systems.asking import answered, texts_read, texts_schema
 from graph_retrievers.systems.baselines import Vector
-from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem, SubQuestion, texts_schema
+from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem, SubQuestion
+from graph_retrievers.systems.step_chains import first_steps
 from graph_retrievers.systems.system import System
 
 __all__ = ["KAR", "KnowledgeAwareExpansion"]
@@ -131,9 +133,8 @@ class KnowledgeAwareExpansion(Rewriting):
     def _expansion(self, question: Question) -> Algorithm[list[str]]:
         """Return the texts that expand the question."""
         # Entity parsing, and the document of each entity.
-        entities = yield from self._asked(
-            question, _ENTITIES.format(count=self.entities, question=question.text), "entities", self.entities
-        )
+        prompt = _ENTITIES.format(count=self.entities, question=question.text)
+        entities = yield from self._asked(question, prompt, "entities", self.entities)
         near = yield (NearestByCosine(1), *(NearestByCosine(1, name) for name in entities or ()))
         nodes = np.array(list(dict.fromkeys(row for rows, _ in near for row in rows.tolist())), np.int64)
         owner, others, ways = yield from self._related(question, nodes)
@@ -144,58 +145,35 @@ class KnowledgeAwareExpansion(Rewriting):
         for place, way, text in zip(owner.tolist(), ways, documents[len(nodes) :], strict=True):
             triples[place] += f"\n{way} Document: {text[:_LONGEST]}"
         prompt = _EXPANSION.format(count=self.expansions, triples="\n\n".join(triples), question=question.text)
-        failed = entities is None
-        written = None if failed else (yield from self._asked(question, prompt, "passages", self.expansions))
-        if written == []:
-            self._without(question, f"the language model wrote nothing; {_INSTEAD}")
+        written = None
+        if entities is not None:
+            written = yield from self._asked(question, prompt, "passages", self.expansions)
+            if written == []:
+                question.notes.append(f"{self.name}: the language model wrote nothing; {_INSTEAD}")
         return written or list(dict.fromkeys(text for text in documents if text.strip()))
 
     def _asked(self, question: Question, prompt: str, name: str, most: int) -> Algorithm[list[str] | None]:
         """Return the first texts of the model's answer; None with a note if there is no model, or it fails."""
-        if self.language_model is None:
-            self._without(question, f"there is no language model; {_INSTEAD}")
-            return None
-        answer = yield Completion(self.language_model, prompt, texts_schema(name))
-        if isinstance(answer, LanguageModelError):
-            self._without(question, failure_note(answer, _INSTEAD))
-            return None
-        return list(dict.fromkeys(text.strip() for text in answer[name] if text.strip()))[:most]
+        answer = yield from answered(self.name, question, self.language_model, prompt, texts_schema(name), _INSTEAD)
+        return None if answer is None else texts_read(answer[name], most)
 
     def _related(self, question: Question, nodes: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray, list[str]]]:
         """Return the kept neighbours of each entity's node: the place of the entity, the neighbour, and the relations between."""
-        size, count = question.size, len(nodes)
-        # What was reached from each entity, and from where, by which edge.
-        keys, before, row, relation = np.arange(count) * size + nodes, *np.full((3, count), -1)
-        front = np.arange(count)
-        for _ in range(self.hops):
-            edges = yield Edges(keys[front] % size)
-            by = np.lexsort((edges.row, edges.owner))
-            start = keys[front[edges.owner[by]]]
-            reached, first = np.unique(start - start % size + edges.far[by], return_index=True)
-            fresh = ~np.isin(reached, keys)
-            edge = by[first[fresh]]
-            before, row = np.append(before, front[edges.owner[edge]]), np.append(row, edges.row[edge])
-            relation = np.append(relation, edges.relation[edge])
-            front = np.arange(len(keys), len(keys) + len(edge))
-            keys = np.append(keys, reached[fresh])
-
+        around = yield from nodes_around(question, nodes, self.hops)
         # Document-based relation filtering.
-        owner, node = np.divmod(keys, size)
-        cosines = yield Similarity(node)
-        kept = [np.arange(count, len(keys))[owner[count:] == place] for place in range(count)]
-        kept = [part[best(cosines[part], self.neighbors, node[part])] for part in kept]
+        cosines = yield Similarity(around.node)
+        parts = [np.flatnonzero((around.owner == place) & (around.before >= 0)) for place in range(len(nodes))]
+        kept = [part[best(cosines[part], self.neighbors, around.node[part])] for part in parts]
         places = np.concatenate([np.zeros(0, np.int64), *kept])
-        return owner[places], node[places], [_way(question, place, node, before, row, relation) for place in places.tolist()]
-
-
-def _way(question: Question, place: int, node: np.ndarray, before: np.ndarray, row: np.ndarray, relation: np.ndarray) -> str:
-    """Return the relations on the way to what was reached at a place, such as ``-[cites]-> <-[wrote]-``."""
-    steps: list[str] = []
-    while before[place] >= 0:
-        ((source, _),), (name,) = question.ends(row[[place]]).tolist(), question.relation_names(relation[[place]])
-        steps.insert(0, f"-[{name}]->" if source == node[before[place]] else f"<-[{name}]-")
-        place = int(before[place])
-    return " ".join(steps)
+        ways = around.ways(places)
+        steps = yield from first_steps(question, np.unique(np.array([row for way in ways for row in way[:-1]], np.int64)))
+        names = question.relation_names(steps.relation)
+        relations = {
+            (near, far): f"-[{name}]->" if ahead else f"<-[{name}]-"
+            for near, far, name, ahead in zip(steps.near.tolist(), steps.far.tolist(), names, steps.ahead.tolist(), strict=True)
+        }
+        told = [" ".join(relations[pair] for pair in pairwise(way)) for way in ways]
+        return around.owner[places], around.node[places], told
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

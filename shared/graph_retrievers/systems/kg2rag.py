@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, places_of, reached
+from graph_retrievers.core.candidates import Candidates, best, order, places_of, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeTexts, Neighbors, Relevance, Similarity
+from graph_retrievers.graph.runs import slices
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
@@ -30,6 +31,11 @@ class Fact(NamedTuple):
     weight: float
     chunk: int
     row: int
+
+    @property
+    def root(self) -> int:
+        """The end that is the chunk, or else the source."""
+        return self.target if self.chunk == self.target else self.source
 
 
 class FactTrees(Operator):
@@ -51,7 +57,8 @@ class FactTrees(Operator):
     hops : int, default 1
         Facts to follow from the entities of the chunks.
     candidates : int, default 100
-        Most chunks: those found before, then the most similar ones. The paper has no such limit; it is for entities of many chunks.
+        Most chunks: those found before, then the most similar ones; a note says if there were more. The paper has no such limit;
+        it is for entities of many chunks.
 
     Notes
     -----
@@ -97,15 +104,16 @@ class FactTrees(Operator):
         similarity = yield Similarity(chunks)
         first = np.where(np.isin(chunks, found.nodes), np.inf, similarity)
         kept = best(first, max(self.candidates, len(found)), chunks)
-        facts = yield from self._facts(question, entities, dict(zip(chunks[kept].tolist(), similarity[kept].tolist(), strict=True)))
-        trees = spanning_trees(facts)
+        if len(kept) < len(chunks):
+            question.notes.append(f"{self.name}: of {len(chunks)} chunks, the {len(kept)} most similar to the question were read")
+        chunks, similarity = chunks[kept], similarity[kept]
+
+        trees = spanning_trees((yield from self._facts(question, entities, chunks, similarity)))
         scores = yield from self._scored(question, trees)
-        orders = [arranged(trees[place], bool(self.text_type)) for place in best(scores, len(trees)).tolist()]
-        ranked = np.array(list(dict.fromkeys(chunk for chunks in orders for chunk in chunks)), np.int64)
-        alone = kept[~np.isin(chunks[kept], ranked)]
-        alone = alone[best(similarity[alone], len(alone), chunks[alone])]
-        ranked = np.append(ranked, chunks[alone])
-        return replace(reach.taken(places_of(reach.nodes, ranked)), scores=1 / np.arange(1, len(ranked) + 1))
+        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in arranged(trees[place], bool(self.text_type))]
+        ranked += chunks[order(similarity, chunks)].tolist()
+        nodes = np.array(list(dict.fromkeys(ranked)), np.int64)
+        return replace(reach.taken(places_of(reach.nodes, nodes)), scores=1 / np.arange(1, len(nodes) + 1))
 
     def _expanded(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what is reached: entities of the chunks, others along facts, and chunks of all of these."""
@@ -123,27 +131,30 @@ class FactTrees(Operator):
             front = reach.taken(slice(count, None))
         return reach
 
-    def _facts(self, question: Question, entities: np.ndarray, similarity: dict[int, float]) -> Algorithm[list[Fact]]:
+    def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray, similarity: np.ndarray) -> Algorithm[list[Fact]]:
         """Return the facts of the chunks, by the number of the edge and then by chunk."""
         edges = yield Edges(entities)
         rows = np.unique(edges.row)
         ends = question.ends(rows)
-        joining = ends[:, 0] != ends[:, 1]
-        stated: dict[int, set[int]] = {}
         if self.text_type:
-            joining &= ~question.typed(ends.ravel(), (self.text_type,)).reshape(-1, 2).any(1)
-            others = np.unique(ends[joining])
-            near = yield Neighbors(others)
-            for entity, chunk in zip(others[near.owner].tolist(), near.node.tolist(), strict=True):
-                stated.setdefault(entity, set()).add(chunk)
-        facts = list[Fact]()
-        for row, (source, target) in zip(rows[joining].tolist(), ends[joining].tolist(), strict=True):
-            if self.text_type:
-                by = stated.get(source, set()) & stated.get(target, set()) & similarity.keys()
-            else:
-                by = {source, target} if {source, target} <= similarity.keys() else set()
-            facts += [Fact(source, target, similarity[chunk], chunk, row) for chunk in sorted(by)]
-        return facts
+            facts = (ends[:, 0] != ends[:, 1]) & ~question.typed(ends.ravel(), (self.text_type,)).reshape(-1, 2).any(1)
+            rows, ends = rows[facts], ends[facts]
+            # The chunks that are linked to both ends.
+            joined, place = np.unique(ends, return_inverse=True)
+            near = yield Neighbors(joined)
+            near = near.kept(np.isin(near.node, chunks))
+            place = place.reshape(-1, 2)
+            fact, entry = slices(np.searchsorted(near.owner, np.arange(len(joined) + 1)), place[:, 0])
+            chunk = near.node[entry]
+            both = np.isin(place[fact, 1] * question.size + chunk, near.owner * question.size + near.node)
+            fact, chunk = fact[both], chunk[both]
+        else:
+            facts = (ends[:, 0] != ends[:, 1]) & np.isin(ends, chunks).all(1)
+            rows, ends = rows[facts], ends[facts]
+            fact, chunk = np.repeat(np.arange(len(rows)), 2), np.sort(ends, 1).ravel()
+        weight = similarity[places_of(chunks, chunk)]
+        columns = (*ends[fact].T, weight, chunk, rows[fact])
+        return [Fact(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
     def _scored(self, question: Question, trees: list[list[Fact]]) -> Algorithm[np.ndarray]:
         """Return the score of each tree: the relevance of its facts."""
@@ -159,53 +170,36 @@ class FactTrees(Operator):
 
 
 def spanning_trees(facts: list[Fact]) -> list[list[Fact]]:
-    """Return a maximum spanning tree of each connected part of a graph of facts, heaviest fact first (Kruskal).
+    """Return a maximum spanning tree of each connected part of a graph of facts: its facts as a depth first walk meets them.
 
-    Trees are in the order of the first facts of their parts.
+    The walk begins with the heaviest fact, and from each entity follows heavier ones first. Trees are in the order of the first
+    facts of their parts.
 
     >>> facts = [Fact(0, 1, 0.2, 7, 0), Fact(0, 1, 0.9, 8, 0), Fact(4, 5, 1.0, 9, 2), Fact(1, 2, 0.5, 8, 3)]
     >>> [[(fact.row, fact.chunk) for fact in tree] for tree in spanning_trees(facts)]
     [[(0, 8), (3, 8)], [(2, 9)]]
     """
-    home = {entity: entity for fact in facts for entity in fact[:2]}
+    import networkx
 
-    def top(entity: int) -> int:
-        while home[entity] != entity:
-            home[entity] = entity = home[home[entity]]
-        return entity
-
-    joining = list[Fact]()
+    graph = networkx.Graph()
+    graph.add_nodes_from(entity for fact in facts for entity in fact[:2])
     for place in best(np.array([fact.weight for fact in facts]), len(facts)).tolist():
-        one, other = top(facts[place].source), top(facts[place].target)
-        if one != other:
-            home[one] = other
-            joining.append(facts[place])
-    trees: dict[int, list[Fact]] = {top(fact.source): [] for fact in facts}
-    for fact in joining:
-        trees[top(fact.source)].append(fact)
-    return list(trees.values())
+        if not graph.has_edge(*facts[place][:2]):
+            # No two edges weigh the same, so that ties go to the first fact.
+            graph.add_edge(*facts[place][:2], fact=facts[place], weight=-graph.number_of_edges())
+    forest, trees = networkx.maximum_spanning_tree(graph), list[list[Fact]]()
+    for part in networkx.connected_components(forest):
+        *_, heaviest = max(forest.edges(part, data=True), key=lambda edge: edge[2]["weight"])
+        walk = networkx.dfs_edges(forest, heaviest["fact"].root)
+        trees.append([forest.edges[step]["fact"] for step in walk])
+    return trees
 
 
 def arranged(tree: list[Fact], stated: bool) -> list[int]:
-    """Return the chunks of a tree in the order in which a depth first walk from its heaviest edge meets them.
-
-    With `stated`, these are the chunks that state its facts, some more than once; otherwise its nodes.
-    """
-    edges: dict[int, list[Fact]] = {}
-    for fact in tree:
-        edges.setdefault(fact.source, []).append(fact)
-        edges.setdefault(fact.target, []).append(fact)
-    # Of the heaviest edge the end whose chunk it is comes first, if it is one of the two.
-    root = tree[0].target if tree[0].chunk == tree[0].target else tree[0].source
-    chunks, seen, stack = list[int](), set[int](), [(root, tree[0].chunk)]
-    while stack:
-        entity, chunk = stack.pop()
-        if entity not in seen:
-            seen.add(entity)
-            chunks.append(chunk if stated else entity)
-            # The heaviest edge, whose other end is last on the stack, is walked first.
-            stack += [(fact.source + fact.target - entity, fact.chunk) for fact in reversed(edges[entity])]
-    return chunks
+    """Return the chunks of a tree in the order of its facts: with `stated`, those that state them, otherwise its nodes."""
+    if stated:
+        return [fact.chunk for fact in tree]
+    return list(dict.fromkeys([tree[0].root, *(end for fact in tree for end in fact[:2])]))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -240,8 +240,8 @@ class Walk(Request):
     spread : float, or ndarray of shape [n] for n questions as one
         Weight of `elsewhere`.
     elsewhere : callable, optional
-        Other restart weights, Tensor, shape [n, N], as a function of :class:`~graph_retrievers.search.queries.Queries` and the places of n
-        questions; not called if no question has a `spread`.
+        Other restart weights, Tensor, shape [n, N], as a function of :class:`~graph_retrievers.search.queries.Queries` and the
+        places of n questions; not called if no question has a `spread`.
     best : sequence of (Tensor, shape [N], bool, or None, int)
         Requested nodes, None for all, and their number: best first, those of each pair after those of the previous one.
     damping : float, default 0.5

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph_retrievers.arguments import is_number, positive
+from graph_retrievers.arguments import number, positive
 from graph_retrievers.core.candidates import Candidates, found_by, order
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
-from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
@@ -132,10 +131,7 @@ class FlowDiffusion(Operator):
     kind = OperatorKind.VECTOR_GRAPH_SEARCH
 
     def __init__(self, mass: float = 10.0, *, query_weight: float = 0.25, rounds: int = 500) -> None:
-        for name, value in (("mass", mass), ("query_weight", query_weight)):
-            if not is_number(value) or not 0 <= value <= 1e6 or (name == "mass" and value == 0):
-                raise InvalidArgumentError(f"{name} must be above 0 and at most 1e6 (query_weight may be 0), got {shown(value)}.")
-        self.mass, self.query_weight = float(mass), float(query_weight)
+        self.mass, self.query_weight = number("mass", mass, most=1e6, above=True), number("query_weight", query_weight, most=1e6)
         self.rounds = positive("rounds", rounds)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:

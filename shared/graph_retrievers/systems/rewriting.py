@@ -18,11 +18,12 @@ from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Request, Texts
-from graph_retrievers.errors import LanguageModelError, MissingSignalError
+from graph_retrievers.core.requests import Request, Texts
+from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.embedding import embed_texts
-from graph_retrievers.signals.language import as_language_model, failure_note
+from graph_retrievers.signals.language import optional_language_model
+from graph_retrievers.systems.asking import TEXT, answered, record, texts_read, texts_schema
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, composed
 from graph_retrievers.systems.system import System
@@ -43,13 +44,7 @@ _THOUGHT = (
     "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}"
 )
 _END, _WHOLE = "answer is", "the question itself was searched"
-_SENTENCE = {"type": "object", "properties": {"sentence": {"type": "string", "minLength": 1}}, "required": ["sentence"]}
-
-
-def texts_schema(name: str) -> dict[str, Any]:
-    """Return the schema of an object with texts."""
-    texts = {"type": "array", "items": {"type": "string", "minLength": 1}}
-    return {"type": "object", "properties": {name: texts}, "required": [name]}
+_SENTENCE = record({"sentence": TEXT})
 
 
 class Rewriting(Composite):
@@ -57,7 +52,7 @@ class Rewriting(Composite):
 
     def __init__(self, operator: Operator, language_model: Any) -> None:
         super().__init__(operator)
-        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.language_model = optional_language_model(language_model)
 
     # Its own requests have its name in the trace.
     stepped = Operator.stepped
@@ -73,20 +68,15 @@ class Rewriting(Composite):
 
     def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Algorithm[list[str]]:
         """Return the first texts that the model writes; none with a note where it fails."""
-        if self.language_model is None:
-            return self._without(question, f"there is no language model; {_WHOLE}")
-        answer = yield Completion(self.language_model, prompt, schema)
-        if isinstance(answer, LanguageModelError):
-            return self._without(question, failure_note(answer, _WHOLE))
+        answer = yield from answered(self.name, question, self.language_model, prompt, schema, _WHOLE)
+        if answer is None:
+            return []
         given = [answer[name]] if isinstance(answer[name], str) else answer[name]
-        texts = list(dict.fromkeys(text.strip() for text in given if text.strip()))[:most]
-        # A question that is simple has no parts, and another names no entities.
-        simple = not given and name in ("questions", "entities")
-        return texts if texts or simple else self._without(question, f"the language model wrote nothing; {_WHOLE}")
-
-    def _without(self, question: Question, note: str) -> list[str]:
-        question.notes.append(f"{self.name}: {note}")
-        return []
+        texts = texts_read(given, most)
+        # A question that is simple has no parts.
+        if not texts and (given or name != "questions"):
+            question.notes.append(f"{self.name}: the language model wrote nothing; {_WHOLE}")
+        return texts
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, falling, order, reached
+from graph_retrievers.core.candidates import Candidates, best, distinct, falling, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Contents, EdgeRows, Edges, EdgeTexts, Relevance, Similarity
+from graph_retrievers.core.requests import Contents, EdgeRows, Edges, EdgeTexts, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import LanguageModel, as_language_model, failure_note
+from graph_retrievers.signals.language import LanguageModel, optional_language_model
+from graph_retrievers.systems.asking import BOOLEAN, answered, numbered, option_scores, record, tell_failure
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -32,23 +34,17 @@ _ENTITIES = (
     "Entities that {entity} leads to by {relation}:\n{options}\n\nQuestion: {question}"
 )
 _ENOUGH = "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{facts}\n\nQuestion: {question}"
-_NUMBERED = {
-    "type": "object",
-    "properties": {"number": {"type": "integer"}, "score": {"type": "number"}},
-    "required": ["number", "score"],
-}
-_SCORES = {"type": "object", "properties": {"scores": {"type": "array", "items": _NUMBERED}}, "required": ["scores"]}
-_SUFFICIENT = {"type": "object", "properties": {"sufficient": {"type": "boolean"}}, "required": ["sufficient"]}
+_SUFFICIENT = record({"sufficient": BOOLEAN})
 
 
 class Relation(NamedTuple):
-    """A relation of an entity of the beam, in one direction, with the edges that have it, and its score."""
+    """A relation of an entity of the beam, in one direction: the place of the entity, the places of its edges, and its score."""
 
     place: int
     name: str
     outgoing: bool
-    edges: list[int]
-    score: float = 0.0
+    edges: np.ndarray
+    score: float = 1.0
 
     @property
     def text(self) -> str:
@@ -80,7 +76,7 @@ class RelationBeam(Operator):
     width, depth : int, default 3 and 3
         Entities of the beam and relations of each, and rounds.
     candidates : int, default 20
-        Most entities of a relation that are scored: those most similar to the question.
+        Most entities of a relation that are scored: those most similar to the question. A note says if there were more.
 
     Notes
     -----
@@ -124,31 +120,24 @@ class RelationBeam(Operator):
     _sum, _least = "; the scores sum to 1", 0.0
 
     def __init__(self, language_model: Any = None, *, width: int = 3, depth: int = 3, candidates: int = 20) -> None:
-        self.language_model = None if language_model is None else as_language_model(language_model)
-        self.width, self.depth, self.candidates = (
-            positive("width", width),
-            positive("depth", depth),
-            positive("candidates", candidates),
-        )
+        self.language_model = optional_language_model(language_model)
+        self.width, self.depth = positive("width", width), positive("depth", depth)
+        self.candidates = positive("candidates", candidates)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the entities of all rounds, then the nodes found before."""
         try:
             return (yield from self._walked(question, found, self.language_model))
         except LanguageModelError as error:
-            self._note(question, error, "the relevance model scored instead")
+            tell_failure(self.name, question, error, "the relevance model scored instead")
             return (yield from self._walked(question, found, None))
-
-    def _note(self, question: Question, error: LanguageModelError, instead: str) -> None:
-        why = failure_note(error, instead)
-        # Entity linking asks the same model, and may have said so.
-        if not any(why.partition(";")[0] in note for note in question.notes):
-            question.notes.append(f"{self.name}: {why}")
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         beam, rounds, facts = found, list[Candidates](), list[str]()
         for left in reversed(range(self.depth)):
-            beam, rows = yield from self._round(question, beam, model)
+            edges = yield Edges(beam.nodes)
+            relations = yield from self._relation_prune(question, beam, edges, model)
+            beam, rows = yield from self._entity_prune(question, beam, edges, relations, model)
             if not len(beam):
                 break
             rounds.append(beam)
@@ -157,63 +146,28 @@ class RelationBeam(Operator):
                 break
         if not rounds:
             return found
-        walked = rounds[0]
-        for each in rounds[1:]:
-            walked = walked.joined(each)
-        walked = walked.rescored(walked.scores)
-        joined = walked.joined(found)
+        walked = reduce(Candidates.joined, rounds)
+        joined = walked.rescored(walked.scores).joined(found)
         return replace(joined, scores=falling(joined.scores))
 
-    def _round(self, question: Question, beam: Candidates, model: LanguageModel | None) -> Algorithm[tuple[Candidates, np.ndarray]]:
-        """Return the next beam, with the edge that leads to each of its entities."""
-        edges = yield Edges(beam.nodes)
-        relations = self._relations(question, beam, edges)
-        relations = yield from self._pruned(question, beam, relations, model)
-        places, rows, scores = list[int](), list[int](), list[float]()
-        for relation, chosen, own in (yield from self._scored(question, beam, relations, edges.far, model)):
-            places += [relation.place] * len(chosen)
-            rows += chosen
-            # A relevance model may give negative scores, which have no product.
-            scores += own if model is None else [relation.score * score for score in own]
-        values, far = np.array(scores, np.float64), edges.far[rows]
-        by = order(values, far)
-        by = by[np.sort(np.unique(far[by], return_index=True)[1])][: self.width]
-        if model is not None:
-            by = by[values[by] > 0]
-        kept = np.array(rows, np.int64)[by]
-        walked = reached(beam, np.array(places, np.int64)[by], far[by], values[by], self.name, edges.relation[kept])
-        return walked, edges.row[kept]
-
-    def _relations(self, question: Question, beam: Candidates, edges: EdgeRows) -> list[Relation]:
-        """Return the relations of the beam, in the order of its entities and of their names, but for those that lead back."""
-        names = question.relation_names(edges.relation)
-        outgoing = question.ends(edges.row)[:, 0] == beam.nodes[edges.owner]
-        before = beam.steps()[:, -1] if beam.trails.shape[1] > 1 else np.full(len(beam), -1)
-        grouped = dict[tuple[int, str, bool], list[int]]()
-        for edge, (place, far) in enumerate(zip(edges.owner.tolist(), edges.far.tolist(), strict=True)):
-            back = edges.relation[edge] == before[place] and far == beam.trails[place, -2]
-            if far != beam.nodes[place] and not back:
-                grouped.setdefault((place, names[edge], bool(outgoing[edge])), []).append(edge)
-        return [Relation(*key, grouped[key]) for key in sorted(grouped, key=lambda key: (key[0], key[1], not key[2]))]
-
-    def _pruned(
-        self, question: Question, beam: Candidates, relations: list[Relation], model: LanguageModel | None, clue: str = ""
+    def _relation_prune(
+        self, question: Question, beam: Candidates, edges: EdgeRows, model: LanguageModel | None, clue: str = ""
     ) -> Algorithm[list[Relation]]:
         """Return the best relations of each entity of the beam, with their scores; a clue goes with the question."""
+        relations = self._relations(question, beam, edges)
         if model is None and not question.reads_texts:
-            return [each._replace(score=1.0) for each in relations]
-        nodes = [node.title or node.id for node in (yield Contents(beam.nodes))]
-        groups = [[each for each in relations if each.place == place] for place in range(len(beam))]
-        groups = [group for group in groups if group]
+            return relations
+        names = [node.name for node in (yield Contents(beam.nodes))]
+        groups = [list(group) for _, group in groupby(relations, key=lambda each: each.place)]
         about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
         prompts = [
-            _RELATIONS.format(entity=nodes[group[0].place], options=_listed([each.text for each in group]), **about)
+            _RELATIONS.format(entity=names[group[0].place], options=numbered([each.text for each in group]), **about)
             for group in groups
         ]
-        texts = [[f"{nodes[each.place]} {each.name}" for each in group] for group in groups]
-        rows = [beam.nodes[[each.place for each in group]] for group in groups]
+        texts = [[f"{names[each.place]} {each.name}" for each in group] for group in groups]
+        nodes = [np.full(len(group), beam.nodes[group[0].place]) for group in groups]
         kept = list[Relation]()
-        for group, scores in zip(groups, (yield from self._asked(question, prompts, texts, rows, model)), strict=True):
+        for group, scores in zip(groups, (yield from option_scores(question, model, prompts, texts, nodes)), strict=True):
             places = best(scores, self.width)
             if model is not None:
                 # It may choose fewer.
@@ -221,88 +175,65 @@ class RelationBeam(Operator):
             kept += [group[place]._replace(score=float(scores[place])) for place in places]
         return kept
 
-    def _scored(
-        self, question: Question, beam: Candidates, relations: list[Relation], far: np.ndarray, model: LanguageModel | None
-    ) -> Algorithm[list[tuple[Relation, list[int], list[float]]]]:
-        """Return each relation with the edges to the entities that are scored, and the scores."""
-        chosen = list[list[int]]()
-        for relation in relations:
-            chosen.append((yield from self._ends(question, relation, far)))
-        flat = [edge for edges in chosen for edge in edges]
-        names = iter([node.title or node.id for node in (yield Contents(far[flat]))])
-        shown = [[next(names) for _ in edges] for edges in chosen]
-        entities = [node.title or node.id for node in (yield Contents(beam.nodes[[each.place for each in relations]]))]
+    def _relations(self, question: Question, beam: Candidates, edges: EdgeRows) -> list[Relation]:
+        """Return the relations of the beam, in the order of its entities and of their names, but for those that lead back."""
+        names, name = np.unique(np.array(question.relation_names(edges.relation), object), return_inverse=True)
+        incoming = question.ends(edges.row)[:, 0] != beam.nodes[edges.owner]
+        back = np.zeros(len(edges.far), bool)
+        if beam.trails.shape[1] > 1:
+            before, last = beam.trails[edges.owner, -2], beam.steps()[edges.owner, -1]
+            back = (edges.far == before) & (edges.relation == last)
+        kept = np.flatnonzero((edges.far != beam.nodes[edges.owner]) & ~back)
+        group = (edges.owner[kept] * len(names) + name[kept]) * 2 + incoming[kept]
+        by = np.argsort(group, kind="stable")
+        parts = np.split(kept[by], np.flatnonzero(np.diff(group[by])) + 1) if len(kept) else []
+        return [Relation(int(edges.owner[part[0]]), names[name[part[0]]], not incoming[part[0]], part) for part in parts]
+
+    def _entity_prune(
+        self, question: Question, beam: Candidates, edges: EdgeRows, relations: list[Relation], model: LanguageModel | None
+    ) -> Algorithm[tuple[Candidates, np.ndarray]]:
+        """Return the next beam, the best of the entities to which the relations lead, with the edge that leads to each."""
+        chosen = yield from self._ends(question, relations, edges.far)
+        ends = np.concatenate([np.zeros(0, np.int64), *chosen])
+        names = [node.name for node in (yield Contents(np.append(beam.nodes, edges.far[ends])))]
+        starts, far = [names[each.place] for each in relations], iter(names[len(beam) :])
+        options = [[next(far) for _ in own] for own in chosen]
         prompts = [
-            _ENTITIES.format(entity=entity, relation=relation.text, options=_listed(options), question=question.text)
-            for entity, relation, options in zip(entities, relations, shown, strict=True)
+            _ENTITIES.format(entity=start, relation=each.text, options=numbered(own), question=question.text)
+            for start, each, own in zip(starts, relations, options, strict=True)
         ]
-        texts = [
-            [each.fact(entity, name) for name in options] for entity, each, options in zip(entities, relations, shown, strict=True)
-        ]
-        scores = yield from self._asked(question, prompts, texts, [far[edges] for edges in chosen], model, alone=1.0)
-        return [(relation, edges, own.tolist()) for relation, edges, own in zip(relations, chosen, scores, strict=True)]
+        texts = [[each.fact(start, end) for end in own] for start, each, own in zip(starts, relations, options, strict=True)]
+        scores = yield from option_scores(question, model, prompts, texts, [edges.far[own] for own in chosen], alone=1.0)
+        if model is not None:
+            # A relevance model may give negative scores, which have no product.
+            scores = [each.score * own for each, own in zip(relations, scores, strict=True)]
+        values = np.concatenate([np.zeros(0), *scores])
+        by = distinct(values, edges.far[ends])[: self.width]
+        if model is not None:
+            by = by[values[by] > 0]
+        kept = ends[by]
+        walked = reached(beam, edges.owner[kept], edges.far[kept], values[by], self.name, edges.relation[kept])
+        return walked, edges.row[kept]
 
-    def _ends(self, question: Question, relation: Relation, far: np.ndarray) -> Algorithm[list[int]]:
-        """Return an edge to each of the entities to which a relation leads, of many to the most similar ones."""
-        ends, first = np.unique(far[relation.edges], return_index=True)
-        if len(ends) > self.candidates and question.has_vectors:
-            cosines = yield Similarity(ends)
-            first = first[np.sort(best(cosines, self.candidates, ends))]
-        return [relation.edges[place] for place in first[: self.candidates]]
-
-    def _asked(
-        self,
-        question: Question,
-        prompts: Sequence[str],
-        texts: Sequence[list[str]],
-        nodes: Sequence[np.ndarray],
-        model: LanguageModel | None,
-        alone: float | None = None,
-    ) -> Algorithm[list[np.ndarray]]:
-        """Return the scores of the options of each prompt, by the language model or the relevance model.
-
-        `alone` is the score of an only option, for which the language model is not asked. LanguageModelError if it fails.
-        """
-        if model is None and question.reads_texts:
-            return (
-                yield tuple(  # type: ignore[no-any-return]
-                    Relevance(rows, texts=options, notes=question.notes) for rows, options in zip(nodes, texts, strict=True)
-                )
-            )
-        if model is None:
-            return (yield tuple(Similarity(rows) for rows in nodes))  # type: ignore[no-any-return]
-        asked = [place for place, options in enumerate(texts) if alone is None or len(options) > 1]
-        answers = yield tuple(Completion(model, prompts[place], _SCORES) for place in asked)
-        scores = [np.full(len(options), alone) for options in texts]
-        for place, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, LanguageModelError):
-                raise answer
-            scores[place] = _read(answer["scores"], len(texts[place]))
-        return scores
+    def _ends(self, question: Question, relations: list[Relation], far: np.ndarray) -> Algorithm[list[np.ndarray]]:
+        """Return for each relation an edge to each of its entities, of many to the most similar ones, with a note."""
+        chosen = [each.edges[np.unique(far[each.edges], return_index=True)[1]] for each in relations]
+        many = [place for place, own in enumerate(chosen) if len(own) > self.candidates]
+        cosines = yield tuple(Similarity(far[chosen[place]]) for place in many if question.has_vectors)
+        for place, own in zip(many, cosines, strict=question.has_vectors):
+            chosen[place] = chosen[place][np.sort(best(own, self.candidates, far[chosen[place]]))]
+        if many:
+            which = f"{self.candidates} most similar to the question" if question.has_vectors else f"first {self.candidates}"
+            question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
+        return [own[: self.candidates] for own in chosen]
 
     def _suffices(self, question: Question, facts: list[str], model: LanguageModel | None) -> Algorithm[bool]:
         """Return whether the language model says that the facts suffice."""
         if model is None:
             return False
         prompt = _ENOUGH.format(facts="\n".join(f"- {fact}" for fact in facts), question=question.text)
-        answer = yield Completion(model, prompt, _SUFFICIENT)
-        if isinstance(answer, LanguageModelError):
-            self._note(question, answer, "the search went on")
-            return False
-        return bool(answer["sufficient"])
-
-
-def _listed(options: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {option}" for number, option in enumerate(options, 1))
-
-
-def _read(answer: Sequence[dict[str, Any]], count: int) -> np.ndarray:
-    """Return the scores that an answer gives to options by their numbers, 0 for others; alike if none counts."""
-    scores = np.zeros(count)
-    for item in answer:
-        if 1 <= item["number"] <= count and 0 <= item["score"] <= 1:
-            scores[item["number"] - 1] = item["score"]
-    return scores if scores.any() else np.full(count, 1 / max(count, 1))
+        answer = yield from answered(self.name, question, model, prompt, _SUFFICIENT, "the search went on")
+        return answer is not None and bool(answer["sufficient"])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import is_number, positive, strings
-from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, order, reached
+from graph_retrievers.arguments import number, positive, strings
+from graph_retrievers.core.candidates import Candidates, best, concatenated, distinct, falling, reached
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Contents, EdgeRows, Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
-from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
+from graph_retrievers.core.requests import Contents, Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import LanguageModel
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, numbered, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
-from graph_retrievers.systems.think_on_graph import Relation, RelationBeam, _listed
+from graph_retrievers.systems.think_on_graph import RelationBeam
 from graph_retrievers.systems.traits import passage_types
 
 __all__ = ["ContextBeam", "ThinkOnGraph2"]
@@ -36,16 +37,8 @@ _ENOUGH = (
     "Do these texts suffice to answer the question, with what you know? If not, write a clue: what they say that helps, and what "
     "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}"
 )
-_NUMBERS = {
-    "type": "object",
-    "properties": {"numbers": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["numbers"],
-}
-_ANSWER = {
-    "type": "object",
-    "properties": {"sufficient": {"type": "boolean"}, "clue": {"type": "string"}},
-    "required": ["sufficient"],
-}
+_NUMBERS = record({"numbers": array(INTEGER)})
+_ANSWER = record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"])
 
 
 class ContextBeam(RelationBeam):
@@ -133,67 +126,76 @@ class ContextBeam(RelationBeam):
     ) -> None:
         super().__init__(language_model, width=width, depth=depth, candidates=candidates)
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
-        if not is_number(decay) or not 0 <= decay <= 1e3:
-            raise InvalidArgumentError(f"decay must be at least 0 and at most 1000, got {shown(decay)}.")
-        self.decay = float(decay)
+        self.decay = number("decay", decay, most=1000)
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         if not len(found):
             return found
         beam, clue, walked = (yield from self._topics(question, found, model)), "", list[Candidates]()
         texts, read, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
-        texts, read = _once(texts, read)
         for _ in range(self.depth):
+            texts, read = _once(texts, read)
             said = yield from self._judged(question, read, clue, model)
             if said is None:
                 break
             clue = said
-            beam, more, ways = yield from self._step(question, beam, clue, model)
+            beam, more, ways = yield from self._round(question, beam, clue, model)
             if not len(beam):
                 break
             walked.append(beam)
-            texts, read = _once(concatenated([texts, more]), [*read, *ways])
-        for each in (*walked, found):
-            texts = texts.joined(each)
-        return replace(texts, scores=falling(texts.scores))
+            texts, read = concatenated([texts, more]), [*read, *ways]
+        texts, _ = _once(texts, read)
+        joined = reduce(Candidates.joined, (*walked, found), texts)
+        return replace(joined, scores=falling(joined.scores))
 
     def _topics(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         """Return the entities at which the walk starts; all if the language model names none."""
         if model is None or len(found) < 3:
             return found
-        options = _listed([node.title or node.id for node in (yield Contents(found.nodes))])
-        answer = yield Completion(model, _TOPICS.format(options=options, question=question.text), _NUMBERS)
-        if isinstance(answer, LanguageModelError):
-            self._note(question, answer, "the search started at all entities")
+        options = numbered([node.name for node in (yield Contents(found.nodes))])
+        prompt = _TOPICS.format(options=options, question=question.text)
+        answer = yield from answered(self.name, question, model, prompt, _NUMBERS, "the search started at all entities")
+        if answer is None:
             return found
         kept = sorted({number - 1 for number in answer["numbers"] if 1 <= number <= len(found)})
         return found.taken(np.array(kept or range(len(found)), np.int64))
 
-    def _step(
+    def _judged(self, question: Question, read: Sequence[str], clue: str, model: LanguageModel | None) -> Algorithm[str | None]:
+        """Return what the language model says is still to be found, the clue so far for nothing new; None if the texts suffice."""
+        if model is None:
+            return clue
+        listed = "\n".join(f"- {text[:_LONGEST]}" for text in read[: self.texts])
+        prompt = _ENOUGH.format(texts=listed, clue=clue or "none", question=question.text)
+        answer = yield from answered(self.name, question, model, prompt, _ANSWER, "the search went on")
+        if answer is None:
+            return clue
+        return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
+
+    def _round(
         self, question: Question, beam: Candidates, clue: str, model: LanguageModel | None
     ) -> Algorithm[tuple[Candidates, Candidates, list[str]]]:
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
         edges = yield Edges(beam.nodes)
-        others = ~question.typed(edges.far, self.text_types)
-        edges = EdgeRows(*(column[others] for column in edges))
-        relations = yield from self._pruned(question, beam, self._relations(question, beam, edges), model, clue)
-        first = dict[int, tuple[Relation, int]]()
-        for relation in relations:
-            for edge in (yield from self._ends(question, relation, edges.far)):
-                first.setdefault(int(edges.far[edge]), (relation, edge))
-        places = np.array([relation.place for relation, _ in first.values()], np.int64)
-        rows = np.array([edge for _, edge in first.values()], np.int64)
-        entities = reached(beam, places, edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
-        starts = [node.title or node.id for node in (yield Contents(beam.nodes))]
-        ends = [node.title or node.id for node in (yield Contents(entities.nodes))]
-        facts = [relation.fact(starts[relation.place], end) for (relation, _), end in zip(first.values(), ends, strict=True)]
-        texts, read, owner = yield from self._texts(question, entities, [f"{fact}: " for fact in facts], clue)
+        edges = edges.kept(~question.typed(edges.far, self.text_types))
+        relations = yield from self._relation_prune(question, beam, edges, model, clue)
+        chosen = yield from self._ends(question, relations, edges.far)
+
+        # Of several relations that lead to an entity, the first counts.
+        by, rows = np.repeat(np.arange(len(chosen)), [len(own) for own in chosen]), np.concatenate([np.zeros(0, np.int64), *chosen])
+        first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
+        by, rows = by[first].tolist(), rows[first]
+        entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
+        names = [node.name for node in (yield Contents(np.append(beam.nodes, entities.nodes)))]
+        ways = [f"{relations[n].fact(names[relations[n].place], end)}: " for n, end in zip(by, names[len(beam) :], strict=True)]
+
+        # Context-based entity prune.
+        texts, read, owner = yield from self._texts(question, entities, ways, clue)
         counted = 1 / (1 + np.exp(-texts.scores)) if (texts.scores < 0).any() else texts.scores
         entities.scores = np.bincount(owner, counted * np.exp(-self.decay * np.arange(1, len(texts) + 1)), len(entities))
-        chosen = best(entities.scores, self.width, entities.nodes)
-        chosen = chosen[entities.scores[chosen] > 0]
-        kept = np.flatnonzero(np.isin(owner, chosen))
-        return entities.taken(chosen), texts.taken(kept), [read[place] for place in kept]
+        best_ones = best(entities.scores, self.width, entities.nodes)
+        best_ones = best_ones[entities.scores[best_ones] > 0]
+        kept = np.flatnonzero(np.isin(owner, best_ones))
+        return entities.taken(best_ones), texts.taken(kept), [read[place] for place in kept]
 
     def _texts(
         self, question: Question, entities: Candidates, ways: Sequence[str], clue: str
@@ -203,36 +205,21 @@ class ContextBeam(RelationBeam):
         near = near.kept(question.typed(near.node, self.text_types))
         owner, nodes = np.append(np.arange(len(entities)), near.owner), np.append(entities.nodes, near.node)
         read = [ways[place] + text for place, text in zip(owner, (yield Texts(nodes, titles=True)), strict=True)]
-        scores = yield from self._scores(question, nodes, read, clue)
+        if question.reads_texts:
+            asked = Relevance(nodes, texts=read, notes=question.notes)
+            scores = (yield WithQuery(asked, f"{question.text} {clue}") if clue else asked).astype(np.float64)
+        else:
+            scores = yield Similarity(nodes)
         linked = reached(entities, near.owner, near.node, scores[len(entities) :], self.name)
         # The text of an entity itself has its path, and a linked one a step more.
         texts = concatenated([replace(entities, scores=scores[: len(entities)]), linked])
         by = best(scores, self.texts, nodes)
         return texts.taken(by), [read[place] for place in by], owner[by]
 
-    def _scores(self, question: Question, nodes: np.ndarray, texts: list[str], clue: str) -> Algorithm[np.ndarray]:
-        """Return the relevance of texts for the question and the clue; the cosines of nodes without a model that reads texts."""
-        if not question.reads_texts:
-            return (yield Similarity(nodes))  # type: ignore[no-any-return]
-        asked = Relevance(nodes, texts=texts, notes=question.notes)
-        return (yield WithQuery(asked, f"{question.text} {clue}") if clue else asked).astype(np.float64)  # type: ignore[no-any-return]
-
-    def _judged(self, question: Question, read: Sequence[str], clue: str, model: LanguageModel | None) -> Algorithm[str | None]:
-        """Return what the language model says is still to be found, the clue so far for nothing new; None if the texts suffice."""
-        if model is None:
-            return clue
-        listed = "\n".join(f"- {text[:_LONGEST]}" for text in read[: self.texts])
-        answer = yield Completion(model, _ENOUGH.format(texts=listed, clue=clue or "none", question=question.text), _ANSWER)
-        if isinstance(answer, LanguageModelError):
-            self._note(question, answer, "the search went on")
-            return clue
-        return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
-
 
 def _once(texts: Candidates, read: Sequence[str]) -> tuple[Candidates, list[str]]:
     """Return each text once, by its best score, best first, and what models read of each."""
-    by = order(texts.scores, texts.nodes)
-    by = by[np.sort(np.unique(texts.nodes[by], return_index=True)[1])]
+    by = distinct(texts.scores, texts.nodes)
     return texts.taken(by), [read[place] for place in by]
 
 

@@ -192,7 +192,7 @@ def _node_row(schema: GraphSchema, graph: CorpusGraph, row: int, table: Tensor |
         "text": node.text,
         "type": node.type,
         "metadata": _metadata_text(replace(node, metadata=_fields(graph, row))),
-        "key": name_key(node.title or node.id),
+        "key": name_key(node.name),
     }
     digest = blake2b(json.dumps([repr(schema), *content.values()]).encode(), digest_size=16)
     if further := further_properties(schema, node.metadata):

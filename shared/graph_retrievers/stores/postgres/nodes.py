@@ -80,16 +80,15 @@ class NodeBlock:
     def columns(self, place: int) -> tuple[Any, ...]:
         """Return the columns of a node that it determines itself, from ``id`` on."""
         node = self.graph.node(self.rows[place])
-        name = node.title or node.id
         texts = (node.id, node.title, node.type, node.text)
         held = (json.dumps(node.metadata, ensure_ascii=False), json.dumps(node.origin, ensure_ascii=False))
-        keys = (node.title.strip().casefold(), name_key(name))
-        count = len(name_words(name))
+        keys = (node.title.strip().casefold(), name_key(node.name))
+        count = len(name_words(node.name))
         told = (
             is_place(node.id, node.metadata),
             silence(node.text, node.title, node.metadata, node.origin),
             not node.text and node.metadata.get(NAMED_BY_TEXTS) is True,
-            count > 0 and name.islower(),
+            count > 0 and node.name.islower(),
             count if count <= LONGEST_NAME else 0,
         )
         where = (self.sources[place], encoded(page_address(node.metadata)))

@@ -18,8 +18,9 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.graph.facts import WholeGraphError
+from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import Hits, to_hits
-from graph_retrievers.index import Corpus
+from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever
@@ -148,7 +149,8 @@ class RemoteRetriever(Retriever):
     def _listed(self, call: Call) -> Hits:
         _check_filters(call, self.index.store)
         wanted = [call.filters[name] for name in ("filter", "scope") if name in call.filters]
-        wanted += [READABLE] if self.types is None else [READABLE, _of_types(self)]
+        types = self._types_of(self.index, call)
+        wanted += [READABLE] if types is None else [READABLE, types]
         backend = RemoteBackend(StoredQueries.of(self.index, [""], k=call.k), {"filter": {"$and": wanted}})
         (question,) = backend.questions()
         # Of one document there may be any number.
@@ -175,16 +177,38 @@ class RemoteRetriever(Retriever):
         parts = replace(call, filters=filters).parts(self.batch_size)
         return [hits for part in parts for hits in self._batch(index, part)]
 
+    def _types_of(self, index: RemoteIndex, call: Call) -> Mapping[str, Any] | None:
+        """Return the filter of the node types that may be returned; None for all.
+
+        Types of mere names may not, unless `types`, or a filter by a node that it lets pass, asks for one of them.
+        """
+        if self.types is not None:
+            return {"$type": {"$in": list(self.types)}}
+        names = list(name_types(index.facts))
+        if not names or ("filter" in call.filters and _holds(index, call.filters["filter"], {"$type": {"$in": names}})):
+            return None
+        others = {"$type": {"$nin": names}}
+        # A scope may have only such nodes.
+        return None if index.is_scope and not _holds(index, others) else others
+
     def _batch(self, index: RemoteIndex, call: Call) -> list[Hits]:
-        types = {} if self.types is None else {"types": _of_types(self)}
+        types = self._types_of(index, call)
         queries = StoredQueries.of(index, call.queries, k=call.k, vectors=call.vectors, inputs=call.inputs)
-        backend = RemoteBackend(queries, call.filters | types)
+        backend = RemoteBackend(queries, call.filters | ({} if types is None else {"types": types}))
         try:
             return _hits(self if index is self.index else self.over(index), backend)
         except WholeGraphError as error:
             asked = ", ".join(sorted(backend.asked))
             why = f"it reads {error} (asked: {asked})"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
+
+
+def _holds(index: RemoteIndex, *conditions: Any) -> bool:
+    """Return whether a node passes some filters; the store evaluates them, in one round trip."""
+    condition = {"$and": list(conditions)}
+    backend = RemoteBackend(StoredQueries.of(index, [""], k=1), {"filter": condition})
+    (question,) = backend.questions()
+    return len(first_positions(index.store, condition, 1, question.returned, question.size)) > 0
 
 
 def _name(system: SystemLike | None) -> str:
@@ -217,11 +241,6 @@ def _check_filters(call: Call, graph: GraphStore) -> None:
             raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
         if isinstance(graph, DatedGraphStore):
             graph.check_dates(condition)
-
-
-def _of_types(retriever: RemoteRetriever) -> Mapping[str, Any]:
-    """Return the filter of the types that a retriever may return."""
-    return {"$type": {"$in": list(retriever.types or ())}}
 
 
 def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:

@@ -6,18 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, save_checkpoint
-from graph_retrievers.learning.state import clear_state
-from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch
 from graph_retrievers.systems.gnn_rag.training import fit_answer_network
-from graph_retrievers.systems.splits import labelled_queries
-from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.subgraph_rag.system import SubgraphSystem
+from graph_retrievers.systems.subgraphs.system import SubgraphSystem, fit_checkpoint
 
 __all__ = ["GNNRAG", "fit_gnn_rag"]
 
@@ -61,16 +54,12 @@ class GNNRAG(SubgraphSystem):
     """
 
     name = "gnn-rag"
-    title = "GNN-RAG"
+    search, settings = AnswerSearch, ("mass", "hops", "candidates")
     instead = "nodes are ordered by their similarity to the question"
 
     mass: float = 0.95
     hops: int = 3
     candidates: int = 2000
-
-    def _search(self, trained: tuple[dict[str, Tensor], dict[str, Any]] | None) -> AnswerSearch:
-        network = None if trained is None else AnswerNetwork.of_config(trained[1]["network"], trained[0])
-        return AnswerSearch(network, mass=self.mass, hops=self.hops, candidates=self.candidates)
 
 
 def fit_gnn_rag(
@@ -104,21 +93,7 @@ def fit_gnn_rag(
         For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
         and the number of ``epochs``.
     """
-    train, dev = labelled_queries(dataset, index, GNNRAG.title)
-    folder = checkpoint_folder(folder)
-    made = AnswerNetwork(index.dense.dimension, **network, seed=seed)
-    search = AnswerSearch(made, hops=hops, candidates=candidates)
-    options = {"resume": folder / "under-way", **(training or {})}
-    history = fit_answer_network(index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress, **options)
-    config = {
-        "network": made.config(),
-        "hops": hops,
-        "candidates": candidates,
-        "embedding": index.embedding_name,
-        "seed": seed,
-        "history": history.to_dict(),
-    }
-    save_checkpoint(folder, GNNRAG.name, made.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    settings = {"hops": hops, "candidates": candidates}
+    return fit_checkpoint(
+        GNNRAG, fit_answer_network, dataset, index, folder, network, training, settings, seed=seed, show_progress=show_progress
+    )

@@ -11,22 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.cache import Cache
+from graph_retrievers.arguments import fraction
 from graph_retrievers.core.candidates import Candidates, falling, found_by, order
 from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Similarity
-from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
-from graph_retrievers.systems.subgraph_rag.search import LIMITED, Subgraph, relation_vectors, subgraph_around
+from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
 
 __all__ = ["AnswerSearch"]
 
 
-class AnswerSearch(Operator):
+class AnswerSearch(SubgraphSearch):
     r"""The nodes around those found before that a network takes for answers, and the nodes on the paths to them.
 
     The network (:class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`) gives each node a probability, by the relations
@@ -78,22 +76,15 @@ class AnswerSearch(Operator):
     ['Loom -[made by]-> Jacquard', 'Loom -[shown in]-> Paris', 'Loom']
     """
 
-    kind = OperatorKind.GRAPH_MODEL_SEARCH
+    trained, paper = AnswerNetwork, "GNN-RAG"
 
     def __init__(self, network: AnswerNetwork | None = None, *, mass: float = 0.95, hops: int = 3, candidates: int = 2000) -> None:
-        if not isinstance(network, AnswerNetwork | None):
-            raise InvalidArgumentError(f"network is {shown(network)}; expected an AnswerNetwork, which you have trained.")
-        self.network = None if network is None else network.eval()
-        self.mass, self.hops = fraction("mass", mass), positive("hops", hops)
-        self.candidates = positive("candidates", candidates)
-        # Relations have few names, which come back with every question.
-        self._embeddings = Cache()
+        super().__init__(network, hops=hops, candidates=candidates)
+        self.mass = fraction("mass", mass)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the answers, the nodes on the paths to them, and the other nodes found before."""
-        around = yield from subgraph_around(question, found.nodes, self.hops, self.candidates)
-        if around.limited:
-            question.notes.append(LIMITED.format(self.candidates))
+        around = yield from self.around(question, found)
         if around.topics.all():
             return found
         scores = yield Similarity(around.nodes) if self.network is None else AnswerScores(self, around)
@@ -114,13 +105,13 @@ class AnswerSearch(Operator):
         before = np.cumsum(own) - own
         return places[(before <= self.mass * (1 + 1e-6)) & (own >= (1 - self.mass) / self.candidates)]
 
-    def relation_vectors(self, index: Any, names: Sequence[str]) -> Tensor:
+    def relations_read(self, index: Any, names: Sequence[str]) -> Tensor:
         """Return the vectors of R relations along and against their direction, of unit length: Tensor, shape [R, 2, d], float32."""
         if index.embedding is None:
             raise MissingSignalError("GNN-RAG reads the names of relations and the index has no embedding model; pass embedding=.")
         against = [" ".join(name.replace("_", " ").split()[::-1]) for name in names]
-        vectors = relation_vectors(self._embeddings, index, [*names, *against])
-        return torch.stack(vectors.split(len(names)), 1) if names else vectors.view(0, 2, vectors.shape[1])
+        vectors = self.relation_vectors(index, [*names, *against])
+        return vectors.view(2, len(names), vectors.shape[1]).transpose(0, 1)
 
 
 def _on_paths(around: Subgraph, answers: np.ndarray) -> np.ndarray:
@@ -156,20 +147,13 @@ class AnswerScores(Request):
     def together(cls, backend: Any, asked: Sequence[tuple[int, AnswerScores]]) -> list[np.ndarray]:
         """Return probabilities, one subgraph at a time; the relations of all are embedded together."""
         operator, queries = asked[0][1].operator, backend.queries
-        index, network = queries.index, operator.network
-        assert network is not None
+        index, found = queries.index, list[np.ndarray]()
         names = sorted({name for _, request in asked for name in request.around.relations})
-        vectors, found = operator.relation_vectors(index, names).to(index.device), list[np.ndarray]()
-        # A network that was trained in the meantime may be elsewhere.
-        network.to(index.device).eval()
+        vectors = operator.relations_read(index, names).to(index.device)
         for b, request in asked:
             query = normalize(queries.vectors[b].float(), dim=0).to(index.device)
             for width in (len(query), vectors.shape[2]):
-                if width != network.dimension:
-                    raise DimensionMismatchError(
-                        f"This network of GNN-RAG is for vectors of {network.dimension} dimensions, got {width}; train it with the "
-                        "same embedding model."
-                    )
+                network = operator.ready(index.device, width)
             # Only the relations of this question, so that others in the batch change nothing.
             own = sorted(set(request.around.relations))
             logits = network(query, vectors[[names.index(name) for name in own]], *edges_read(request.around, own, index.device))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,14 @@ from torch import Tensor
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.candidates import best
 from graph_retrievers.core.operator import Operator
-from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
-from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.labelled import LabelledQuery
+from graph_retrievers.learning.loop import History
 from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edges_read
-from graph_retrievers.systems.subgraph_rag.search import Subgraph
-from graph_retrievers.systems.subgraph_rag.system import check_examples, subgraphs_of
+from graph_retrievers.systems.subgraphs.around import Subgraph
+from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs, questions_read
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +35,11 @@ class _Example:
     around: Subgraph
     relevant: Tensor  # [n], bool
     gold: frozenset[int]
+
+    @property
+    def learnable(self) -> bool:
+        """Whether a relevant node is in the subgraph."""
+        return bool(self.relevant.any())
 
     def logits(self, network: AnswerNetwork) -> Tensor:
         """Return the network's score of each node: Tensor, shape [n]."""
@@ -79,44 +83,27 @@ def fit_answer_network(
     Batch size, learning rate, clipping and epochs are those of the published code. It minimises the Kullback-Leibler divergence,
     whose gradient is that of the cross entropy, measures Hit@1 and F1 after every second epoch, and does not stop earlier.
     """
-    network = search.network
-    if network is None:
-        raise InvalidArgumentError("The search has no network to train; pass AnswerSearch(AnswerNetwork(dimension)).")
     measures = ["hit@1", f"recall@{positive('k', k)}"]
-    positive("batch_size", batch_size)
-    network.to(index.device)
-    examples = _prepared(index, [*train, *dev], search, first, show_progress)
-    learnt = [example for example in examples[: len(train)] if bool(example.relevant.any())]
-    held = examples[len(train) :]
-    check_examples("GNN-RAG", learnt, held, search.hops)
 
-    def loss(batch: Sequence[_Example]) -> Tensor:
-        return torch.stack([example.loss(network) for example in batch]).mean()
-
-    def batches(random: torch.Generator) -> Iterable[list[_Example]]:
-        for numbers in torch.randperm(len(learnt), generator=random).split(batch_size):
-            yield [learnt[number] for number in numbers.tolist()]
-
-    def quality() -> dict[str, float]:
-        found = zip(*(example.hit_and_recall(network, k) for example in held), strict=True)
+    def quality(held: list[_Example]) -> dict[str, float]:
+        found = zip(*(example.hit_and_recall(search.network, k) for example in held), strict=True)
         return {name: sum(values) / len(held) for name, values in zip(measures, found, strict=True)}
 
     options = {"learning_rate": 5e-4, "clip": 1.0, "patience": 20, "epochs": 100, "description": "fit gnn-rag", **options}
-    settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "candidates")}
-    settings |= {"network": network.config(), "first": repr(first), "measures": measures, "batch_size": batch_size}
-    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
-    return fit(network, batches, loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
+    options |= {"batch_size": batch_size, "seed": seed, "resume": resume, "show_progress": show_progress}
+    about = {"measures": measures, "batch_size": batch_size}
+    return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, **options)
 
 
 @torch.no_grad()
-def _prepared(
+def _read(
     index: GraphIndex, examples: Sequence[LabelledQuery], search: AnswerSearch, first: Operator, show_progress: bool
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = subgraphs_of(index, examples, search, first, show_progress)
+    queries, subgraphs = questions_read(index, examples, search, first, show_progress)
     names = [sorted(set(around.relations)) for around in subgraphs]
     place = {name: number for number, name in enumerate(sorted(set().union(*names)))}
-    relations = search.relation_vectors(index, list(place)).to(index.device)
+    relations = search.relations_read(index, list(place)).to(index.device)
     return [
         _Example(
             query,

@@ -22,7 +22,7 @@ from graph_retrievers.graph.filters import type_mask
 from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.search.facts import NearestEdges, edges_within
 from graph_retrievers.search.queries import Queries, both
-from graph_retrievers.signals.language import as_language_model, failure_note
+from graph_retrievers.signals.language import failure_note, optional_language_model
 
 __all__ = ["FactLinking"]
 
@@ -142,7 +142,7 @@ class FactLinking(Operator):
         facts: bool = False,
     ) -> None:
         self.limit, self.signal = positive("limit", limit), signal
-        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.language_model = optional_language_model(language_model)
         self.passage_type, self.facts = passage_type, facts
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:

@@ -23,15 +23,12 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
+from graph_retrievers.systems.asking import TEXT, array, record
 
 __all__ = ["KeywordSearch"]
 
 _HIGH, _LOW = "high_level_keywords", "low_level_keywords"
-KEYWORDS_SCHEMA = {
-    "type": "object",
-    "properties": {name: {"type": "array", "items": {"type": "string", "minLength": 1}} for name in (_HIGH, _LOW)},
-    "required": [_HIGH, _LOW],
-}
+KEYWORDS_SCHEMA = record(dict.fromkeys((_HIGH, _LOW), array(TEXT)))
 """JSON schema of the keywords of a question."""
 
 _PROMPT = (

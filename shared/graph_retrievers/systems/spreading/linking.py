@@ -19,7 +19,8 @@ from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Mentions, NearestByCosine, Request, Similarity, Titled
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.signals.language import as_language_model, complete_many, failure_note
+from graph_retrievers.signals.language import complete_many, failure_note, optional_language_model
+from graph_retrievers.systems.asking import texts_schema
 from graph_retrievers.systems.traits import names_identify
 
 __all__ = ["EntityLinking"]
@@ -31,11 +32,6 @@ _PROMPT = (
 )
 # A model may name thousands: so many are told in a note, and searched.
 _MOST_TOLD, _MOST_SEARCHED = 10, 100
-_SCHEMA = {
-    "type": "object",
-    "properties": {"entities": {"type": "array", "items": {"type": "string", "minLength": 1}}},
-    "required": ["entities"],
-}
 
 
 def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list[str] | LanguageModelError]:
@@ -43,7 +39,7 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
 
     A question for which the model fails, or gives no answer that matches the schema, gets the LanguageModelError.
     """
-    answers = dict(complete_many(language_model, [_PROMPT + question for question in questions], _SCHEMA))
+    answers = dict(complete_many(language_model, [_PROMPT + question for question in questions], texts_schema("entities")))
     found = [answers[position] for position in range(len(questions))]
     return [each if isinstance(each, LanguageModelError) else [n for n in each["entities"] if n.strip()] for each in found]
 
@@ -189,7 +185,7 @@ class EntityLinking(Operator):
         exclude_types: Sequence[str] = (),
         each: int | None = None,
     ) -> None:
-        self.language_model = None if language_model is None else as_language_model(language_model)
+        self.language_model = optional_language_model(language_model)
         self.exclude_types = strings("exclude_types", exclude_types)
         self.case, self.budget = choice("case", case, ("fold", "exact")), positive("budget", budget, least=0)
         self.fallback_score = choice("fallback_score", fallback_score, ("cosine", "index"))

@@ -6,18 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, save_checkpoint
-from graph_retrievers.learning.state import clear_state
-from graph_retrievers.systems.splits import labelled_queries
-from graph_retrievers.systems.spreading.linking import EntityLinking
-from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch
-from graph_retrievers.systems.subgraph_rag.system import SubgraphSystem
 from graph_retrievers.systems.subgraph_rag.training import fit_triple_scorer
+from graph_retrievers.systems.subgraphs.system import SubgraphSystem, fit_checkpoint
 
 __all__ = ["SubgraphRAG", "fit_subgraph_rag"]
 
@@ -57,15 +50,11 @@ class SubgraphRAG(SubgraphSystem):
     """
 
     name = "subgraph-rag"
-    title = "SubgraphRAG"
+    search, settings = TripleSearch, ("triples", "hops")
     instead = "triples are scored by the similarity of the question to their ends and relations"
 
     triples: int = 100
     hops: int = 2
-
-    def _search(self, trained: tuple[dict[str, Tensor], dict[str, Any]] | None) -> TripleSearch:
-        network = None if trained is None else TripleScorer.of_config(trained[1]["network"], trained[0])
-        return TripleSearch(network, triples=self.triples, hops=self.hops)
 
 
 def fit_subgraph_rag(
@@ -98,21 +87,7 @@ def fit_subgraph_rag(
     dict
         For JSON: ``quality_on_dev``, the ``epoch`` whose weights were kept, and the number of ``epochs``.
     """
-    train, dev = labelled_queries(dataset, index, SubgraphRAG.title)
-    folder = checkpoint_folder(folder)
-    scorer = TripleScorer(index.dense.dimension, **network, seed=seed)
-    search = TripleSearch(scorer, triples=triples, hops=hops)
-    options = {"resume": folder / "under-way", **(training or {})}
-    history = fit_triple_scorer(index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress, **options)
-    config = {
-        "network": scorer.config(),
-        "triples": triples,
-        "hops": hops,
-        "embedding": index.embedding_name,
-        "seed": seed,
-        "history": history.to_dict(),
-    }
-    save_checkpoint(folder, SubgraphRAG.name, scorer.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    settings = {"triples": triples, "hops": hops}
+    return fit_checkpoint(
+        SubgraphRAG, fit_triple_scorer, dataset, index, folder, network, training, settings, seed=seed, show_progress=show_progress
+    )

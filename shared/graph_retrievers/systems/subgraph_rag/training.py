@@ -16,15 +16,15 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.requests import Vectors
-from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
-from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.learning.labelled import LabelledQuery
+from graph_retrievers.learning.loop import History
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
-from graph_retrievers.systems.subgraph_rag.search import Subgraph, TripleSearch
-from graph_retrievers.systems.subgraph_rag.system import check_examples, subgraphs_of
+from graph_retrievers.systems.subgraph_rag.search import TripleSearch, best_ends
+from graph_retrievers.systems.subgraphs.around import Subgraph
+from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs, questions_read
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +42,24 @@ class _Example:
     around: Subgraph
     gold: tuple[int, ...]
 
+    @property
+    def learnable(self) -> bool:
+        """Whether a triple is on a shortest path to a relevant node."""
+        return bool(self.wanted.any())
+
     def logits(self, network: TripleScorer) -> Tensor:
         """Return the network's score of each triple: Tensor, shape [m]."""
         return network(  # type: ignore[no-any-return]
             self.query, self.vectors[self.places], self.names[self.relations], self.ends, self.topics
         )
 
+    def loss(self, network: TripleScorer) -> Tensor:
+        """Return the binary cross entropy of the triples."""
+        return binary_cross_entropy_with_logits(self.logits(network), self.wanted)
+
     def recall(self, network: TripleScorer, triples: int, k: int) -> float:
         """Return the recall of relevant nodes among the first k, divided by the highest that k places allow."""
-        nodes, _ = self.around.ranked(self.logits(network).sigmoid().double().cpu().numpy(), triples)
+        nodes, _ = best_ends(self.around, self.logits(network).sigmoid().double().cpu().numpy(), triples)
         return len(set(nodes[:k].tolist()) & set(self.gold)) / min(k, len(set(self.gold)))
 
 
@@ -112,46 +121,29 @@ def fit_triple_scorer(
     The published code follows edges in one direction along a path, and stops by the recall of triples; paths here may turn, since
     links between documents have no common direction, and relevant nodes are what a retriever is asked for.
     """
-    network = search.network
-    if network is None:
-        raise InvalidArgumentError("The search has no network to train; pass TripleSearch(TripleScorer(dimension)).")
     positive("k", k)
-    network.to(index.device)
-    examples = _prepared(index, [*train, *dev], search, first, show_progress)
-    learnt = [example for example in examples[: len(train)] if bool(example.wanted.any())]
-    held = examples[len(train) :]
-    check_examples("SubgraphRAG", learnt, held, search.hops)
 
-    def loss(example: _Example) -> Tensor:
-        return binary_cross_entropy_with_logits(example.logits(network), example.wanted)
-
-    def batches(random: torch.Generator) -> Iterable[_Example]:
-        for number in torch.randperm(len(learnt), generator=random).tolist():
-            yield learnt[number]
-
-    def quality() -> float:
-        return sum(example.recall(network, search.triples, k) for example in held) / len(held)
+    def recall(held: list[_Example]) -> float:
+        return sum(example.recall(search.network, search.triples, k) for example in held) / len(held)
 
     options = {"learning_rate": 1e-3, "patience": 10, "epochs": 50, "description": "fit subgraph-rag", **options}
-    settings: dict[str, Any] = {name: getattr(search, name) for name in ("triples", "hops", "candidates")}
-    settings |= {"network": network.config(), "first": repr(first), "k": k}
-    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
-    return fit(network, batches, loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
+    options |= {"seed": seed, "resume": resume, "show_progress": show_progress}
+    return fit_on_subgraphs(index, train, dev, search, first, _read, recall, about={"triples": search.triples, "k": k}, **options)
 
 
 @torch.no_grad()
-def _prepared(
+def _read(
     index: GraphIndex, examples: Sequence[LabelledQuery], search: TripleSearch, first: Operator, show_progress: bool
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = subgraphs_of(index, examples, search, first, show_progress)
+    queries, subgraphs = questions_read(index, examples, search, first, show_progress)
     rows = np.unique(np.concatenate([around.nodes for around in subgraphs]))
     names = sorted({name for around in subgraphs for name in around.relations})
 
-    def read() -> Algorithm[np.ndarray]:
+    def vectors_of() -> Algorithm[np.ndarray]:
         return (yield Vectors(rows))  # type: ignore[no-any-return]
 
-    (table,) = run(MemoryBackend(Queries.of(index, [examples[0].text])), [read()])
+    (table,) = run(MemoryBackend(Queries.of(index, [examples[0].text])), [vectors_of()])
     vectors = torch.from_numpy(table).float().to(index.device)
     relations, place = search.relation_vectors(index, names).to(index.device), {name: at for at, name in enumerate(names)}
 

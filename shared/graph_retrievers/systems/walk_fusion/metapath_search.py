@@ -143,7 +143,7 @@ class MetapathSearch(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes reached by the metapaths from the best nodes found."""
         seeds = found.top(self.seeds)
-        names = [node.title or node.id for node in (yield Contents(seeds.nodes))]
+        names = [node.name for node in (yield Contents(seeds.nodes))]
         seeds = seeds.taken(np.flatnonzero(seeds.scores > 0))
         nothing = Candidates.seeds(seeds.nodes[:0], seeds.scores[:0], self.name)
         nothing.relations = nothing.trails[:, 1:]

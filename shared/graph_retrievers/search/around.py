@@ -1,0 +1,59 @@
+"""The nodes within some edges of each of several centres, with the way to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
+from graph_retrievers.core.requests import Neighbors
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """The nodes around centres, by centre and then by row; each array is of shape [T].
+
+    Attributes
+    ----------
+    owner : ndarray, int64
+        The place of the centre.
+    node : ndarray, int64
+        The row of the node; one of them is the centre's own.
+    before : ndarray, int64
+        The place, in these arrays, of the node before it on a shortest way from the centre, the one through the lowest rows; -1
+        for the centre.
+    """
+
+    owner: np.ndarray
+    node: np.ndarray
+    before: np.ndarray
+
+    def ways(self, places: np.ndarray) -> list[list[int]]:
+        """Return the rows from the centre to the node at each of some places, shape [n]."""
+        columns = [places]
+        while len(columns[0]) and (columns[0] >= 0).any():
+            columns.insert(0, np.where(columns[0] >= 0, self.before[columns[0]], -1))
+        table = np.stack(columns, 1)
+        return [self.node[way[way >= 0]].tolist() for way in table]
+
+
+def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorithm[Around]:
+    """Return the nodes within `hops` edges, in either direction, of each of some nodes, shape [n]."""
+    size = question.size
+    # A node of a centre as ``place of the centre * N + node``.
+    keys = front = np.arange(len(centers)) * size + centers
+    before = np.full(len(centers), -1)
+    for _ in range(hops):
+        near = yield Neighbors(front % size)
+        # The front ascends, so that of several ways the first is that through the lowest row.
+        reached, first = np.unique(front[near.owner] - front[near.owner] % size + near.node, return_index=True)
+        fresh = ~np.isin(reached, keys)
+        before = np.append(before, front[near.owner[first[fresh]]])
+        front = reached[fresh]
+        keys = np.append(keys, front)
+    by = np.argsort(keys)
+    keys, before = keys[by], before[by]
+    owner, node = np.divmod(keys, size)
+    return Around(owner, node, np.where(before >= 0, np.searchsorted(keys, before), -1))

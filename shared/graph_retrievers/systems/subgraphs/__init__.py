@@ -1,0 +1,1 @@
+"""Subgraphs around the entities of a question, which trained networks read: SubgraphRAG and GNN-RAG."""

@@ -1,0 +1,107 @@
+"""Systems that link entities and search the subgraph around them by a trained network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from graph_retrievers.cache import Cache
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.datasets import Dataset
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, save_checkpoint
+from graph_retrievers.learning.loop import History
+from graph_retrievers.learning.state import clear_state
+from graph_retrievers.systems.splits import labelled_queries
+from graph_retrievers.systems.spreading.linking import EntityLinking
+from graph_retrievers.systems.subgraphs.around import SubgraphSearch
+from graph_retrievers.systems.system import System
+from graph_retrievers.systems.untrained import Untrained
+
+_SETTINGS: dict[str, tuple[type, ...]] = {"network": (dict,), "embedding": (str,)}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SubgraphSystem(System):
+    """Entities of the question, then the search of a subclass around them, with the network of a checkpoint or without one.
+
+    A subclass has the class of its `search`, what ranks `instead` of a network, and names the fields of the search in `settings`.
+    """
+
+    search: ClassVar[type[Any]]
+    instead: ClassVar[str]
+    settings: ClassVar[tuple[str, ...]]
+
+    checkpoint: str | Path | None = None
+    language_model: Any = None
+
+    def compose(self, index: Corpus) -> Operator:
+        """Return entity linking and the search."""
+        trained = "" if self.checkpoint is None else self._trained[1]["embedding"]
+        # Vectors that were computed elsewhere have no model to compare.
+        if trained and index.embedding_name and trained != index.embedding_name:
+            raise InvalidArgumentError(
+                f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {index.embedding_name!r}; train it with "
+                "this model."
+            )
+        return Pipeline(EntityLinking(language_model=self.language_model), self._searches.get(index.device, self._made))
+
+    def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
+        """Return the network, unless a checkpoint has it."""
+        return () if self.checkpoint is not None else (Untrained("network", self.instead),)
+
+    @cached_property
+    def _searches(self) -> Cache:
+        """The operators by the device, to which a network is moved."""
+        return Cache()
+
+    @cached_property
+    def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The weights and the settings of the checkpoint."""
+        assert self.checkpoint is not None
+        return load_part(self.checkpoint, self.name, _SETTINGS, self.search.paper)
+
+    def _made(self) -> Operator:
+        network = None
+        if self.checkpoint is not None:
+            tensors, settings = self._trained
+            network = self.search.trained.of_config(settings["network"], tensors)
+        return self.search(network, **{name: getattr(self, name) for name in self.settings})  # type: ignore[no-any-return]
+
+
+def fit_checkpoint(
+    system: type[SubgraphSystem],
+    fit: Callable[..., History],
+    dataset: Dataset,
+    index: GraphIndex,
+    folder: str | Path,
+    network: Mapping[str, Any],
+    training: Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+    *,
+    seed: int,
+    show_progress: bool,
+) -> dict[str, Any]:
+    """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
+
+    `fit` trains a search in place, with the keywords `training`; `network` has keywords of the network, and `settings` those of
+    the search, which are kept with the weights. Returns the summary of the training, for JSON.
+    """
+    train, dev = labelled_queries(dataset, index, system.search.paper)
+    folder = checkpoint_folder(folder)
+    made = system.search.trained(index.dense.dimension, **network, seed=seed)
+    search: SubgraphSearch = system.search(made, **settings)
+    options = {"resume": folder / "under-way", **(training or {})}
+    history = fit(index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress, **options)
+    config = {"network": made.config(), **settings, "embedding": index.embedding_name, "seed": seed, "history": history.to_dict()}
+    save_checkpoint(folder, system.name, made.state_dict(), config)
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return history.summary()

@@ -1,0 +1,125 @@
+"""Training of networks that read the subgraphs around the entities of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from graph_retrievers.arguments import positive
+from graph_retrievers.core.driver import run
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.index.graph_index import GraphIndex
+from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
+from graph_retrievers.learning.loop import History, fit
+from graph_retrievers.progress import progress_bar
+from graph_retrievers.search.memory import MemoryBackend, ranked
+from graph_retrievers.search.queries import Queries
+from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch, subgraph_around
+
+_QUERIES_AT_A_TIME = 32
+
+
+class Example(Protocol):
+    """A question as a network reads it."""
+
+    @property
+    def learnable(self) -> bool:
+        """Whether there is anything to find in the subgraph."""
+
+    def loss(self, network: Any) -> Tensor:
+        """Return the loss of the network."""
+
+
+Read = TypeVar("Read", bound=Example)
+
+
+@torch.no_grad()
+def questions_read(
+    index: GraphIndex, examples: Sequence[LabelledQuery], search: SubgraphSearch, first: Operator, show_progress: bool
+) -> tuple[list[Tensor], list[Subgraph]]:
+    """Return the vector of each question, of unit length, and the subgraph around what `first` finds."""
+    queries, subgraphs = list[Tensor](), list[Subgraph]()
+    with progress_bar(total=len(examples), desc="subgraphs", unit="question", disable=not show_progress) as bar:
+        for start in range(0, len(examples), _QUERIES_AT_A_TIME):
+            part = Queries.of(index, [example.text for example in examples[start : start + _QUERIES_AT_A_TIME]])
+            backend = MemoryBackend(part)
+            found = zip(backend.questions(), ranked(first, part), strict=True)
+            subgraphs += run(
+                backend, [subgraph_around(question, topics.nodes, search.hops, search.candidates) for question, topics in found]
+            )
+            queries += normalize(part.vectors.float(), dim=1).to(index.device)
+            bar.update(len(part))
+    return queries, subgraphs
+
+
+def fit_on_subgraphs(
+    index: GraphIndex,
+    train: Sequence[LabelledQuery],
+    dev: Sequence[LabelledQuery],
+    search: SubgraphSearch,
+    first: Operator,
+    read: Callable[..., list[Read]],
+    evaluate: Callable[[list[Read]], float | Mapping[str, float]],
+    *,
+    about: Mapping[str, Any],
+    batch_size: int = 1,
+    seed: int = 0,
+    resume: str | Path | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> History:
+    """Train the network of a search in place; at the end it has the weights that rank best on `dev`.
+
+    Parameters
+    ----------
+    first : Operator
+        Finds the topics.
+    read : callable
+        Takes the index, the questions, the search, `first` and `show_progress`; returns an example of each question.
+    evaluate : callable
+        Returns the held-out score of the examples of `dev`, larger is better.
+    about : mapping
+        Settings besides those of the network, the search and the questions on which the result depends, for JSON.
+    batch_size : int, default 1
+        Questions of a step, whose losses are averaged.
+    seed, resume, show_progress, **options
+        See :func:`graph_retrievers.learning.loop.fit`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the search has no network, no question of `train` has anything to find in its subgraph, or `dev` is empty.
+    """
+    network = search.network
+    if network is None:
+        kinds = type(search).__name__, search.trained.__name__
+        raise InvalidArgumentError("The search has no network to train; pass {}({}(dimension)).".format(*kinds))
+    positive("batch_size", batch_size)
+    network.to(index.device)
+    examples = read(index, [*train, *dev], search, first, show_progress)
+    learnt, held = [example for example in examples[: len(train)] if example.learnable], examples[len(train) :]
+    if not learnt:
+        raise InvalidArgumentError(
+            f"No training question has a relevant node within {search.hops} edges of what the first search finds; check the gold "
+            "nodes, or use more hops."
+        )
+    if not held:
+        raise InvalidArgumentError(f"There is no dev question to measure on; {search.paper} needs a few to know when to stop.")
+
+    def loss(batch: Sequence[Read]) -> Tensor:
+        return torch.stack([example.loss(network) for example in batch]).mean()
+
+    def batches(random: torch.Generator) -> Iterable[list[Read]]:
+        for numbers in torch.randperm(len(learnt), generator=random).split(batch_size):
+            yield [learnt[number] for number in numbers.tolist()]
+
+    settings = {"hops": search.hops, "candidates": search.candidates, "network": network.config(), "first": repr(first), **about}
+    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
+    told = {"seed": seed, "resume": resume, "about": settings, "show_progress": show_progress, **options}
+    return fit(network, batches, loss, lambda: evaluate(held), **told)
