@@ -191,7 +191,9 @@ def test_the_page_of_all_retrievers_says_what_its_figures_say(tmp_path, monkeypa
     assert sentences["re2"] == "Left out on first, second."
 
 
-def test_recall_of_every_dataset_is_one_table(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def two_datasets(tmp_path, monkeypatch):
+    """Two equal shared datasets, "first" and "second", with hashes as vectors."""
     import json
 
     from tests.helpers import HashEmbedding, linked_edges, linked_nodes
@@ -209,8 +211,13 @@ def test_recall_of_every_dataset_is_one_table(tmp_path, monkeypatch, capsys):
         for part, listed in rows.items():
             (tmp_path / "data" / name / f"{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
     (tmp_path / "data" / "no dataset").mkdir()
+    monkeypatch.setattr(importlib.import_module("recall"), "minilm", HashEmbedding)
+
+
+def test_recall_of_every_dataset_is_one_table(two_datasets, capsys):
+    from tests.helpers import linked_edges, linked_nodes
+
     recall = importlib.import_module("recall")
-    monkeypatch.setattr(recall, "minilm", HashEmbedding)
 
     def table(*arguments):
         recall.main(arguments)
@@ -226,6 +233,25 @@ def test_recall_of_every_dataset_is_one_table(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         recall.main(["--only", "third"])
     assert "no dataset third" in capsys.readouterr().err
+
+
+def test_the_form_is_measured_with_and_without_sources(two_datasets, capsys):
+    sources = importlib.import_module("sources")
+    sources.main(["--split", "dev", "--only", "first"])
+    heading, _, line = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    cells = dict(zip(heading, line, strict=True))
+    assert cells["form without"] == cells["form with"] == "names" and cells["questions with other hits"] == "0"
+    assert 0 < float(cells["without"]) == float(cells["with"]) <= 1 and 0 < float(cells["links"]) <= 1
+
+
+def test_recall_counts_references_by_number(two_datasets):
+    from graph_retrievers.datasets import read_dataset
+
+    folder = Path(importlib.import_module("results").shared_folder()) / "data" / "first"
+    with (folder / "nodes.jsonl").open("a") as file:
+        file.writelines(f'{{"id": "{n}", "text": "Article {n}\\nSee Article {n % 3 + 1}."}}\n' for n in (1, 2, 3))
+    graph = importlib.import_module("recall").index_of(read_dataset(folder)).graph
+    assert [edge.target for edge in graph.edges() if edge.relation == "refers"] == ["2", "3", "1"]
 
 
 def test_the_compositions_of_the_page_are_measured(tmp_path, monkeypatch, capsys):
