@@ -178,10 +178,10 @@ class PostgresGraph:
         # Those with texts last.
         parts = ("ids", "positions", "titles", "ends", "names", "texts")
         nodes = [_node(row) for part in parts for row in rows.get(part, [])]
-        names = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
+        ends_by_node = {row[8]: decoded(row[0]) for part in ("ends", "texts") for row in rows.get(part, [])}
         # Of a page above the limit, which is refused, some ends are missing.
-        edges = [_edge(row, names) for row in rows.get("edges", []) if row[1] in names and row[2] in names]
-        return FetchedRows(nodes, edges, found_titles)
+        held = [row for row in rows.get("edges", []) if row[1] in ends_by_node and row[2] in ends_by_node]
+        return FetchedRows(nodes, [_edge(row, ends_by_node) for row in held], found_titles)
 
     def schema(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Return all node types, and all (type, relation, type); this reads every edge of the graph."""
