@@ -14,6 +14,7 @@ import torch
 from graph_retrievers import GraphIndex
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.progress import progress_bar
+from graph_retrievers.signals import vector_cache
 from graph_retrievers.signals.vector_cache import PROBES, VectorCache, cached_vectors
 
 
@@ -120,6 +121,17 @@ def test_the_oldest_vectors_are_dropped_beyond_the_limit(tmp_path):
     again = VectorCache(model := Model(), tmp_path)
     assert torch.equal(again.vectors(TEXTS), plain(TEXTS))
     assert 30 <= again.found <= 41 and TEXTS[-1] not in model.asked and TEXTS[0] in model.asked
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_texts_of_several_calls_are_kept_if_their_number_is_told(tmp_path, monkeypatch, told):
+    monkeypatch.setattr(vector_cache, "_LIMIT", 40 * (4 * 3 + 8))
+    for model in (Model(), again := Model()):
+        cache = VectorCache(model, tmp_path, size=len(TEXTS) * told)
+        for start in range(0, len(TEXTS), 10):
+            part = TEXTS[start : start + 10]
+            assert torch.equal(cache.vectors(part), plain(part))
+    assert set(TEXTS).isdisjoint(again.asked) is told
 
 
 @pytest.mark.process
