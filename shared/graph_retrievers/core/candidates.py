@@ -127,8 +127,8 @@ class Candidates:
     def rescored(self, scores: np.ndarray, groups: np.ndarray | None = None) -> Candidates:
         """Return the same nodes with new scores, shape [K], best first; equal scores keep their order.
 
-        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes. The nodes of each of the ascending
-        `groups`, shape [K], such as :meth:`~graph_retrievers.core.question.Question.owners` gives, stay together.
+        To order equal scores by row, sort by row first, or use :func:`best` with scores and nodes. The nodes of each of the
+        ascending `groups`, shape [K], such as :meth:`~graph_retrievers.core.question.Question.owners` gives, stay together.
         """
         (scores,) = _fitting("rescored", len(self), scores=scores)
         by = order(scores, groups=groups)

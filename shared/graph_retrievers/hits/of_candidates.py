@@ -208,7 +208,8 @@ class _Paths:
     def _no_step(self, owner: str, what: str, near: int, far: int) -> InvalidArgumentError:
         ids = self.graph.ids
         return InvalidArgumentError(
-            f"{owner} returned a {what} with a step from {ids[near]!r} to {ids[far]!r}, which no edge joins and no name in relations."
+            f"{owner} returned a {what} with a step from {ids[near]!r} to {ids[far]!r}, which no edge joins and no name in "
+            "relations."
         )
 
     def path(self, nodes: Sequence[int], steps: Iterable[tuple[int, bool, int]], owner: str) -> NodePath:

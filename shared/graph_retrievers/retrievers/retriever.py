@@ -161,10 +161,8 @@ class Retriever(CorpusRetriever):
 
     def hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
         """Return what :meth:`rank` found as hits: cut to k, and filled up if necessary."""
-        if not questions:
-            return []
         answers = list(map(self.answer, questions, found))
-        return self._hits(questions, run(questions[0].backend, answers, questions[0].queries.trace))
+        return self._hits(questions, run(questions[0].backend, answers, questions[0].queries.trace) if questions else [])
 
     def _run(self, questions: Sequence[Question], search: Callable[[Question], Algorithm[Candidates]]) -> list[Candidates]:
         """Return what a search finds for each question; for several as one where the operators take them so."""
@@ -179,6 +177,8 @@ class Retriever(CorpusRetriever):
         return [each for part, told in zip(parts, found, strict=True) for each in told.apart(part.count, part.nodes)]
 
     def _hits(self, questions: Sequence[Question], found: Sequence[Candidates]) -> list[Hits]:
+        if not questions:
+            return []
         queries, index = questions[0].queries, self.index
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):

@@ -157,7 +157,7 @@ class PassageWalk(Operator):
         return Candidates(rows, shares[kept], along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
 
     def _passages(self, queries: Queries, places: list[int]) -> Tensor:
-        """Return restart weights of all nodes by similarity of passages to n questions, 1 for the most similar: [n, N] or [n, 2 N]."""
+        """Return restart weights by similarity of passages to n questions, 1 for the most similar: shape [n, N] or [n, 2 N]."""
         parts = phrase_graph(queries.index.graph, self.passage_type)
         allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
         similarity = similarities(queries, places)
