@@ -489,7 +489,7 @@ def test_the_trace_tells_which_operator_asked_what_for_how_many_questions():
         (3, "EdgesAmong", ("GRanker",), 2, 5),
         (3, "Degree", ("GRanker",), 2, 5),
         (4, "Relevance", ("GRanker",), 2, 5),
-        (5, "Nearest", ("Backfill",), 1, 3),
+        (5, "Nearest", ("Backfill",), 2, 6),
     ]
     assert all(asked.seconds >= 0 for asked in one.trace)
     lines = str(one.trace).splitlines()

@@ -73,10 +73,13 @@ def record(
     asked: Any,
     requests: Sequence[Request],
     answers: Sequence[Any],
-    size: int | None = None,
+    size: Any = None,
     of_many: bool = False,
 ) -> None:
-    """Add the results of a call to a record; of nodes beyond a `size`, none. `of_many`: several questions ask as one."""
+    """Add the results of a call to a record; of nodes beyond a `size`, none.
+
+    `of_many` says whether several questions ask as one (:class:`~graph_retrievers.core.question.Questions`).
+    """
     told = [_told(request, answer) for request, answer in zip(requests, answers, strict=True)]
     columns = [[part for part in column if part is not None] for column in zip(*told, strict=True)]
     # A column is that of all requests of the call, or of none.

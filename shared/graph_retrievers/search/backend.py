@@ -210,7 +210,7 @@ class Backend(ABC):
         found = dict(complete_many(asked[0][1].model, prompts, schemas))
         return [found[place] for place in range(len(asked))]
 
-    def relevance(self, asked: Sequence[tuple[int, Relevance]]) -> list[np.ndarray]:
+    def relevance(self, asked: Sequence[tuple[Any, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""
         (batch, nodes), (queries, first) = entries_of(asked, self.size), (self.queries, asked[0][1])
         if first.model is not None:
@@ -287,6 +287,8 @@ def smoothed(latents: Tensor, mix: Mix, alpha: float) -> Tensor:
     alpha : float
         In [0, 1].
     """
+    if not len(mix.node):
+        return latents
     counts = np.bincount(mix.owner, minlength=len(latents))
     sent = torch.from_numpy(np.concatenate([mix.node, counts])).to(latents.device)
     parts = latents.index_select(0, sent[: len(mix.node)]) * torch.from_numpy(mix.share).to(latents.device)[:, None]

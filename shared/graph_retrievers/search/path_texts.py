@@ -107,7 +107,7 @@ class PathTexts(Request):
         return len(self.found)
 
     @classmethod
-    def together(cls, backend: Any, asked: Sequence[tuple[int, PathTexts]]) -> list[list[str]]:
+    def together(cls, backend: Any, asked: Sequence[tuple[Any, PathTexts]]) -> list[list[str]]:
         """Return the texts of each question's candidates."""
         parts = [
             [request.found] if type(place) is int else request.found.apart(len(place), backend.size) for place, request in asked

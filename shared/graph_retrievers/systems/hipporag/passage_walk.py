@@ -19,7 +19,7 @@ from graph_retrievers.core.requests import Nearest, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import min_max
-from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.index import Corpus
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.signals.dense import DenseIndex
@@ -157,7 +157,7 @@ class PassageWalk(Operator):
         return Candidates(rows, shares[kept], along_edges(graph, trails), np.zeros(len(kept), np.int64), (self.name,))
 
     def _passages(self, queries: Queries, places: list[int]) -> Tensor:
-        """Return restart weights of all nodes by similarity of passages to n questions, at most 1: shape [n, N] or [n, 2 N]."""
+        """Return restart weights by similarity of passages to n questions, 1 for the most similar: shape [n, N] or [n, 2 N]."""
         parts = phrase_graph(queries.index.graph, self.passage_type)
         allowed = parts.passages if queries.seeds_allowed is None else parts.passages & queries.seeds_allowed
         similarity = similarities(queries, places)
