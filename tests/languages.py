@@ -48,9 +48,12 @@ Bei verspäteter Rückgabe (§ 4 Abs. 1 der Benutzungsordnung) fällt je Woche e
 Von der Gebühr nach § 1 sind Schüler befreit.
 """,
     "lesesaal.md": "# Lesesaal\n\nHier stehen Nachschlagewerke, die niemand mitnehmen darf. Getränke sind verboten.\n",
-    "fernleihe.md": "# Fernleihe\n\nWas hier fehlt, bestellen wir in anderen Bibliotheken. Bestellte Bücher liegen im Lesesaal bereit.\n",
-    "kinderbibliothek.md": "# Kinderbibliothek\n\nBilderbücher und Spiele. Jeden Samstag wird vorgelesen. Die Gebührensatzung gilt hier nicht.\n",
-    "geschichte.md": "# Geschichte\n\nDie Bibliothek wurde 1908 von Elfriede Krüger gegründet. Der Umbau des Lesesaals dauerte drei Jahre.\n",
+    "fernleihe.md": "# Fernleihe\n\n"
+    "Was hier fehlt, bestellen wir in anderen Bibliotheken. Bestellte Bücher liegen im Lesesaal bereit.\n",
+    "kinderbibliothek.md": "# Kinderbibliothek\n\n"
+    "Bilderbücher und Spiele. Jeden Samstag wird vorgelesen. Die Gebührensatzung gilt hier nicht.\n",
+    "geschichte.md": "# Geschichte\n\n"
+    "Die Bibliothek wurde 1908 von Elfriede Krüger gegründet. Der Umbau des Lesesaals dauerte drei Jahre.\n",
     "elfriede-krüger.md": "# Elfriede Krüger\n\nSie war Lehrerin und sammelte Märchen aus Pommern.\n",
     "öffnungszeiten.md": "# Öffnungszeiten\n\nMontag bis Freitag von 10 bis 19 Uhr; im August bleibt das Haus geschlossen.\n",
     "bücherbus.md": "# Bücherbus\n\nDer Bus hält in neun Dörfern. Auch im Bücherbus gilt § 3 der Benutzungsordnung.\n",
@@ -104,7 +107,8 @@ Le paragraphe 2 de l'article 2 du règlement intérieur ne vaut pas pour les con
     "aubusson.md": "# Aubusson\n\nVille de la Creuse où l'on tisse depuis le quinzième siècle.\n",
     "atelier.md": "# Atelier de restauration\n\nOn y nettoie les laines et répare les trames déchirées.\n",
     "jeanne-lurçat.md": "# Jeanne Lurçat\n\nConservatrice du musée, elle a dirigé l'Atelier de restauration pendant vingt ans.\n",
-    "horaires.md": "# Horaires\n\nOuvert du mardi au dimanche, fermé le premier mai. Les tarifs figurent à l'annexe I du règlement intérieur.\n",
+    "horaires.md": "# Horaires\n\n"
+    "Ouvert du mardi au dimanche, fermé le premier mai. Les tarifs figurent à l'annexe I du règlement intérieur.\n",
     "boutique.md": "# Boutique\n\nLivres, cartes postales et foulards. Les foulards reproduisent des tapisseries.\n",
     "café.md": "# Café\n\nLe café sert des repas légers à midi.\n",
     "donateurs.md": "# Donateurs\n\nJeanne Lurçat a légué ses cartons à la collection.\n",

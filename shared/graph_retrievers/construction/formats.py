@@ -14,6 +14,7 @@ from graph_retrievers.construction.notebooks import read_notebook
 from graph_retrievers.construction.office import read_book, read_sheets, read_slides, read_word
 from graph_retrievers.construction.pages import Page, UnreadableError, read_text
 from graph_retrievers.construction.pdf import read_pdf
+from graph_retrievers.construction.rfcs import is_rfc, read_rfc
 from graph_retrievers.construction.rst import read_rst, sphinx_settings
 from graph_retrievers.graph.file_endings import BOOK, HTML, MARKDOWN, NOTEBOOK, PDF, RST, SHEETS, SLIDES, TEXT, WORD
 
@@ -43,7 +44,8 @@ class Format(NamedTuple):
 
 
 def _text(raw: bytes, path: Path, root: Path, kind: str) -> Page:
-    return read_text(decoded(raw))
+    text = decoded(raw)
+    return read_rfc(text) if is_rfc(text) else read_text(text)
 
 
 def _markdown(raw: bytes, path: Path, root: Path, kind: str) -> Page:

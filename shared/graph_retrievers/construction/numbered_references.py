@@ -111,8 +111,8 @@ class NumberedReferences(EdgeSpec):
     the paragraph around them is meant; what "et seq." and "ff." add; what follows an exception ("points 1 to 10 of Annex VIII, with
     the exception of points 6 and 8"); bare numbers behind parts ("§§ 5 Abs. 1, 6 und 7"); a letter after a space ("§ 312 a");
     numbers with a full stop in a list ("points 4.3., 4.4."); letters before a number ("article L. 121-1", "s. 4"); file numbers of
-    courts; names in front of a reference ("the Addendum, section 2"), except in Korean; names of documents alone, which
-    :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.
+    courts; what is elsewhere ("item 4 of the last minutes"); names in front of a reference ("the Addendum, section 2"), except in
+    Korean; names of documents alone, which :class:`~graph_retrievers.construction.mentions.TitleMentions` finds.
 
     Recall@10 on 31 questions about three European acts, without these edges and with them; in brackets that of the 13 whose second
     answer is behind a reference. The limit of five chunks was chosen on the same questions:

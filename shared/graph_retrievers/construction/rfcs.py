@@ -1,0 +1,78 @@
+"""RFCs and Internet-Drafts in plain text as pages: their sections, without running lines and contents."""
+
+from __future__ import annotations
+
+import re
+from textwrap import dedent
+
+from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.slugs import slug
+
+# Characters of a file that hold its header; lines of a title.
+_HEAD, _LINES = 3_000, 5
+_HEADER = re.compile(r"^(?:Request for Comments:[ \t]*(\d+)|Internet[- ]Draft\b)", re.MULTILINE | re.IGNORECASE)
+_FOOTER = re.compile(r"\[Page \d+\][ \t]*\Z")
+_RUNNING = re.compile(r"(?:RFC \d+|Internet[- ]Draft) {2,}", re.IGNORECASE)
+_CONTENTS = re.compile(r"(?:\. ?){3,}\d+[ \t]*\Z")
+_BLANK = re.compile(r"\n[ \t]*\n")
+_SECTION = re.compile(r"(?:(?P<number>\d{1,2}(?:\.\d{1,2})*)|(?:Appendix )?(?P<appendix>[A-Z](?:\.\d{1,2})*))\.?[ \t]+(?=\S)")
+_UNNUMBERED = re.compile(r"[A-Z][\w' ]{2,50}\Z")
+
+
+def is_rfc(text: str) -> bool:
+    r"""Return whether a text has the header of an RFC or an Internet-Draft.
+
+    >>> is_rfc("Network Working Group        A. Loom\nRequest for Comments: 9801"), is_rfc("See RFC 9801.")
+    (True, False)
+    """
+    return _HEADER.search(text[:_HEAD]) is not None
+
+
+def read_rfc(text: str) -> Page:
+    """Return an RFC, or an Internet-Draft, as a page with a heading for each section.
+
+    Its title is what stands alone below the header, behind the number of the RFC. Sections have the anchors of its HTML too, such
+    as ``section-2.1``. The footers and headers of printed pages and the contents are left out.
+    """
+    header = _HEADER.search(text[:_HEAD])
+    parts = [part.strip("\n") for part in _BLANK.split(_without_running_lines(plain_lines(text))) if part.strip()]
+    place = next((n for n, part in enumerate(parts[:_LINES]) if _is_set_in(part)), None)
+    name = " ".join(parts[place].split()) if place is not None else ""
+    title = ": ".join(filter(None, [f"RFC {header[1]}" if header and header[1] else "", name]))
+    blocks = [Block(title, 1, leads=True)] if title else []
+    for number, part in enumerate(parts):
+        if number != place and not all(map(_CONTENTS.search, part.split("\n"))):
+            blocks.append(_section(part) or Block(dedent(part)))
+    return Page(title, [block for block in blocks if block.text.casefold() != "table of contents"], stated=bool(name))
+
+
+def _without_running_lines(text: str) -> str:
+    kept: list[str] = []
+    footer = False
+    for line in text.replace("\f", "").split("\n"):
+        if _FOOTER.search(line):
+            footer = True
+        elif footer and line.strip():
+            footer = False
+            kept += [] if _RUNNING.match(line) else [line]
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _is_set_in(part: str) -> bool:
+    lines = part.split("\n")
+    return len(lines) <= _LINES and all(line.startswith("   ") for line in lines)
+
+
+def _section(part: str) -> Block | None:
+    """Return the heading that a paragraph is, None if it is none."""
+    if "\n" in part or part[0].isspace() or part.rstrip().endswith((".", ",", ";", ":")):
+        return None
+    found = _SECTION.match(part)
+    if found is None:
+        return Block(part.strip(), 2, leads=True) if _UNNUMBERED.match(part.strip()) else None
+    number = found["number"] or found["appendix"]
+    anchor = f"{'section' if found['number'] else 'appendix'}-{number}"
+    heading = " ".join(part.split())
+    return Block(heading, min(2 + number.count("."), 6), (slug(heading), anchor), leads=True)
