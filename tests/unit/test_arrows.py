@@ -52,8 +52,8 @@ ROOMS = {
         *("errors", "arguments", "graph", "signals", "datasets", "index", "queries", "core", "retrievers", "systems", "progress"),
     },
     "commands": {
-        *("errors", "arguments", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
-        *("retrievers", "systems", "evaluation", "stores"),
+        *("errors", "arguments", "progress", "agents", "serve", "graph", "signals", "construction", "datasets", "index", "core"),
+        *("hits", "retrievers", "systems", "evaluation", "stores"),
     },
     "cli": {"errors", "commands"},
 }
