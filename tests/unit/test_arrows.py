@@ -51,7 +51,7 @@ ROOMS = {
         *("seeding", "version"),
     },
     "commands": {
-        *("errors", "arguments", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
+        *("errors", "arguments", "progress", "serve", "graph", "signals", "construction", "datasets", "index", "core", "hits"),
         *("retrievers", "systems", "evaluation", "stores", "version"),
     },
 }
