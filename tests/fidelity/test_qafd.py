@@ -118,6 +118,7 @@ def test_a_batch_is_its_questions_one_by_one_and_wrong_numbers_are_refused():
     vectors = [[1.0, 0.0], [0.0, 1.0]]
     batch = [[(hit.id, hit.score) for hit in hits] for hits in retriever.retrieve_batch(["a", "b"], vectors=vectors)]
     assert batch == [[(hit.id, hit.score) for hit in retriever.retrieve("?", vector=vector)] for vector in vectors]
-    for given in ({"mass": 0}, {"mass": float("nan")}, {"query_weight": -1}):
-        with pytest.raises(InvalidArgumentError, match="must be above 0"):
-            FlowDiffusion(**{"mass": 1.0} | given)
+    wrong = [("mass", 0, "above"), ("mass", float("nan"), "above"), ("mass", 2e6, "above"), ("query_weight", -1, "of at least")]
+    for name, value, least in wrong:
+        with pytest.raises(InvalidArgumentError, match=rf"{name} must be a number {least} 0 and at most 1e\+06"):
+            FlowDiffusion(**{"mass": 1.0} | {name: value})

@@ -197,6 +197,10 @@ def test_a_model_that_fails_leaves_the_scores_to_the_relevance_model():
         hits = Retriever(index, system, backfill=False).retrieve("Where was the maker of the loom born?", entities=["Loom"])
         assert [hit.id for hit in hits] == ["jacquard", "lyon", "loom"]
         assert not hits.notes if note is None else all(note in told for told in hits.notes)
+    # Entity linking asks the model too; why it failed is told once.
+    retriever = Retriever(index, ThinkOnGraph(language_model=lambda prompt: "no JSON", width=1), backfill=False)
+    hits = retriever.retrieve("Where was the maker of the Loom born?")
+    assert [hit.id for hit in hits][0] == "jacquard" and sum("No answer of" in told for told in hits.notes) == 1
 
 
 def test_vectors_without_their_model_follow_all_relations_by_cosine():
