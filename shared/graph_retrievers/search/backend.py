@@ -223,8 +223,9 @@ class Backend(ABC):
             mixed = smoothed(latents, _joined([request for _, request in asked]), first.alpha)
         for place, request in asked:
             if request.notes is not None and queries.relevance_notes:
-                several = type(place) is not int
-                for b, heard in zip(place, request.notes, strict=True) if several else [(place, request.notes)]:
+                # Of several questions as one, each has its own notes.
+                notes: Any = [request.notes] if isinstance(place, int) else request.notes
+                for b, heard in zip([place] if isinstance(place, int) else place, notes, strict=True):
                     heard.extend(queries.relevance_notes.get(b, ()))
         scores = queries.head(latents, batch, nodes, mixed)
         return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]

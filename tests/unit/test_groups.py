@@ -1,0 +1,80 @@
+"""Lists of several questions as one: each question has what it has alone."""
+
+import pickle
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from graph_retrievers.cache import Later
+from graph_retrievers.core.candidates import Candidates, best, falling, largest, order, places_within
+from graph_retrievers.search.scaling import level, scaled_parts
+
+SIZE = 50
+
+
+def lists(seed):
+    """Return candidates of up to six questions, some without any, with ties and ties but for rounding."""
+    draw = np.random.default_rng(seed)
+    parts = []
+    for _ in range(draw.integers(1, 7)):
+        count = int(draw.integers(0, 30))
+        nodes = draw.permutation(SIZE)[:count]
+        scores = draw.integers(0, 8, count) / 8 * (1 + draw.integers(-1, 2, count) * 1e-9)
+        parts.append(Candidates.seeds(nodes, scores, "Drawn"))
+    return parts
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_arithmetic_on_groups_is_that_on_each_group(seed):
+    parts = lists(seed)
+    found = Candidates.of_each(parts, SIZE)
+    groups, scores = found.nodes // SIZE, np.asarray(found.scores, np.float64)
+    starts = np.cumsum([0, *map(len, parts)])
+
+    spans = [slice(start, stop) for start, stop in pairwise(starts.tolist())]
+
+    def joined(pieces):
+        return np.concatenate(list(pieces)).tolist()
+
+    for nodes in (None, found.nodes):
+        own = [(scores[span], None if nodes is None else nodes[span]) for span in spans]
+        assert order(scores, nodes, groups).tolist() == joined(n + order(*told) for n, told in zip(starts, own, strict=False))
+        for k in (1, 3, 100):
+            wanted = joined(n + best(values, k, rows) for n, (values, rows) in zip(starts, own, strict=False))
+            assert best(scores, k, nodes, groups).tolist() == wanted
+    assert level(scores, groups).tolist() == joined(level(scores[span]) for span in spans)
+    assert falling(scores, groups).tolist() == joined(falling(scores[span]) for span in spans)
+    assert places_within(groups).tolist() == joined(np.arange(len(part)) for part in parts)
+    wanted = joined(np.full(len(scores[span]), largest(scores[span], None)) for span in spans)
+    assert np.broadcast_to(largest(scores, groups), scores.shape).tolist() == wanted
+    for from_zero in (False, True):
+        wanted = joined(scaled_parts(part, depth=10, from_zero=from_zero) for part in parts)
+        assert scaled_parts(found, depth=10, from_zero=from_zero, groups=groups).tolist() == wanted
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
+    parts = lists(seed)
+    found = Candidates.of_each(parts, SIZE)
+    groups = found.nodes // SIZE
+    for made, change in [
+        (found, lambda part: part),
+        (found.top(4, groups), lambda part: part.top(4)),
+        (found.rescored(-found.scores, groups), lambda part: part.rescored(-part.scores)),
+    ]:
+        told = made.apart(len(parts), SIZE)
+        for part, own in zip(map(change, parts), told, strict=True):
+            assert own.nodes.tolist() == part.nodes.tolist() and own.scores.tolist() == part.scores.tolist()
+            assert own.trails.tolist() == part.trails.tolist()
+
+
+def test_a_later_value_is_made_once_and_its_copies_have_it():
+    made = []
+    later = Later(lambda: made.append(0) or [6 * 7])
+    assert not made
+    assert later.value == [42] and later.value is later.value and made == [0]
+    for copied in (deepcopy(later), pickle.loads(pickle.dumps(later))):  # noqa: S301
+        assert copied.value == [42] and made == [0]
+    assert pickle.loads(pickle.dumps(Later(list))).value == []  # noqa: S301
