@@ -14,8 +14,8 @@ class FromTheNearest(PersonalizedPageRank):
 
     name = "PersonalizedPageRank"
 
-    def _similar(self, queries):
-        similarity, allowed = similarities(queries), queries.seeds_allowed
+    def _similar(self, queries, places):
+        similarity, allowed = similarities(queries, places), queries.seeds_allowed
         allowed = torch.ones_like(similarity[0], dtype=torch.bool) if allowed is None else allowed
         among = torch.zeros_like(similarity, dtype=torch.bool)
         for row, own in enumerate(similarity):

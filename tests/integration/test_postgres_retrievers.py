@@ -182,11 +182,12 @@ def test_words_are_those_of_bm25(postgres):
     assert scoped.within([]).search(asked, 9) == [[]] * 5
 
 
-@pytest.mark.parametrize("rare", [0, 60])
-def test_common_words_change_no_result_where_their_rows_are_not_read(rare, postgres, monkeypatch):
+@pytest.mark.parametrize(("few", "rows"), [(0, 0), (60, 1), (0, 50), (60, 1000)])
+def test_common_words_change_no_result_where_their_rows_are_not_read(few, rows, postgres, monkeypatch):
     """Words with Zipf's frequencies, of which the first are in nearly every text."""
-    monkeypatch.setattr(words, "_RARE", rare)
-    draw = np.random.default_rng(rare)
+    monkeypatch.setattr(words, "_FEW", few)
+    monkeypatch.setattr(words, "_ROWS", rows)
+    draw = np.random.default_rng(few + rows)
     share = 1 / np.arange(1, 61)
     texts = [" ".join(f"w{word}" for word in draw.choice(60, draw.integers(1, 15), p=share / share.sum())) for _ in range(400)]
     ids, metadatas = [f"n{draw.integers(1 << 40)}" for _ in texts], [{"third": row % 3 == 0} for row in range(400)]

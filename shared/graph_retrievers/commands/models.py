@@ -106,7 +106,9 @@ def _query_embedding(args: argparse.Namespace, folder: str) -> Any:
     from graph_retrievers.index.storage import read_settings
 
     settings = read_settings(folder)
-    has_vectors = any(isinstance(signal, dict) and signal.get("name") == "dense" for signal in settings.get("signals") or ())
+    signals = settings.get("signals")
+    # Settings that are not right are refused where the index is loaded.
+    has_vectors = isinstance(signals, list) and any(isinstance(each, dict) and each.get("name") == "dense" for each in signals)
     return _loaded_embedding(args, *saved_embedding(settings, folder), has_vectors)
 
 

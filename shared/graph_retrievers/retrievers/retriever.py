@@ -97,6 +97,7 @@ class Retriever(BaseRetriever):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex
     >>> from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline
     >>> index = GraphIndex.from_texts(
     ...     ["Ada wrote a program.", "An engine of brass."], titles=["Ada", "Engine"], edges=[("0", "1", "ran on")]
@@ -302,7 +303,9 @@ class Retriever(BaseRetriever):
 
     @property
     def _title(self) -> str:
-        return type(self if self.system is None else self.system).__name__
+        if self.system is not None:
+            return type(self.system).__name__
+        return Retriever.__name__ if type(self) in Retriever._kinds else type(self).__name__
 
     def _returned(self) -> tuple[str, ...] | None:
         """Return the node types that may be returned: those given, or those of the system."""

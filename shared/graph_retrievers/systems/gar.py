@@ -107,21 +107,24 @@ class AdaptiveReranking(Operator):
                 by_id = np.array(sorted(range(len(batch)), key=lambda i: ids[batch[i] % size], reverse=True))
                 by = by_id[order(scores[by_id], groups=owner[by_id])]
                 place, waiting = places_within(owner[by]), np.bincount(frontier // size, minlength=question.count)
-                for n in range(place.max() + 1):
-                    # The n-th node of each question.
-                    now = by[place == n]
-                    now = now[(waiting[owner[now]] < left[owner[now]]) | (scores[now] >= lowest[owner[now]])]
-                    if not len(now):
+                # The neighbours of the first node of each question, then those of the second, ...
+                by = by[np.argsort(place, kind="stable")]
+                of, entry = slices(ends, by)
+                origin, reached = by[of], near.node[entry]
+                last = np.cumsum(np.bincount(np.sort(place)[of], minlength=place.max() + 1)).tolist()
+                for span in map(slice, [0, *last], last):
+                    node, source = reached[span], origin[span]
+                    score, of = scores[source], owner[source]
+                    enters = (waiting[of] < left[of]) | (score >= lowest[of])
+                    if not np.count_nonzero(enters):
                         continue
-                    of, entry = slices(ends, now)
-                    reached, score = near.node[entry], scores[now[of]]
-                    better = ~waits[reached] | (score > priority[reached])
-                    reached, score, of = reached[better], score[better], of[better]
-                    new = reached[~waits[reached]]
-                    frontier = np.concatenate([frontier, new])
-                    waiting += np.bincount(new // size, minlength=question.count)
-                    waits[reached], priority[reached], parent[reached] = True, score, batch[now[of]]
-                    np.minimum.at(lowest, reached // size, score)
+                    enters &= ~waits[node] | (score > priority[node])
+                    node, source, score, of = node[enters], source[enters], score[enters], of[enters]
+                    new = ~waits[node]
+                    frontier = np.concatenate([frontier, node[new]])
+                    waiting += np.bincount(of[new], minlength=question.count)
+                    waits[node], priority[node], parent[node] = True, score, batch[source]
+                    lowest[of] = np.minimum(lowest[of], score)
             turn += 1
         if not rounds:
             return found
