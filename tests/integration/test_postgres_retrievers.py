@@ -96,6 +96,7 @@ def test_the_answers_are_those_in_memory(engine, name, filters):
         [retriever.retrieve(QUESTIONS[1], vector=vectors[1], **filters, **one)],
         [local.retrieve(QUESTIONS[1], vector=vectors[1], **filters, **one)],
     )
+    assert retriever.retrieve_batch([], **filters) == []
 
 
 @pytest.mark.parametrize("name", WALKS)

@@ -175,7 +175,7 @@ class RemoteRetriever(Retriever):
         if self._reads_schema:
             index.read_schema()
         parts = replace(call, filters=filters).parts(self.batch_size)
-        return [hits for part in parts for hits in self._batch(index, part)]
+        return [hits for part in parts if part.queries for hits in self._batch(index, part)]
 
     def _types_of(self, index: RemoteIndex, call: Call) -> Mapping[str, Any] | None:
         """Return the filter of the node types that may be returned; None for all.
@@ -199,7 +199,7 @@ class RemoteRetriever(Retriever):
             return _hits(self if index is self.index else self.over(index), backend)
         except WholeGraphError as error:
             asked = ", ".join(sorted(backend.asked))
-            why = f"it reads {error} (asked: {asked})"
+            why = f"it reads {error} (asked: {asked}). Load the graph into a GraphIndex"
             raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
 
 
