@@ -350,6 +350,9 @@ class TestErrors:
         ("arguments", "message"),
         [
             (["search", "nowhere", "question"], "There is no index at nowhere"),
+            (["search", "bolt://me:secret@host", "question"], "INDEX is an address, bolt://..., and not a folder. Give the folder"),
+            (["inspect", "postgresql://me:secret@host/x"], "only `search` also takes postgresql://USER@HOST/DATABASE"),
+            (["index", "PAGES", "postgresql://me:secret@host/x"], "OUT is an address, postgresql://..., and not a folder. Give an"),
             (["search", "INDEX", "question", "-k", "0"], "k must be an integer of at least 1, got 0"),
             (["search", "INDEX", "question", "--retriever", "foo"], "Unknown system 'foo'; choose from 'vector', 'bm25'"),
             (["search", "INDEX", "question", "--device", "cuda:99"], "Device 'cuda:99' is not there"),
@@ -370,7 +373,8 @@ class TestErrors:
         status, out, err = run(capsys, *[named.get(argument, argument) for argument in arguments])
         last = err.strip().splitlines()[-1]
         assert status == 2 and out == ""
-        assert last.startswith("graph-retrievers: error: ") and message in last and "Traceback" not in err
+        assert last.startswith("graph-retrievers: error: ") and message in last
+        assert "Traceback" not in err and "secret" not in err
         assert os.listdir(tmp_path) == []
 
     def test_a_folder_without_documents(self, tmp_path, capsys):

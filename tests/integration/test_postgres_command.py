@@ -62,6 +62,7 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         ((postgres_server.url, "loom", "--name", "nothing"), "has no index"),
         ((f"postgresql://me:{SECRET}@127.0.0.1:1/x", "loom"), "INDEX holds a password; set PGPASSWORD in the environment."),
         (("postgresql://db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
+        ((postgres_server.url, "loom", "--html", "page.html"), "--html draws the search of an index in a folder"),
     ]:
         assert main(["search", *options]) == 2
         err = capsys.readouterr().err

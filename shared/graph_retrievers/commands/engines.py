@@ -126,6 +126,13 @@ def is_postgres(where: str) -> bool:
     return where.startswith(("postgresql://", "postgres://"))
 
 
+def check_folder(what: str, where: str, *, instead: str) -> None:
+    """Raise InvalidArgumentError if the place of an index is an address, and not a folder; `instead` says what to do."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where):
+        # The rest is not shown, because it may contain a secret.
+        raise InvalidArgumentError(f"{what} is an address, {where.partition('://')[0]}://..., and not a folder. {instead}")
+
+
 def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import add_engines, opened_engines, to_postgres
+from graph_retrievers.commands.engines import add_engines, check_folder, opened_engines, to_postgres
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import absolute, add_options
 from graph_retrievers.errors import InvalidArgumentError
@@ -56,6 +56,8 @@ def add_commands(subparsers: Any) -> None:
 
 def run_index(args: argparse.Namespace) -> None:
     """Run the ``index`` command."""
+    if args.out is not None:
+        check_folder("OUT", args.out, instead="Give an address as --to.")
     # Opened first, because reading and embedding take long.
     with opened_engines(args) as write:
         index, vectors = _built(args)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import check_postgres, is_postgres
+from graph_retrievers.commands.engines import check_folder, check_postgres, is_postgres
 from graph_retrievers.commands.imports import asking, imported, named_system
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -78,6 +78,8 @@ def load_index(args: argparse.Namespace, folder: str, *, ready: bool = False) ->
     """Return the index in a folder with its models: those that options name, else the embedding that built it."""
     from graph_retrievers.index.graph_index import GraphIndex
 
+    instead = "Give the folder of a saved index; only `search` also takes postgresql://USER@HOST/DATABASE."
+    check_folder("INDEX", folder, instead=instead)
     model = reranker(args)
     embedding = None if getattr(args, "no_embedding", False) else _query_embedding(args, folder)
     return GraphIndex.load(folder, embedding=embedding, relevance=model, device=args.device, ready=ready)

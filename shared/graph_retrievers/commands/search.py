@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graph_retrievers.commands.engines import is_postgres
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import add_options, chosen_retriever, load_index, opened_index
+from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
@@ -57,6 +59,8 @@ def run_search(args: argparse.Namespace) -> None:
 
     given = {"per_source": args.per_source, "source_field": args.source_field}
     limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if args.html and is_postgres(args.index):
+        raise InvalidArgumentError("--html draws the search of an index in a folder, not of one in PostgreSQL; use --explain.")
     with opened_index(args) as index:
         retriever = chosen_retriever(args, index, **limits)
         tell_unused_relevance(retriever)
