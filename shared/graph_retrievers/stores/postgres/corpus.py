@@ -17,6 +17,9 @@ SELECT corpus, version, nodes, length, dimension, embedding, settings, traits,
     (SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %(schema)s)
 FROM {corpora} WHERE name = %(name)s"""
 
+# Names of other indexes that an error tells.
+_NAMED = 10
+
 
 class PostgresCorpus:
     """An index that :func:`~graph_retrievers.stores.postgres.write_index` wrote, in the state in which it is when this is made.
@@ -54,8 +57,11 @@ class PostgresCorpus:
         self.database, self.name = database, name
         (rows,) = database.read((_READ, {"name": corpus_name(name), "schema": database.schema}))
         if not rows:
+            (others,) = database.read(("SELECT name FROM {corpora} ORDER BY name LIMIT %(most)s", {"most": _NAMED + 1}))
+            there = [shown(decoded(other)) for (other,) in others]
+            held = f" It has {', '.join(there[:_NAMED])}{' and others' if len(there) > _NAMED else ''}." if there else ""
             raise InvalidArgumentError(
-                f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index."
+                f"{database.where} has no index {shown(name)} in the schema {database.schema!r}; write it with write_index.{held}"
             )
         self.number, self.version, self.nodes, self.length, self.dimension, named, self.settings, self.traits, layout = rows[0]
         self.embedding = decoded(named)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from math import ceil
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from graph_retrievers.arguments import positive, seconds
 from graph_retrievers.core.limits import ended_by_caller, seconds_left
@@ -116,7 +116,8 @@ class PostgresDatabase:
         if "\x00" in url or not _PORTS.fullmatch(str(port or "")) or "@" in f"{host}{parts.get('dbname')}":
             # A password with a character that ends it is read as one of these in part.
             raise InvalidArgumentError(_UNREADABLE.format(""))
-        self.where = f"postgresql://{host}{f':{port}' if port else ''}/{parts.get('dbname', '')}"
+        place, socket = ("", f"?host={host}") if str(host).startswith("/") else (host, "")
+        self.where = f"postgresql://{place}{f':{port}' if port else ''}/{parts.get('dbname', '')}{socket}"
         self.url, self.schema, self.timeout = url, schema, min(seconds("timeout", timeout), _LONGEST)
         self.tables = {name: f'"{schema}"."{name}"' for name in _TABLES} | {"schema": f'"{schema}"'}
         self._free = threading.Semaphore(positive("connections", connections))
@@ -129,9 +130,17 @@ class PostgresDatabase:
         """Return the address, without user and password, and the schema."""
         return f"PostgresDatabase({self.where!r}, schema={self.schema!r})"
 
+    def __copy__(self) -> PostgresDatabase:
+        """Return the database itself, which copies of a retriever share."""
+        return self
+
     def __deepcopy__(self, memo: Any) -> PostgresDatabase:
         """Return the database itself, which copies of a retriever share."""
         return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: connections cannot be, and the url may hold a password."""
+        raise TypeError(f"{self!r} cannot be pickled, because it has connections. Open it, and its index, in each process.")
 
     def __enter__(self) -> PostgresDatabase:
         """Return the database."""

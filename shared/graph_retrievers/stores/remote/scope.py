@@ -44,6 +44,10 @@ class GraphOfScope:
         self.whole = [positions[name] for name in self.ids]
         self._place = {position: row for row, position in enumerate(self.whole)}
 
+    def __repr__(self) -> str:
+        """Return the graph store and the number of nodes."""
+        return f"GraphOfScope({self.graph!r}, nodes={len(self.ids)})"
+
     @property
     def rows(self) -> Tensor:
         """The positions in the whole graph: Tensor, shape [n], int64, ascending."""
