@@ -14,7 +14,7 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from graph_retrievers.arguments import listed
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
-from graph_retrievers.index import GraphIndex
+from graph_retrievers.index import Corpus, GraphIndex
 from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.nodes import NodeSource
 from llama_graph_retrievers.stores import contents, index_nodes, store_metric
@@ -104,6 +104,8 @@ def _instead(index: Any) -> str:
         return f"A {kind} has no vectors of its nodes; pass docstore=index.docstore, or a VectorStoreIndex."
     if isinstance(index, GraphIndex):
         return "Pass the GraphIndex to the class itself, as in GraphRetriever(index); its with_models() and to() change an index."
+    if isinstance(index, Corpus):
+        return f"Pass the {kind} to the class itself, as in GraphRetriever(index); open_index gives it models."
     message = f"index is a {kind}; expected a VectorStoreIndex."
     if isinstance(index, (Sequence, BaseDocumentStore)):
         message += f" Pass it as {'docstore' if isinstance(index, BaseDocumentStore) else 'nodes'}=."

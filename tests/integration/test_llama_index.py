@@ -67,6 +67,7 @@ from llama_graph_retrievers import (
 from llama_graph_retrievers.options import DefaultsOptions
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
+from tests.remote import engines, random_corpus
 
 SYSTEMS = [
     BM25(),
@@ -551,6 +552,8 @@ def test_from_defaults_says_how_to_pass_what_is_no_index(system, given, name):
 def test_an_index_goes_into_the_class_itself():
     with pytest.raises(InvalidArgumentError, match=r"Pass the GraphIndex to the class itself, as in GraphRetriever\(index\)"):
         GraphRetriever.from_defaults(linked_index(), system=Vector())
+    with pytest.raises(InvalidArgumentError, match=r"Pass the RemoteIndex to the class itself, as in GraphRetriever\(index\)"):
+        GraphRetriever.from_defaults(engines(random_corpus(5, 30, 70))[3], system=Vector())
 
 
 def test_a_relevance_model_can_go_with_an_index():
