@@ -181,7 +181,7 @@ class Batch:
                 raise MissingSignalError(f"The query's vector was given, but {other} is another text; pass embedding= to embed it.")
             raise MissingSignalError(
                 "This index has no embedding model for queries; pass embedding= or the query's vector. A model is not "
-                "saved with an index: GraphIndex.load and IndexStore take it again."
+                "saved with an index: GraphIndex.load, open_index and IndexStore take it again."
             )
         else:
             vectors = embed_queries(model, texts, dense.dimension)
