@@ -64,7 +64,7 @@ SEARCHES = {
     ),
     "fused twice": lambda: Pipeline(ReciprocalRankFusion(BM25Search(2), VectorSearch(3)), STeX(nodes_per_round=1), Rerank(6)),
 }
-TIMES = 25
+TIMES = 12
 
 
 def embed(texts):
@@ -74,9 +74,16 @@ def embed(texts):
 
 
 class Overlap(RelevanceModel):
-    """Scores a text by letters; many scores are equal."""
+    """Scores a text by letters; many scores are equal. It fails for some questions, and may ask for paths."""
 
     name = "overlap"
+
+    def __init__(self, paths):
+        self.paths = paths
+
+    def encode_lists(self, lists):
+        told = [f"no answer for {query!r}" if "engine" in query else "" for query, _ in lists]
+        return [(part * (not note), note) for note, (part, _) in zip(told, super().encode_lists(lists), strict=True)]
 
     def encode(self, queries, texts):
         rows = [[len(set(q) & set(t)) // 3, len(t) % 3] for q, t in zip(queries, texts, strict=True)]
@@ -96,7 +103,8 @@ def drawn(draw):
     ]
     ends = draw.integers(0, size, (int(draw.integers(0, 3 * size)), 2)).tolist()
     edges = [(f"n{a}", f"n{b}", f"r{(a + b) % 2}") for a, b in ends]
-    index = GraphIndex.from_nodes(nodes, edges, embedding=embed, relevance=Overlap() if draw.random() < 0.7 else None)
+    relevance = Overlap(bool(draw.random() < 0.4)) if draw.random() < 0.7 else None
+    index = GraphIndex.from_nodes(nodes, edges, embedding=embed, relevance=relevance)
     keys = [key for key in ("filter", "seed_filter", "traversal_filter", "scope") if draw.random() < 0.3]
     filters = {key: {"row": {"$in": draw.choice(size, size, replace=True).tolist()}} for key in keys}
     options = {"backfill": bool(draw.random() < 0.5)}
