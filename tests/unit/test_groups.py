@@ -27,7 +27,9 @@ def lists(seed):
         count = int(draw.integers(0, 30))
         nodes = draw.permutation(SIZE)[:count]
         scores = draw.integers(0, 8, count) / 8 * (1 + draw.integers(-1, 2, count) * 1e-9)
-        parts.append(Candidates.seeds(nodes, scores, "Drawn"))
+        trails = np.stack([draw.integers(-1, SIZE, count), nodes], 1)
+        context = draw.integers(-1, SIZE, (count, 2))
+        parts.append(Candidates(nodes, scores, trails, np.zeros(count, np.int64), ("Drawn",), beside={"context": context}))
     return parts
 
 
@@ -59,11 +61,20 @@ def test_arithmetic_on_groups_is_that_on_each_group(seed):
         assert scaled_parts(found, depth=10, from_zero=from_zero, groups=groups).tolist() == wanted
 
 
+def test_infinite_scores_are_among_the_best_of_their_group():
+    scores = np.array([0.5, *[np.inf] * 6, 0.1, *[-np.inf] * 6, 2.0])
+    groups = np.repeat([0, 1], [8, 7])
+    assert best(scores, 1, groups=groups).tolist() == [1, 14]
+    assert best(scores, 3, groups=groups).tolist() == [1, 2, 3, 14, 8, 9]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
     parts = lists(seed)
     found = Candidates.of_each(parts, SIZE)
-    groups = found.nodes // SIZE
+    groups, near = found.nodes // SIZE, found.beside["context"]
+    # An operator for several questions numbers neighbours as it does nodes.
+    found.beside["context"] = np.where(near < 0, -1, near + SIZE * groups[:, None])
     for made, change in [
         (found, lambda part: part),
         (found.top(4, groups), lambda part: part.top(4)),
@@ -73,6 +84,7 @@ def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
         for part, own in zip(map(change, parts), told, strict=True):
             assert own.nodes.tolist() == part.nodes.tolist() and own.scores.tolist() == part.scores.tolist()
             assert own.trails.tolist() == part.trails.tolist()
+            assert own.beside["context"].tolist() == part.beside["context"].tolist()
 
 
 def several(count=3):
