@@ -52,6 +52,7 @@ SEARCHES = {
     "bridges": lambda: Pipeline(BM25Search(6), PathSearch(3, bridges=2, k=9)),
     "paths of dense": lambda: Pipeline(VectorSearch(3), PathSearch(2), PathSearch(1)),
     "rrf": lambda: HybridSearch(7, fusion="rrf", depth=4),
+    "depths": lambda: ReciprocalRankFusion(HybridSearch(2, fusion="rrf", depth=3), VectorSearch(9), BM25Search(9)),
     "fused": lambda: ReciprocalRankFusion(
         Pipeline(BM25Search(3), STeX(nodes_per_round=2)),
         Pipeline(EntityLinking(), GatedPropagation(steps=1)),
@@ -161,6 +162,20 @@ def test_all_that_is_found_and_touched_is_what_each_question_finds_alone(name):
 
         pairs = list(zip(asked, entities, strict=True))
         assert found(pairs) == [each for pair in pairs for each in found([pair])]
+
+
+def test_hubs_of_each_question_are_joined_by_their_own_edges():
+    """The neighbours of hubs are so many that the pairs of one question's nodes are looked up instead."""
+    texts = ["a hub", "the hub", *("a leaf" for _ in range(60))]
+    edges = [("0", "1"), *((str(hub), str(leaf)) for hub in (0, 1) for leaf in range(2, 62))]
+    index = GraphIndex.from_texts(texts, edges=edges, vectors=[[1, 0], [0.5, 1], *([-1, -1] for _ in range(60))])
+    retriever = Retriever(index, Pipeline(VectorSearch(2), GRanker(0.5)), backfill=False)
+    vectors = [[1, 0], [1, 0.25], [1, 0.5]]
+    together = retriever.retrieve_batch(["hub"] * 3, vectors=vectors)
+    alone = [retriever.retrieve("hub", vector=vector) for vector in vectors]
+    assert [[hit.score for hit in hits] for hits in together] == [[hit.score for hit in hits] for hits in alone]
+    # The scores 1 and 1/2 of the first question, each mixed in equal parts with that of the other.
+    assert [hit.score for hit in together[0]] == [0.75, 0.75]
 
 
 class Backwards(VectorSearch):
