@@ -41,6 +41,7 @@ SEARCHES = {
     "subgraph": lambda: Pipeline(HybridSearch(6), GRanker(0.3, degree="subgraph", k=4)),
     "gar": lambda: Pipeline(VectorSearch(5, returned=False), AdaptiveReranking(7, 2)),
     "gar by words": lambda: Pipeline(BM25Search(5), AdaptiveReranking(50, 3)),
+    "gar of a few": lambda: Pipeline(VectorSearch(4, returned=False), AdaptiveReranking(6, 1)),
     "eager": lambda: Pipeline(VectorSearch(2, returned=False), EagerTraversal(adjacent_k=3)),
     "eager by words": lambda: Pipeline(BM25Search(3, returned=False), EagerTraversal(4, adjacent_k=2, max_depth=2)),
     "spreading": lambda: Pipeline(EntityLinking(), GatedPropagation(steps=2)),
@@ -176,6 +177,19 @@ def test_hubs_of_each_question_are_joined_by_their_own_edges():
     assert [[hit.score for hit in hits] for hits in together] == [[hit.score for hit in hits] for hits in alone]
     # The scores 1 and 1/2 of the first question, each mixed in equal parts with that of the other.
     assert [hit.score for hit in together[0]] == [0.75, 0.75]
+
+
+def test_a_walk_that_a_filter_ends_for_one_question_goes_on_for_another():
+    leaves = [str(leaf) for leaf in range(5, 17)]
+    edges = [("0", "1"), ("1", "2"), ("2", "3"), *(("4", leaf) for leaf in leaves), (leaves[-1], "17")]
+    vectors = [[0.9, 0.0], *([0.1, 0.1] for _ in range(3)), [0.0, 0.9], *([0.1, 0.1] for _ in range(13))]
+    index = GraphIndex.from_texts(["a loom"] * 18, edges=edges, vectors=vectors)
+    walk = Pipeline(VectorSearch(1, returned=False), EagerTraversal(adjacent_k=20))
+    retriever = Retriever(index, walk, backfill=False)
+    filters = {"filter": {"$id": {"$in": ["3", "17"]}}, "seed_filter": {"$id": {"$in": ["0", "4"]}}, "traversal_filter": {}}
+    chain, hub = retriever.retrieve_batch(["chain", "hub"], 1, vectors=[[1, 0], [0, 1]], **filters)
+    assert [hit.id for hit in chain] == ["3"] and chain.notes == ()
+    assert hub == [] and hub.notes[0].startswith("the traversal ended after 10 nodes")
 
 
 class Backwards(VectorSearch):
