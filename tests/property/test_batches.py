@@ -28,6 +28,7 @@ from graph_retrievers.operators import (
 from graph_retrievers.retrievers import memory
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.gar import AdaptiveReranking
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
@@ -139,6 +140,8 @@ def test_a_batch_gives_each_question_what_it_gets_alone(name, monkeypatch):
         # All as one; in parts; and one by one.
         for copies in (len(index.graph) * 100, len(index.graph) * 3, 1):
             monkeypatch.setattr(memory, "_COPIES", copies)
+            # So that walks have tables of two questions at a time.
+            monkeypatch.setattr(pagerank, "_CACHED", len(index.graph) * 2)
             together = retriever.retrieve_batch(asked, k, **filters, **inputs)
             assert list(map(told, together)) == alone
 
