@@ -196,7 +196,8 @@ class Questions(Question):
         self.__dict__.update(each[0].__dict__)
         self.each, self.count, self.size = list(each), len(each), each[0].size * len(each)
         self.place = np.array([question.place for question in each])
-        self._heard = [question.notes for question in each]
+        # Each has its own.
+        del self.text, self.notes
 
     @property
     def nodes(self) -> int:
@@ -210,7 +211,7 @@ class Questions(Question):
     @property
     def heard(self) -> list[Any]:
         """The notes of each question."""
-        return self._heard
+        return [question.notes for question in self.each]
 
     def grouped(self, found: Any) -> Any:
         """Return candidates with those of each question together, in their order."""
@@ -218,7 +219,7 @@ class Questions(Question):
 
     def note(self, text: str, of: int = 0) -> None:
         """Add a note to the question at the place `of`."""
-        self._heard[of].append(text)
+        self.each[of].note(text)
 
     def visited(self, nodes: np.ndarray) -> None:
         """Count the visited nodes of each question."""
@@ -226,15 +227,15 @@ class Questions(Question):
             question.touched = count
 
     def apart(self) -> Self:
-        """Return these questions with their own notes."""
+        """Return these questions with their own notes, for an operator that runs beside others."""
         other = copy(self)
-        other._heard = [[] for _ in self.each]
+        other.each = [question.apart() for question in self.each]
         return other
 
     def take(self, other: Self) -> None:
-        """Add the notes of these questions :meth:`apart`."""
-        for own, heard in zip(self._heard, other._heard, strict=True):
-            own += heard
+        """Add the notes of these questions :meth:`apart`, and take over how many nodes each visited."""
+        for own, part in zip(self.each, other.each, strict=True):
+            own.take(part)
 
     def returned(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be returned: bool, shape [n]."""

@@ -226,7 +226,8 @@ class Backend(ABC):
                 # Of several questions as one, each has its own notes.
                 notes: Any = [request.notes] if isinstance(place, int) else request.notes
                 for b, heard in zip([place] if isinstance(place, int) else place, notes, strict=True):
-                    heard.extend(queries.relevance_notes.get(b, ()))
+                    # Once, however often the question, or another of the batch, asks.
+                    heard += [note for note in dict.fromkeys(queries.relevance_notes.get(b, ())) if note not in heard]
         scores = queries.head(latents, batch, nodes, mixed)
         return [scores[start:stop] for start, stop in pairwise(ends_of(asked))]
 

@@ -177,9 +177,12 @@ class GRanker(Operator):
     ) -> None:
         self.alpha, self.degree = fraction("alpha", alpha), choice("degree", degree, ("graph", "subgraph"))
         self.weighted, self.paths = bool(weighted), bool(paths)
-        # The weights are read as a matrix of all nodes.
-        self.batched = not self.weighted
         self.k = None if k is None else positive("k", k)
+
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether it takes several questions as one: not with weights, which are read as a matrix of all nodes."""
+        return not self.weighted
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the same nodes ordered by ``score(H')``."""

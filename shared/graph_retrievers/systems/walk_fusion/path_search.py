@@ -102,8 +102,11 @@ class PathSearch(Operator):
         self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
         self.across, self.bridges = across, positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
-        # The documents of nodes are read question by question.
-        self.batched = not across
+
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether it takes several questions as one: not with `across`, as the documents of nodes are read question by question."""
+        return not self.across
 
     def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
