@@ -104,9 +104,7 @@ def test_changed_documents_write_their_changes_alone(postgres, pages):
     changed = contents(postgres, "works")
     assert changed[0].keys() == set(after.graph.ids)
     assert write_index(after, postgres, "works") == UNCHANGED and contents(postgres, "works") == changed
-    assert_same(
-        Retriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS)
-    )
+    assert_same(Retriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(after, WalkFusion()).retrieve_batch(QUESTIONS))
     write_index(after, postgres, "fresh")
     assert contents(postgres, "fresh") == changed
 
@@ -320,9 +318,7 @@ def test_two_indexes_of_one_database_are_kept_apart(postgres, pages):
     assert Retriever(towns).retrieve("town")[0].text == "A town."
     write_index(second.with_changes(delete=["kiln.md"]), postgres, "towns")
     assert contents(postgres, "works") == whole and "kiln.md" not in contents(postgres, "towns")[0]
-    assert_same(
-        Retriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(first, WalkFusion()).retrieve_batch(QUESTIONS)
-    )
+    assert_same(Retriever(opened(postgres)).retrieve_batch(QUESTIONS), Retriever(first, WalkFusion()).retrieve_batch(QUESTIONS))
 
 
 def test_a_retriever_follows_changes_and_stores_that_were_opened_before_say_so(postgres, pages):

@@ -201,9 +201,7 @@ def test_a_row_that_was_deleted_is_not_found_by_its_vector_and_told_where_its_no
     open_index(database, "works")
     assert vectors.search(asked, 12)[0].count("ada") == 0 and len(vectors.search(asked, 12)[0]) == 11
     with pytest.raises(DatabaseError, match="Node 'ada' has no row with a vector in the table .* any more.*write its index again"):
-        Retriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion").retrieve(
-            "Ada Lovelace wrote a program"
-        )
+        Retriever(open_index(database, "works", embedding=HashEmbedding()), "walk-fusion").retrieve("Ada Lovelace wrote a program")
 
 
 def test_a_write_during_which_a_row_is_deleted_is_refused_whole(stored, database):

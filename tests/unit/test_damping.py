@@ -40,9 +40,7 @@ def test_a_knowledge_graph_is_walked_as_published():
     index = GraphIndex.from_graph(graph)
     hits = Retriever(index, SpreadingActivation(gate="uniform", steps=1), backfill=False).retrieve("a")
     assert [(hit.id, round(hit.score, 3)) for hit in hits][1:] == [("b", 0.7), ("c", 0.7)]
-    damped = Retriever(index, SpreadingActivation(gate="uniform", hub_exponent=1, steps=1), backfill=False).retrieve(
-        "a"
-    )
+    damped = Retriever(index, SpreadingActivation(gate="uniform", hub_exponent=1, steps=1), backfill=False).retrieve("a")
     assert [(hit.id, round(hit.score, 3)) for hit in damped][1:] == [("b", 0.35), ("c", 0.35)]
 
 

@@ -468,9 +468,7 @@ def test_a_graph_without_vectors_is_searched_by_words(corpus):
 def test_a_search_by_words_with_a_filter_goes_deeper(corpus):
     index, _, _, remote = engines(corpus)
     for filters in ({"$type": "film", "year": 1995}, {"$type": "place"}):
-        found = Retriever(remote, HybridSearch()).retrieve_batch(
-            QUESTIONS, 15, vectors=question_vectors(corpus), filter=filters
-        )
+        found = Retriever(remote, HybridSearch()).retrieve_batch(QUESTIONS, 15, vectors=question_vectors(corpus), filter=filters)
         local = Retriever(index, HybridSearch())
         assert_same(found, local.retrieve_batch(QUESTIONS, 15, vectors=question_vectors(corpus), filter=filters))
 

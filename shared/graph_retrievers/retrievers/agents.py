@@ -195,9 +195,7 @@ class GraphTools:
             most = [repr(name[:_NAME]) for name, _ in relations.most_common(self.max_items)]
             has = ", ".join(most + ["..."] * (len(relations) > len(most))) or "no edges"
             raise InvalidArgumentError(f"{shown(id)} has no edge of the relation {shown(relation)}; it has: {has}.")
-        wanted = [
-            edge for edge in wanted if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")
-        ]
+        wanted = [edge for edge in wanted if relation in (None, edge[1]) and direction in ("both", "out" if edge[2] else "in")]
         chosen = wanted[: min(positive("limit", limit), self.max_items)]
         count = f"{len(wanted):,} edge{'s' * (len(wanted) != 1)}"
         lines, listed = [f"{_name(node)} has {count}{self._counted(relations, relation)}."], []

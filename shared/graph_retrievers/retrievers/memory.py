@@ -39,7 +39,6 @@ _logger = logging.getLogger(__name__)
 _COPIES = 1 << 25
 
 
-
 class MemoryRetriever(Retriever):
     """:class:`~graph_retrievers.retrievers.retriever.Retriever` on an index in memory."""
 

@@ -59,9 +59,7 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     return index
 
 
-def _opened(
-    database: PostgresDatabase, name: str, exact: bool, options: dict[str, Any]
-) -> tuple[PostgresCorpus, RemoteIndex]:
+def _opened(database: PostgresDatabase, name: str, exact: bool, options: dict[str, Any]) -> tuple[PostgresCorpus, RemoteIndex]:
     def reopen() -> RemoteIndex:
         return _opened(database, name, exact, options)[1]
 
