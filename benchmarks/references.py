@@ -8,16 +8,18 @@ Precision is the share of right ones among 100 references that were drawn from t
 belong to what is cited, and hold the cited part if it can be told apart. Of a unit of more than five chunks, one chunk is right.
 The first line counts what was judged when it was drawn, the second what is still found with these targets. Recall is the share of
 references that a person listed in 30 sections drawn at random, of those that lead to another section of the corpus: one is found if
-all its targets are among those that the person listed. Both are in ``benchmarks/references``, as ids and phrases.
+all its targets are among those that the person listed. Both are in ``benchmarks/references``, as ids and phrases. Reads
+data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default).
 """
 
 import argparse
 import json
-import os
 import random
 import time
 from collections import Counter
 from pathlib import Path
+
+from results import shared_folder
 
 from graph_retrievers.construction import NumberedReferences, build_edges
 from graph_retrievers.construction.numbered import Numbered
@@ -28,7 +30,6 @@ from graph_retrievers.graph import Node
 from graph_retrievers.signals.bm25 import BM25
 
 FOLDER = Path(__file__).with_suffix("")
-DATA = Path(os.environ.get("GRAPH_RETRIEVERS_SHARED", "/work/shared")) / "data" / "eu-acts"
 
 
 def found_in(nodes):
@@ -115,12 +116,12 @@ def timed(nodes, count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder of eu-acts")
+    parser.add_argument("--data", type=Path, help="the folder of eu-acts (default: that of the shared datasets)")
     parser.add_argument("--draw", type=int, help="how many references to draw")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time", type=int, help="how many sections to read")
     args = parser.parse_args()
-    nodes = read_dataset(args.data).nodes
+    nodes = read_dataset(args.data or shared_folder() / "data" / "eu-acts").nodes
     if args.time:
         timed(nodes, args.time)
     elif args.draw:
