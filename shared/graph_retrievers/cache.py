@@ -7,7 +7,7 @@ from functools import cached_property
 from threading import Lock, RLock
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Cache", "Later", "SizedCache"]
+__all__ = ["Cache", "SizedCache"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
