@@ -322,7 +322,21 @@ def test_an_operator_of_your_own_follows_names():
     for wrong in (lambda relations: None, lambda relations: relations - 1, lambda relations: relations + 1):
         same.relations = wrong
         with pytest.raises(InvalidArgumentError, match="from '0' to '1', which no edge joins and no name in relations"):
-            _ = retriever.retrieve("star of Kismet")[1].path
+            retriever.retrieve("star of Kismet")
+
+
+def test_an_error_names_the_operator_of_the_path_that_is_wrong_in_a_batch():
+    class Breaks(Operator):
+        kind = OperatorKind.MODEL_SEARCH
+
+        def search(self, question, found):
+            yield from ()
+            return found if "Kismet" in question.text else replace(found, relations=None)
+
+    index = GraphIndex.from_texts(["Kismet starred Ada Holm.", "Ada Holm grew up in Lund."])
+    retriever = Retriever(index, Pipeline(BM25Search(1), PathSearch(bridges=1), Breaks()), backfill=False)
+    with pytest.raises(InvalidArgumentError, match="PathSearch returned a trail with a step from '1' to '0'"):
+        retriever.retrieve_batch(["star of Kismet", "grew up in Lund"])
 
 
 @pytest.mark.parametrize(

@@ -531,7 +531,7 @@ def test_clauses_that_are_lines_of_a_contract():
     nodes = [Node(f"c{n}", text, "Loom Agreement", metadata={"path": "c.txt", "anchors": []}) for n, text in enumerate(texts)]
     wanted = [("1.2", "2.2"), *(("1.2", clause) for clause in ("3.", "3.1", "3.2")), ("2.1", "1.1"), ("2.2", "3.2"), ("3.2", "1.2")]
     assert edges(nodes) == [(places[source], places[target]) for source, target in wanted]
-    # An item of a list is no clause.
+    # An item of a list is not a clause.
     listed = chunks(
         "l", "Note", *(([], f"{n}. looms\n") for n in (1, 2, 3)), ([], "Table 1: a\nTable 2: b\nTable 3: c\nSee section 2.")
     )

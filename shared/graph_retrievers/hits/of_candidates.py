@@ -193,11 +193,12 @@ class _Paths:
         told = self.graph.steps_between(near, far, wanted[0] if wanted and steps[2].max() >= 0 else None)
         # One answer of the device to wait for.
         rows, forward = torch.stack([told[0], told[1].long()]).cpu().numpy()
-        wrong = np.flatnonzero((rows < 0) & (steps[2] > -2 if wanted else True))
-        if len(wrong):
-            b = int(np.searchsorted(np.cumsum(sizes), wrong[0], "right"))
-            place = np.nonzero(joins[b])[0][wrong[0] - sum(sizes[:b])]
-            raise self._no_step(owner(b, int(place)), what, *steps[:2, wrong[0]].tolist())
+        codes = steps[2].tolist() if wanted else [-1] * len(rows)
+        for wrong in np.flatnonzero(rows < 0).tolist():
+            if not named_step(self.graph.texts[steps[0, wrong]], codes[wrong]):
+                b = int(np.searchsorted(np.cumsum(sizes), wrong, "right"))
+                place = np.nonzero(joins[b])[0][wrong - sum(sizes[:b])]
+                raise self._no_step(owner(b, int(place)), what, *steps[:2, wrong].tolist())
         found = []
         for joined, start, size in zip(joins, accumulate(sizes, initial=0), sizes, strict=False):
             own = _Steps.none(joined.shape)
@@ -213,7 +214,7 @@ class _Paths:
             "relations."
         )
 
-    def path(self, nodes: Sequence[int], steps: Iterable[tuple[int, bool, int]], owner: str) -> NodePath:
+    def path(self, nodes: Sequence[int], steps: Iterable[tuple[int, bool, int]]) -> NodePath:
         """Return the path through some nodes; `steps` has the edge, its direction and the relation of each step."""
         graph, (names, ahead, texts) = self.graph, (list[str](), list[bool | None](), list[str]())
         relations = graph.on_host("relations")
@@ -224,8 +225,8 @@ class _Paths:
                 if shown:
                     ends = (a, b) if along else (b, a)
                     self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
-            elif not (name := named_step(graph.texts[a], code)):
-                raise self._no_step(owner, "trail", a, b)
+            else:
+                name = named_step(graph.texts[a], code)
             names.append(name if shown or row >= 0 else "")
             ahead.append(along if row >= 0 else None)
             texts.append(graph.edge_texts[row] if shown and row >= 0 and graph.edge_texts else "")
@@ -278,7 +279,7 @@ class _Made:
                 node.text,
                 score,
                 operator,
-                self._path(found, place, trails, operator),
+                self._path(found, place, trails),
                 node.title,
                 node.type,
                 node.metadata,
@@ -290,19 +291,19 @@ class _Made:
                 similarity=alike.get((b, row)),
             )
 
-    def _path(self, found: Candidates, place: int, trails: _Steps, operator: str) -> NodePath:
+    def _path(self, found: Candidates, place: int, trails: _Steps) -> NodePath:
         trail, scores = found.trails[place], found.beside.get("trail_scores")
         first = int(np.count_nonzero(trail < 0))
         if first == len(trail) - 1:
             path = self.paths.seed(int(trail[-1]))
         else:
-            path = self.paths.path(trail[first:].tolist(), trails.of(place, found.relations, slice(first, None)), operator)
+            path = self.paths.path(trail[first:].tolist(), trails.of(place, found.relations, slice(first, None)))
         return path if scores is None else _scored(path, float(scores[place]))
 
     def _chains(self, b: int, chains: Chains, walked: _Steps) -> Iterator[Hit]:
         for place, (nodes, score) in enumerate(zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)):
             rows = [row for row in nodes if row >= 0]
-            path = self.paths.path(rows, walked.of(place, None, slice(len(rows) - 1)), chains.operator)
+            path = self.paths.path(rows, walked.of(place, None, slice(len(rows) - 1)))
             scored, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
             yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored, kind="chain", similarity=near)
 
