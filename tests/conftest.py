@@ -11,8 +11,8 @@ from tests.postgres import postgres, postgres_server
 
 __all__ = ["postgres", "postgres_server"]
 
-# How long an example takes depends on the machine.
-settings.register_profile("tests", deadline=None)
+# How long an example takes depends on the machine, and which are drawn on the test alone, so that two runs have one result.
+settings.register_profile("tests", deadline=None, derandomize="GRAPH_RETRIEVERS_CASES" not in os.environ)
 settings.load_profile("tests")
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])

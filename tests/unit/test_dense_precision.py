@@ -115,6 +115,20 @@ def test_products_that_are_rounding_are_exactly_zero(precision):
     assert [row.tolist() for row in signal.search(query, 4)] == [[pytest.approx([2.0, 0.002, 0.0, 0.0], rel=0.01)], [[1, 3, 0, 2]]]
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("count", [9, 10, 13, 60])
+@pytest.mark.parametrize("questions", [1, 4, 7])
+def test_equal_vectors_have_equal_products(count, questions, precision):
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        table = torch.nn.functional.normalize(torch.randn(count, 6, generator=draw))
+        table[count // 2 :: 3], table[1] = table[0], table[2]
+        signal, asked = DenseIndex(table, precision=precision), torch.randn(questions, 6, generator=draw)
+        found = signal.table(asked)
+        assert (found[:, count // 2 :: 3] == found[:, :1]).all() and (found[:, 1] == found[:, 2]).all()
+        torch.testing.assert_close(found, asked @ signal.vectors.T, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["lesegr", "walk-fusion", "g-retriever", "eager", "scored", FUSED_SPREADING])
 def test_orthogonal_vectors_rank_alike_in_a_batch_and_alone(name):
     retriever = Retriever(linked_index(HashEmbedding()), name)

@@ -28,6 +28,8 @@ _MANY = 2048
 _FEW_QUERIES = 3
 # Entries of vectors gathered at a time.
 _GATHERED = 1 << 24
+# Integers as wide as the numbers of vectors.
+_BITS = {4: torch.int32, 2: torch.int16, 1: torch.int8}
 ROUNDING = 1e-6
 """Dot products of single precision differ by less than this share of the product of the two lengths."""
 
@@ -186,8 +188,29 @@ class DenseIndex(VectorSignal):
         return found if self._scales is None else found.mul_(self._scales[rows])
 
     def cleared(self, products: Tensor, queries: Tensor) -> Tensor:
-        """Return :meth:`products` with exact zeros in place of rounding errors: Tensor, shape [B, N]."""
+        """Return :meth:`products` without what is only rounding: exact zeros, and the same for the same vectors; shape [B, N]."""
+        rows, first = self._repeated
+        if len(rows):
+            # Near 0, the last digit of two equal products would be more than that of a tie.
+            products = products.index_copy(1, rows, products.index_select(1, first))
         return zeroed(products, self._slack(queries))
+
+    @cached_property
+    def _repeated(self) -> tuple[Tensor, Tensor]:
+        """The rows whose vector a lower row has too, and the lowest such row of each: Tensors of shape [M]."""
+        bits = self._kept.view(_BITS[self._kept.element_size()])
+        draw = torch.Generator().manual_seed(0)
+        weights = torch.randint(-(1 << 62), 1 << 62, bits.shape[1:], generator=draw).to(bits.device)
+        # Sums of integers, which wrap around, are the same for the same vectors in any order.
+        sums = torch.cat([(tile * weights).sum(1) for tile in bits.split(_MANY)])
+        groups, rows = sums.unique(return_inverse=True)[1], torch.arange(len(sums), device=sums.device)
+        first = torch.full_like(rows, len(rows)).scatter_reduce_(0, groups, rows, "amin")[groups]
+        repeated = (first != rows).nonzero().flatten()
+        first = first[repeated]
+        same = (self._kept[repeated] == self._kept[first]).all(1)
+        if self._scales is not None:
+            same &= self._scales[repeated] == self._scales[first]
+        return repeated[same], first[same]
 
     def _slack(self, queries: Tensor) -> Tensor:
         """Return how much dot products may differ by rounding: Tensor, shape [B, 1]."""
