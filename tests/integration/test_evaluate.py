@@ -22,11 +22,13 @@ from graph_retrievers.operators import BM25Search, EvidenceNetwork, LeSeGRModel,
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals import retries
 from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems import GRAG, LeSeGR, MoR
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
 from tests.integration.langchain_models import LangChainHashEmbeddings
 from tests.integration.llama_corpus import HashEmbed, llama_nodes
 from tests.movies import movie_edges, movie_nodes
+from tests.remote import MemoryGraph
 
 QUERIES = [
     Query("q1", "Which machine did Ada Lovelace write a program for?", ("ada", "engine"), "test", "bridge", ("Ada Lovelace",)),
@@ -121,6 +123,17 @@ def test_strange_retrievers_are_refused():
     for wrong in ({}, [], "vector", ["vector", "vector"], ["no such name"]):
         with pytest.raises(InvalidArgumentError):
             evaluate(index, QUERIES, wrong)
+
+
+def test_an_index_in_a_database_is_refused_and_its_retrievers_are_measured():
+    index = linked_index()
+    remote = RemoteIndex(MemoryGraph(index.graph), vectors=None, signals={"bm25": index.bm25})
+    queries = [Query("q1", "Ada wrote a program", ("ada",))]
+    with pytest.raises(InvalidArgumentError, match=r"pass the index that was written there, and retrievers by name: evaluate\("):
+        evaluate(remote, queries, ["bm25"])
+    places = {"stored": remote, "memory": index}
+    found = evaluate(index, queries, {name: Retriever(each, BM25(), backfill=False) for name, each in places.items()})
+    assert found.returned["stored"]["q1"].ids == found.returned["memory"]["q1"].ids != ()
 
 
 def test_queries_that_cannot_be_measured():

@@ -208,6 +208,16 @@ def test_a_system_without_the_decorator_is_refused(registry):
         Bare()
 
 
+def test_a_system_without_a_short_name_is_refused():
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Nameless(System):
+        def compose(self, index):
+            return BM25Search()
+
+    with pytest.raises(InvalidArgumentError, match='Nameless has no short name; write name = "my-system"'):
+        Nameless()
+
+
 def test_the_command_line_imports_a_system_of_ones_own(tmp_path, monkeypatch, capsys, registry):
     (tmp_path / "my_systems.py").write_text(
         "from dataclasses import dataclass\n"
@@ -225,6 +235,10 @@ def test_the_command_line_imports_a_system_of_ones_own(tmp_path, monkeypatch, ca
     assert main(["search", "index", "Which card?", "--retriever", "my_systems:words(depth=1)", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["retriever"] == "my_systems:words(depth=1)" and found["hits"][0]["text"] == "a card"
-    for wrong, words in (("no_such:words", "No module named 'no_such'"), ("my_systems:word", "Unknown system 'word'"), (":x", "")):
+    (tmp_path / "my_other.py").write_text("import no_such")
+    missing = "there is no module {!r} in this folder or the environment; the module of a file my_module.py is my_module"
+    refused = {name + ":words": missing.format(name) for name in ("no_such", "./my_systems", "my_systems.py", "my systems", "..x")}
+    refused |= {"my_other:words": "No module named 'no_such'", "my_systems:word": "Unknown system 'word'", ":x": ""}
+    for wrong, words in refused.items():
         assert main(["search", "index", "Which card?", "--retriever", wrong]) == 2
         assert words in capsys.readouterr().err

@@ -13,6 +13,8 @@ from graph_retrievers.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from graph_retrievers.systems.system import System
 
+_MISSING = "there is no module {!r} in this folder or the environment; the module of a file my_module.py is my_module"
+
 
 def imported(option: str, path: str) -> Any:
     """Return the object that ``module:name``, the value of an option, names; the working directory is searched too."""
@@ -58,7 +60,11 @@ def _module(name: str) -> ModuleType:
     sys.path.insert(0, "")
     try:
         return importlib.import_module(name)
-    except ValueError as error:
-        raise ImportError(f"{name!r} is not the name of a module") from error
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] and not name.endswith(".py"):
+            raise
+        raise ImportError(_MISSING.format(name)) from error
+    except (TypeError, ValueError) as error:
+        raise ImportError(_MISSING.format(name)) from error
     finally:
         sys.path.remove("")

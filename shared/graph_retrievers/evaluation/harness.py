@@ -64,7 +64,7 @@ def evaluate(
     Parameters
     ----------
     index : GraphIndex
-        Retrievers may use other indexes of the same graph (with another relevance model).
+        In memory. Retrievers may use other indexes of the same graph (with another relevance model, or in a database).
     queries : sequence of Query
         Questions with their relevant nodes; questions without any are left out, with a note.
     retrievers : mapping of str to object, or sequence of System, str and Retriever
@@ -112,6 +112,11 @@ def evaluate(
     >>> evaluation.results()["bm25"]["recall@1"]
     1.0
     """
+    if not isinstance(index, GraphIndex):
+        raise InvalidArgumentError(
+            f"index is {shown(index)}; expected a GraphIndex. To evaluate what lies in a database, pass the index that was written "
+            "there, and retrievers by name: evaluate(index, queries, {'in the database': Retriever(remote, ...)})."
+        )
     positive("k", k), seed_number(seed)
     positive("batch_size", batch_size)
     for name in use:

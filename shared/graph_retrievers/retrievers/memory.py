@@ -56,8 +56,11 @@ class MemoryRetriever(Retriever):
         if self._composition.lacks_edges:
             tell_no_edges(index.graph)
         elif self.system is not None and self.system.finds_less(index):
-            # Once for a graph, however often a retriever is made.
-            index.graph.cache.get(("finds less", self.system.name), self._tell_search_finds_more)
+            self._once("finds less", self._tell_search_finds_more)
+
+    def _once(self, what: str, tell: Callable[[], None]) -> None:
+        """Tell users something about this system on this graph, once, however often a retriever is made."""
+        self.index.graph.cache.get((what, self._title), tell)
 
     def _has_field(self, field: str) -> bool:
         """Return whether a node has a metadata field."""

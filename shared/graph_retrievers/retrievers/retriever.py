@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Never, Self, Unpack
@@ -170,14 +170,21 @@ class Retriever(BaseRetriever):
         self._told_unused = False
         self._begin(chosen)
         if self._composition.falls_back:
-            _logger.warning(
-                "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
-                "index.",
-                self.name,
-            )
+            self._once("falls back", self._tell_fallback)
 
     def _begin(self, chosen: bool) -> None:
         """Do what is to be done once the retriever is made; `chosen` says whether its system is the default."""
+
+    def _once(self, what: str, tell: Callable[[], None]) -> None:
+        """Tell users something about this system on this index, once where that can be known."""
+        tell()
+
+    def _tell_fallback(self) -> None:
+        _logger.warning(
+            "%s has no relevance model to rerank with and falls back to the similarity of the vectors; pass relevance= to the "
+            "index.",
+            self.name,
+        )
 
     def _default_system(self, index: Corpus) -> System:
         """Return the system if none is given."""

@@ -85,6 +85,8 @@ class System(ABC):
                 raise InvalidArgumentError(
                     f"{cls.__name__} is not a dataclass; write @dataclass(frozen=True, kw_only=True, repr=False) above the class."
                 )
+            if not hasattr(cls, "name"):
+                raise InvalidArgumentError(f'{cls.__name__} has no short name; write name = "my-system" in its class.')
             if given:
                 raise InvalidArgumentError(
                     f"{cls.__name__} takes its parameters by name, such as {cls.__name__}({_first_field(cls)}=...), and no index; "
