@@ -253,7 +253,7 @@ def test_ordinary_questions_have_no_notes(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reranker_without_a_relevance_model_says_once_that_it_falls_back(name, caplog):
-    index = corpus()
+    index = new_corpus()
     for _ in range(2):
         Retriever(index, name).retrieve_batch(QUERIES)
     said = [record for record in caplog.records if "falls back to the similarity of the vectors" in record.getMessage()]
