@@ -42,7 +42,7 @@ from graph_retrievers.stores.postgres import (
 )
 from graph_retrievers.stores.postgres.change import Written
 from graph_retrievers.stores.remote import (
-    DatedGraphStore,
+    CheckingGraphStore,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -72,7 +72,7 @@ def test_a_folder_gives_the_answers_in_memory(postgres, pages):
     retriever, local = Retriever(opened(postgres)), Retriever(index, WalkFusion())
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
     graph, vectors, words = stores(postgres)
-    assert isinstance(graph, (ScopedGraphStore, DatedGraphStore))
+    assert isinstance(graph, (ScopedGraphStore, CheckingGraphStore))
     assert isinstance(vectors, ScopedVectorStore) and isinstance(words, ScopedWordStore)
     check_stores(index, graph, vectors, QUESTIONS, words=words)
     found = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from graph_retrievers.arguments import positive, seconds
+from graph_retrievers.cache import Cache
 from graph_retrievers.core.limits import ended_by_caller, seconds_left
 from graph_retrievers.errors import (
     DatabaseAuthError,
@@ -44,6 +45,7 @@ _UNREADABLE = (
 _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
 # Rows from which on a table is read once rather than looked up for each.
 _MANY = 5000
+_CHECKED = 10_000
 # Seconds that the limit of a statement can be: 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
@@ -124,6 +126,8 @@ class PostgresDatabase:
         self._idle: list[Any] = []
         self._process, self._closed = os.getpid(), False
         self._cancelled: set[Any] = set()
+        # What was checked of the filters of questions, which are not bounded; see PostgresGraph.check_filter.
+        self.checked = Cache(_CHECKED)
         self.read(("SELECT 1", {}))
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
-    DatedGraphStore,
+    CheckingGraphStore,
     FetchedRows,
     GraphStore,
     ScopedGraphStore,
@@ -17,7 +17,7 @@ from graph_retrievers.stores.remote.ports import (
 from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteRetriever  # noqa: F401 - Retriever makes it
 
 __all__ = [
-    "DatedGraphStore",
+    "CheckingGraphStore",
     "GraphStore",
     "FetchedRows",
     "RemoteIndex",
