@@ -133,6 +133,22 @@ def check_folder(what: str, where: str, *, instead: str) -> None:
         raise InvalidArgumentError(f"{what} is an address, {where.partition('://')[0]}://..., and not a folder. {instead}")
 
 
+def folder(where: str) -> str:
+    """Return an argument that names a folder, for :mod:`argparse`; an address is refused before options that go with it are."""
+    try:
+        check_folder("This", where, instead="Only `search` and `inspect` take PostgreSQL; `index SOURCE OUT` writes a folder.")
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return where
+
+
+def add_postgres(parser: argparse.ArgumentParser) -> None:
+    """Add the options of an index in PostgreSQL that is read."""
+    stored = parser.add_argument_group("PostgreSQL", "The password is read from the environment: PGPASSWORD.")
+    stored.add_argument("--name", default="Documents", metavar="NAME", help="name of the index (default: Documents)")
+    stored.add_argument("--insecure", action="store_true", help="ask another machine without TLS, in a trusted network")
+
+
 def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
     try:

@@ -13,11 +13,13 @@ from hashlib import sha256
 from typing import Any, Self
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.description import GraphDescription
 from graph_retrievers.graph.filters import dated_fields, faults, kinds_asked, needed_fields, not_dates, told_key
 from graph_retrievers.graph.nested import look_up
 from graph_retrievers.stores.filters import Predicate, checked_filter
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
+from graph_retrievers.stores.postgres.description import describe_corpus
 from graph_retrievers.stores.postgres.predicates import filter_predicate
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
@@ -257,6 +259,10 @@ class PostgresGraph:
             ),
         )
         return sorted(decoded(kind) for (kind,) in types), sorted(tuple(map(decoded, row)) for row in triples)  # type: ignore[misc]
+
+    def describe(self, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
+        """Return the description of the index, whose components are not counted; `signals` and the model `embedding` are shown."""
+        return describe_corpus(self.corpus, signals, embedding)
 
     def _and(self, node: str) -> str:
         """Return the condition that a node is in the scope, after others; "" without one."""

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from graph_retrievers.graph.description import GraphDescription
+
 __all__ = [
     "CheckingGraphStore",
+    "DescribedGraphStore",
     "GraphStore",
     "FetchedRows",
     "ScopedGraphStore",
@@ -117,6 +120,14 @@ class CheckingGraphStore(GraphStore, Protocol):
 
         A store may log a warning, once, of a field that no node has, and of a value that can match none of a field.
         """
+
+
+@runtime_checkable
+class DescribedGraphStore(GraphStore, Protocol):
+    """A graph store that can also be described."""
+
+    def describe(self, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
+        """Return the description of the graph, of whose attributes `signals` and the model `embedding` are known to the caller."""
 
 
 @runtime_checkable
