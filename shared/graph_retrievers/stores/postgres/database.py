@@ -46,6 +46,8 @@ _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
 # Rows from which on a table is read once rather than looked up for each.
 _MANY = 5000
 _CHECKED = 10_000
+# What a replica says if the primary has removed rows that a statement may still read.
+_OVERTAKEN = "40001"
 # Seconds that the limit of a statement can be: 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
@@ -162,8 +164,9 @@ class PostgresDatabase:
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements, all of which see the same state of the database, in one round trip.
 
-        They are tried once more if an idle connection turns out to be lost. Within a call with a ``time_limit``, none of them takes
-        longer than what is left of it; if the task that waits for the call is cancelled, they are too.
+        They are tried once more if an idle connection turns out to be lost, or if a replica cancels one of them. Within a call with
+        a ``time_limit``, none of them takes longer than what is left of it; if the task that waits for the call is cancelled, they
+        are too.
         """
         texts = [(text.format_map(self.tables), parameters) for text, parameters in statements]
         left = seconds_left()
@@ -261,7 +264,12 @@ class PostgresDatabase:
                     return ask(connection)
 
             try:
-                return self._tried(asked)
+                try:
+                    return self._tried(asked)
+                except DatabaseUnreachableError as error:
+                    if getattr(error.__cause__, "sqlstate", None) != _OVERTAKEN:
+                        raise
+                    return self._tried(asked)
             finally:
                 for connection in kept:
                     self._put_back(connection)
@@ -346,6 +354,11 @@ class PostgresDatabase:
         if code == "57014":
             return DatabaseUnreachableError(
                 f"{self.where} did not answer within {self._seconds:.3g} seconds ({message}). Ask for less, or raise timeout=."
+            )
+        if code == _OVERTAKEN:
+            return DatabaseUnreachableError(
+                f"{self.where} ended a statement that changes had overtaken ({message}). Ask again; on a replica, the setting "
+                "hot_standby_feedback = on avoids it."
             )
         if connection is None or self._lost(connection):
             return DatabaseUnreachableError(
