@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import ceil
+from time import monotonic
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from graph_retrievers.arguments import positive, seconds
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.limits import ended_by_caller, seconds_left
+from graph_retrievers.core.limits import ended_by_caller, limit_over, seconds_left
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -48,6 +49,8 @@ _MANY = 5000
 _CHECKED = 10_000
 # What a replica says if the primary has removed rows that a statement may still read.
 _OVERTAKEN = "40001"
+# Seconds after which a call that waits for a connection looks whether its caller still does.
+_PAUSE = 0.1
 # Seconds that the limit of a statement can be: 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
@@ -227,12 +230,16 @@ class PostgresDatabase:
 
     @contextmanager
     def _allowed(self) -> Iterator[None]:
-        """Wait until one more connection may be used."""
+        """Wait until one more connection may be used, as long as the caller does."""
         seconds = self._seconds
-        if not self._free.acquire(timeout=seconds):
-            raise DatabaseUnreachableError(
-                f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
-            )
+        end = monotonic() + seconds
+        while not self._free.acquire(timeout=min(_PAUSE, max(end - monotonic(), 0.0))):
+            if monotonic() >= end:
+                raise DatabaseUnreachableError(
+                    f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
+                )
+            if (limit := limit_over()) is not None:
+                raise limit.error(())
         try:
             yield
         finally:
