@@ -1,12 +1,13 @@
 """Filters in PostgreSQL: the nodes that pass are those that pass in memory."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, Node, Retriever
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, TimeLimitError
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, open_index, update_index, write_index
 from graph_retrievers.stores.postgres.predicates import filter_predicate
@@ -205,7 +206,13 @@ NEVER = [
     *({"yaer": 1950}, {"yaer": {"$gt": 1950}}, {"$and": [{"$or": [{"color": "red"}]}]}, {"none": {"$contains": 1}}),
     *({"year": [1950, 1955]}, {"$id": ["a", "b"]}, {"tags": "x"}, {"tags": {"$in": ["x", "y"]}}, {"year": {"$in": ["1950"]}}),
     *({"year": "1950"}, {"year": {"$contains": 1950}}, {"year": {"$gt": "5"}}, {"year": {"$lte": "9"}}, {"year": {"$lt": None}}),
-    *({"tags": {"$gt": "a"}}, {"$title": {"$gt": 5}}, {"$and": [{"year": {"$gt": 1900, "$lt": "2000"}}]}, {"yaer": {"$in": []}}),
+    *(
+        {"tags": {"$gt": "a"}},
+        {"$title": {"$gt": 5}},
+        {"$and": [{"year": {"$gt": 1900, "$lt": "2000"}}]},
+        {"yaer": {"$in": []}},
+        {"_blan": 1},
+    ),
     *({"size": {"$gt": {"width": 1}}}, {"size": {"width": {"$gt": "1"}}}, {"press.cty": "Lund"}, {"press.city": 5}, {"a.b": 5}),
     *({"a.c": 5}, {"'; DROP TABLE nodes; --": 1}, {"\x00\x00": 1}, {"\x00": "2"}, {'it\'s "odd"; --$$': "1"}, {"%(key)s {a}": 1}),
     *({"n" * 5000: 1}, {"ü\U0001f9f6": 1}, {"": 1}, {".": 1}, {"$or": [{"yaer": 1}, {"year": "x"}, {"no": 1}, {"year": 1950}]}),
@@ -222,7 +229,9 @@ MAY = [
 @pytest.fixture(scope="module")
 def told(postgres_server):
     """An index in this process and in the database."""
-    index = GraphIndex.from_nodes([Node(str(row), "A loom.", metadata=held) for row, held in enumerate(HELD)])
+    nodes = [Node(str(row), "A loom.", metadata=held) for row, held in enumerate(HELD)]
+    # Of a node without anything to read, the database knows by a field of its own.
+    index = GraphIndex.from_nodes([*nodes, Node("blank", "")])
     with postgres_server.open() as database:
         write_index(index, database, "works")
         yield index, database
@@ -295,3 +304,28 @@ def test_a_filter_that_was_checked_takes_no_further_round_trip(postgres, caplog,
     scoped = {"scope": {"owner": "t"}, "filter": {"when": {"$gt": DAY}}}
     assert [round_trips(**scoped), round_trips(**scoped)] == [3, 0]
     assert ["nowhere" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_what_many_threads_ask_at_once_is_told_once(postgres, caplog):
+    write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata=HELD[0])]), postgres, "works")
+    retriever = Retriever(open_index(postgres, "works"), "bm25")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: retriever.retrieve("loom", filter={"yaer": 1, "year": "1"}), range(16)))
+    assert sorted(record.getMessage()[:25] for record in caplog.records) == [
+        "The filter names 'yaer', ",
+        "The filter {'year': {'$eq",
+    ]
+
+
+def test_a_warning_that_takes_too_long_ends_one_question_alone(postgres, monkeypatch):
+    write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata=HELD[0])]), postgres, "works")
+    retriever, read = Retriever(open_index(postgres, "works"), "bm25"), PostgresCorpus.read
+
+    def late(self, *statements):
+        slow = any("jsonb_typeof(f.value)" in text for text, _ in statements)
+        return read(self, *statements, *([("SELECT pg_sleep(20)", {})] if slow else []))
+
+    monkeypatch.setattr(PostgresCorpus, "read", late)
+    with pytest.raises(TimeLimitError, match="has no answer after .* and its time_limit is 0.5: no step of this batch was made"):
+        Retriever(retriever.index, "bm25", time_limit=0.5).retrieve("loom", filter={"color": 1})
+    assert not retriever.retrieve("loom", filter={"color": 1})

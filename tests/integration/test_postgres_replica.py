@@ -10,7 +10,14 @@ import pytest
 
 from graph_retrievers import GraphIndex, Node, Retriever
 from graph_retrievers.errors import DatabaseError, DatabaseUnreachableError
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase, open_index, update_index, write_index
+from graph_retrievers.stores.postgres import (
+    PostgresCorpus,
+    PostgresDatabase,
+    create_vector_index,
+    open_index,
+    update_index,
+    write_index,
+)
 from tests.helpers import HashEmbedding
 from tests.postgres import PostgresServer
 
@@ -90,6 +97,10 @@ def test_a_replica_answers_without_writing_and_follows(replicated, caplog):
             )
             assert [(hit.id, hit.score) for hit in found] == [(hit.id, pytest.approx(hit.score, abs=1e-5)) for hit in expected]
     assert remote.describe().nodes == 2
+    create_vector_index(PostgresCorpus(primary, "works"))
+    follow(primary, standby.url)
+    near = open_index(standby, "works", exact=False, embedding=MODEL)
+    assert [hit.id for hit in Retriever(near, "vector").retrieve("A card has holes.")] == ["b", "a"]
     with pytest.raises(DatabaseError, match="can only be read .*Write to the primary server, of which it is a replica"):
         update_index(standby, "works", delete=["a"])
     # While changes wait, an answer is of the state that has arrived, and the version tells.

@@ -365,7 +365,7 @@ class PostgresDatabase:
         if code == _OVERTAKEN:
             return DatabaseUnreachableError(
                 f"{self.where} ended a statement that changes had overtaken ({message}). Ask again; on a replica, the setting "
-                "hot_standby_feedback = on avoids it."
+                "hot_standby_feedback = on makes that rare."
             )
         if connection is None or self._lost(connection):
             return DatabaseUnreachableError(

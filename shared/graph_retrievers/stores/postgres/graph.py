@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, Self
 
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.blank import BLANK
 from graph_retrievers.graph.description import GraphDescription
 from graph_retrievers.graph.filters import dated_fields, faults, kinds_asked, needed_fields, not_dates, told_key
 from graph_retrievers.graph.nested import look_up
@@ -155,6 +156,8 @@ class PostgresGraph:
         kinds = defaultdict[str, set[str]](set)
         for name, kind in rows:
             kinds[decoded(name)].add(_KINDS[kind])
+        # Of a database alone.
+        kinds.pop(BLANK, None)
         # Without the paths inside them.
         fields = [name for name in sorted(kinds) if not any(name[: dot.start()] in kinds for dot in _DOT.finditer(name))]
         for _, fault in faults(missing, lambda key: kinds.get(key, set()), fields):

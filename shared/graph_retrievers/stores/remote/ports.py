@@ -127,7 +127,7 @@ class DescribedGraphStore(GraphStore, Protocol):
     """A graph store that can also be described."""
 
     def describe(self, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
-        """Return the description of the graph, of whose attributes `signals` and the model `embedding` are known to the caller."""
+        """Return the description of the graph; `signals` are names to show, and `embedding` is the model of the index, or None."""
 
 
 @runtime_checkable

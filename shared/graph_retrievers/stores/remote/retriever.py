@@ -13,10 +13,11 @@ from graph_retrievers.cache import Later
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite, ReciprocalRankFusion
 from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
+from graph_retrievers.errors import DatabaseUnreachableError, EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import Hits, to_hits
@@ -141,6 +142,11 @@ class RemoteRetriever(Retriever):
             except StaleIndexError:
                 if tries == _TRIES or not index.open_again():
                     raise
+            except DatabaseUnreachableError as error:
+                # A database ends what it does when the limit is over, also before a search has begun.
+                if (limit := limit_over()) is not None:
+                    raise limit.error(()) from error
+                raise
             if tries >= _BEFORE_PINNING and index.pinned is not None:
                 # Writers may be faster than any answer.
                 with index.pinned() as state:
