@@ -63,11 +63,26 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         ((postgres_server.url, "loom", "--name", "nothing"), "has no index"),
         ((f"postgresql://me:{SECRET}@127.0.0.1:1/x", "loom"), "INDEX holds a password; set PGPASSWORD in the environment."),
         (("postgresql://db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql://localhost:1,db.example.org:2/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql:///x?host=/tmp,db.example.org", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql://localhost/x?hostaddr=127.0.0.1,192.0.2.1", "loom"), "would send texts to 192.0.2.1 without TLS"),
+        (("postgresql://localhost/x?host=::ffff:192.0.2.1", "loom"), "would send texts to ::ffff:192.0.2.1 without TLS"),
         ((postgres_server.url, "loom", "--html", "page.html"), "--html draws the search of an index in a folder"),
     ]:
         assert main(["search", *options]) == 2
         err = capsys.readouterr().err
         assert said in err and SECRET not in err
+
+
+def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypatch, capsys):
+    for variable in ("PGHOST", "PGHOSTADDR"):
+        with monkeypatch.context() as given:
+            given.setenv(variable, "192.0.2.1")
+            assert main(["inspect", "postgresql:///x"]) == 2
+            assert "would send texts to 192.0.2.1 without TLS" in capsys.readouterr().err
+    for address in ("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"):
+        assert main(["inspect", address]) == 2
+        assert "cannot be reached" in capsys.readouterr().err
 
 
 def test_another_model_than_that_of_the_vectors_is_told_once(postgres_server, caplog):

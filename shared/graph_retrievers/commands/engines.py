@@ -153,13 +153,18 @@ def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
     try:
         parts = urlsplit(url)
-        host, options = parts.hostname or "", parse_qs(parts.query)
+        options = parse_qs(parts.query)
+        # libpq tries several, each with a port of its own.
+        hosts = [urlsplit(f"//{each}").hostname or "" for each in parts.netloc.rpartition("@")[2].split(",")]
     except ValueError as error:
         raise InvalidArgumentError(f"{what} is not an address: {error}.") from error
     # Not shown, because it contains a secret.
     if parts.password or "password" in options:
         raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
-    hosts = [host, *options.get("host", []), *options.get("hostaddr", [])]
+    # What is not given, libpq takes from the environment.
+    places = options.get("host") or ([] if any(hosts) else [os.environ.get("PGHOST", "")])
+    places += options.get("hostaddr") or [os.environ.get("PGHOSTADDR", "")]
+    hosts += [each for place in places for each in place.split(",")]
     others = [each for each in hosts if each and not each.startswith("/") and not _is_local(each)]
     if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not insecure:
         raise InvalidArgumentError(
