@@ -42,7 +42,7 @@ from graph_retrievers.stores.postgres import (
 )
 from graph_retrievers.stores.postgres.change import Written
 from graph_retrievers.stores.remote import (
-    DatedGraphStore,
+    CheckingGraphStore,
     ScopedGraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -72,7 +72,7 @@ def test_a_folder_gives_the_answers_in_memory(postgres, pages):
     retriever, local = Retriever(opened(postgres)), Retriever(index, WalkFusion())
     assert_same(retriever.retrieve_batch(QUESTIONS), local.retrieve_batch(QUESTIONS))
     graph, vectors, words = stores(postgres)
-    assert isinstance(graph, (ScopedGraphStore, DatedGraphStore))
+    assert isinstance(graph, (ScopedGraphStore, CheckingGraphStore))
     assert isinstance(vectors, ScopedVectorStore) and isinstance(words, ScopedWordStore)
     check_stores(index, graph, vectors, QUESTIONS, words=words)
     found = GraphRetriever(retriever=retriever).invoke(QUESTIONS[0])
@@ -659,10 +659,10 @@ class Sleeps(PostgresVectors):
         self.corpus.read((SLEEP, {}))
 
 
-def sleeper(database, **options):
+def sleeper(database, name="works", **options):
     """A retriever that answers after 20 seconds."""
-    write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), database, "works")
-    index = opened(database, vectors=Sleeps(PostgresCorpus(database, "works")))
+    write_index(GraphIndex.from_texts(["A loom."], embedding=HashEmbedding(16)), database, name)
+    index = opened(database, name, vectors=Sleeps(PostgresCorpus(database, name)))
     return Retriever(index, "vector", **options)
 
 
@@ -691,6 +691,58 @@ def test_a_call_that_is_cancelled_ends_its_statement_in_the_server(postgres_serv
     # The connection that was cancelled is closed: a signal that comes late meets no other statement.
     wait_until(lambda: not postgres._cancelled)
     assert postgres._idle == [] and PostgresGraph(PostgresCorpus(postgres, "works")).sample(1)[0] == 1
+
+
+@pytest.mark.parametrize("threads", [None, 64])
+def test_many_questions_at_once_share_a_few_connections(threads, postgres_server, pages, monkeypatch):
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    database = postgres_server.open(connections=4)
+    write_index(index_of(pages), database, "works")
+    retriever = Retriever(opened(database))
+    questions = [f"{QUESTIONS[n % len(QUESTIONS)]} {n}" for n in range(64)]
+    expected = [[(hit.id, hit.score) for hit in retriever.retrieve(question)] for question in questions]
+    sleeping = sleeper(database, name="sleeping")
+
+    async def ask():
+        if threads is not None:
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
+        found = await asyncio.gather(*map(retriever.aretrieve, questions))
+        assert [[(hit.id, hit.score) for hit in hits] for hits in found] == expected
+        assert len(database._idle) <= 4
+        # Those that wait for the server, for a connection, and for a thread.
+        tasks = [asyncio.create_task(sleeping.aretrieve("Which loom?")) for _ in range(64)]
+        await asyncio.sleep(0.1)
+        wait_until(lambda: running(postgres_server))
+        for task in tasks:
+            task.cancel()
+        assert {type(end) for end in await asyncio.gather(*tasks, return_exceptions=True)} == {asyncio.CancelledError}
+
+    asyncio.run(ask())
+    wait_until(lambda: not running(postgres_server))
+    wait_until(lambda: not database._cancelled)
+    assert [(hit.id, hit.score) for hit in retriever.retrieve(questions[0])] == expected[0] and not failed
+    drop(database)
+
+
+def test_a_call_that_waits_for_a_connection_ends_when_it_is_cancelled(postgres_server):
+    database = postgres_server.open(connections=1)
+    retriever, held = sleeper(database), threading.Event()
+
+    async def leave():
+        task = asyncio.create_task(retriever.aretrieve("Which loom?"))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        # The loop waits for its threads.
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 5)
+        held.set()
+
+    with database.writing():
+        asyncio.run(leave())
+    assert held.is_set()
+    drop(database)
 
 
 def test_the_limits_of_a_call_hold_in_a_snapshot_too(postgres_server, postgres):

@@ -1,10 +1,11 @@
 """The command that writes an index to PostgreSQL."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from graph_retrievers import GraphIndex, Retriever, WalkFusion, minilm
+from graph_retrievers import GraphIndex, Node, Retriever, WalkFusion, minilm
 from graph_retrievers.commands import index as index_command
 from graph_retrievers.commands.cli import main
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
@@ -62,11 +63,26 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         ((postgres_server.url, "loom", "--name", "nothing"), "has no index"),
         ((f"postgresql://me:{SECRET}@127.0.0.1:1/x", "loom"), "INDEX holds a password; set PGPASSWORD in the environment."),
         (("postgresql://db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql://localhost:1,db.example.org:2/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql:///x?host=/tmp,db.example.org", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql://localhost/x?hostaddr=127.0.0.1,192.0.2.1", "loom"), "would send texts to 192.0.2.1 without TLS"),
+        (("postgresql://localhost/x?host=::ffff:192.0.2.1", "loom"), "would send texts to ::ffff:192.0.2.1 without TLS"),
         ((postgres_server.url, "loom", "--html", "page.html"), "--html draws the search of an index in a folder"),
     ]:
         assert main(["search", *options]) == 2
         err = capsys.readouterr().err
         assert said in err and SECRET not in err
+
+
+def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypatch, capsys):
+    for variable in ("PGHOST", "PGHOSTADDR"):
+        with monkeypatch.context() as given:
+            given.setenv(variable, "192.0.2.1")
+            assert main(["inspect", "postgresql:///x"]) == 2
+            assert "would send texts to 192.0.2.1 without TLS" in capsys.readouterr().err
+    for address in ("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"):
+        assert main(["inspect", address]) == 2
+        assert "cannot be reached" in capsys.readouterr().err
 
 
 def test_another_model_than_that_of_the_vectors_is_told_once(postgres_server, caplog):
@@ -162,3 +178,57 @@ def test_a_run_that_is_stopped_goes_on_without_embedding_again(postgres_server, 
     assert before.intersection(asked) == {*PROBES} and len(before) > 9 and len(asked) < 13
     with PostgresDatabase(postgres_server.url) as database:
         drop(database)
+
+
+def test_inspect_prints_what_it_prints_of_the_folder(postgres_server, pages, tmp_path, command, capsys):
+    status, _, err = command(tmp_path / "out", "--to", postgres_server.url, "--name", "it's; --", "--tokens", 20)
+    assert status == 0, err
+    told = []
+    for place in ((str(tmp_path / "out"),), (postgres_server.url, "--name", "it's; --")):
+        assert main(["inspect", *place]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert main(["inspect", *place, "--json"]) == 0
+        told.append((lines, json.loads(capsys.readouterr().out)))
+    (lines, here), (stored, there) = told
+    # The walk over the whole graph that counts components is not one for the database.
+    assert stored == [line for line in lines if not line.startswith(("components", "references"))] and len(stored) >= 6
+    assert there == {**here, "components": None, "largest_component": None, "references": ""}
+    with PostgresDatabase(postgres_server.url) as database:
+        drop(database)
+
+
+def test_an_index_of_odd_texts_is_described_as_in_memory(postgres):
+    nodes = [
+        Node("a\x00", "A \x01loom.", "Loom\x00", "machine\x02"),
+        Node("b", "A card.", "", "it's; --"),
+        Node("c", "A card.", "Card", "it's; --"),
+        Node("d", " ", "", "it's; --"),
+    ]
+    index = GraphIndex.from_nodes(nodes, [("a\x00", "b", "reads\x03"), ("c", "b", ""), ("c", "b", ""), ("b", "b", "self")])
+    write_index(index, postgres, "odd")
+    found = open_index(postgres, "odd").describe()
+    assert found.types == {"machine\x02": 1, "it's; --": 3} and (found.repeated, found.blank, found.untitled) == (2, 1, 2)
+    assert replace(found, components=3, largest_component=2) == replace(index.describe(), components=3, largest_component=2)
+    write_index(GraphIndex.from_texts(["A loom.", "A drum."]), postgres, "bare")
+    assert str(open_index(postgres, "bare").describe()).split("advice: ")[1].startswith("There are no edges")
+
+
+def test_a_command_that_reads_a_folder_says_so_of_an_address(capsys):
+    where = f"postgresql://me:{SECRET}@127.0.0.1:1/x"
+    for arguments in (
+        *(("serve", where), ("mcp", where, "--name", "x"), ("evaluate", where, "--name", "x"), ("make-queries", where, "out")),
+        *(("fit", "mor", where, "--out", "out"), ("index", where, "out")),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments])
+        err = capsys.readouterr().err
+        assert ended.value.code == 2 and SECRET not in err
+        assert "is an address, postgresql://..., and not a folder. Only `search` and `inspect` take PostgreSQL;" in err
+    for arguments, said in (
+        (("inspect", where), "INDEX holds a password; set PGPASSWORD in the environment."),
+        (("inspect", "postgresql://db.example.org/x"), "would send texts to db.example.org without TLS"),
+        (("inspect", "bolt://me:secret@host"), "Give the folder of a saved index, or postgresql://USER@HOST/DATABASE."),
+    ):
+        assert main([*arguments]) == 2
+        err = capsys.readouterr().err
+        assert said in err and SECRET not in err

@@ -1,14 +1,15 @@
 """Filters in PostgreSQL: the nodes that pass are those that pass in memory."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from graph_retrievers import GraphIndex, Node, Retriever
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, TimeLimitError
 from graph_retrievers.graph.filters import filter_mask
-from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, open_index, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, PostgresGraph, open_index, update_index, write_index
 from graph_retrievers.stores.postgres.predicates import filter_predicate
 from tests.integration.test_cypher_filters import CONDITIONS, DATED, DAY, TIME, expected, filtered_index, random_filter
 from tests.postgres import drop
@@ -144,10 +145,10 @@ def test_a_date_beside_what_has_no_date_is_refused_as_in_memory(filtered):
             with pytest.raises(InvalidArgumentError, match=r"^The filter compares") as caught:
                 filter_mask(graph, condition)
             with pytest.raises(InvalidArgumentError) as told:
-                store.check_dates(condition)
+                store.check_filter(condition)
             assert str(told.value).partition("one has")[0] == str(caught.value).partition("one has")[0]
     for condition in ({"absent": {"$lt": DAY}}, {"when": DAY}, {"in.when": {"$in": [TIME]}}, {"days": {"$contains": DAY}}):
-        store.check_dates(condition)
+        store.check_filter(condition)
 
 
 def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
@@ -193,3 +194,138 @@ def test_a_filter_in_a_scope_reads_the_scope_alone(question, postgres):
             # Another owner has dates there, and nobody sees what they are.
             with pytest.raises(InvalidArgumentError, match="no node has a date there; one has 'of a'"):
                 retriever.retrieve(question, **given)
+
+
+HELD = [
+    {"year": 1950, "open": True, "press": {"city": "Lund"}, "mixed": 1, "a.b": "x"},
+    {"year": 1955, "tags": ["x"], "size": {"width": 2}, "mixed": "1950", "when": "1950-01-01"},
+    {"year": None, 'it\'s "odd"; --$$': 1, "\x00": 2, "ü\U0001f9f6": [1]},
+    {},
+]
+NEVER = [
+    *({"yaer": 1950}, {"yaer": {"$gt": 1950}}, {"$and": [{"$or": [{"color": "red"}]}]}, {"none": {"$contains": 1}}),
+    *({"year": [1950, 1955]}, {"$id": ["a", "b"]}, {"tags": "x"}, {"tags": {"$in": ["x", "y"]}}, {"year": {"$in": ["1950"]}}),
+    *({"year": "1950"}, {"year": {"$contains": 1950}}, {"year": {"$gt": "5"}}, {"year": {"$lte": "9"}}, {"year": {"$lt": None}}),
+    *(
+        {"tags": {"$gt": "a"}},
+        {"$title": {"$gt": 5}},
+        {"$and": [{"year": {"$gt": 1900, "$lt": "2000"}}]},
+        {"yaer": {"$in": []}},
+        {"_blan": 1},
+    ),
+    *({"size": {"$gt": {"width": 1}}}, {"size": {"width": {"$gt": "1"}}}, {"press.cty": "Lund"}, {"press.city": 5}, {"a.b": 5}),
+    *({"a.c": 5}, {"'; DROP TABLE nodes; --": 1}, {"\x00\x00": 1}, {"\x00": "2"}, {'it\'s "odd"; --$$': "1"}, {"%(key)s {a}": 1}),
+    *({"n" * 5000: 1}, {"ü\U0001f9f6": 1}, {"": 1}, {".": 1}, {"$or": [{"yaer": 1}, {"year": "x"}, {"no": 1}, {"year": 1950}]}),
+    {"$or": [{f"no{number}": 1} for number in range(30)] + [{"year": "1"}]},
+]
+MAY = [
+    *({"archived": {"$ne": True}}, {"archived": {"$nin": [True]}}, {"$not": {"archived": True}}, {"archived": None}),
+    *({"$or": [{"archived": {"$exists": False}}, {"archived": {"$in": [""]}}]}, {"mixed": "1950"}, {"mixed": {"$in": ["no", 1]}}),
+    *({"year": {"$in": []}}, {"year": {"$in": [None, "1950"]}}, {"year": 1.5}, {"when": DAY}, {"tags": {"$contains": "y"}}, {}),
+    *({"press": {"city": {"$gt": "A"}}}, {"open": 1}, {"a.b": "y"}, {"$title": {"$contains": "A"}}, {"\x00": 3}),
+]
+
+
+@pytest.fixture(scope="module")
+def told(postgres_server):
+    """An index in this process and in the database."""
+    nodes = [Node(str(row), "A loom.", metadata=held) for row, held in enumerate(HELD)]
+    # Of a node without anything to read, the database knows by a field of its own.
+    index = GraphIndex.from_nodes([*nodes, Node("blank", "")])
+    with postgres_server.open() as database:
+        write_index(index, database, "works")
+        yield index, database
+        drop(database)
+
+
+def warnings_of(caplog, retriever, question, **filters):
+    """What a call warns of."""
+    caplog.clear()
+    retriever.retrieve(question, **filters)
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize("name", ["filter", "seed_filter", "traversal_filter", "scope"])
+@pytest.mark.parametrize("question", ["loom", ""])
+def test_what_can_never_match_is_told_as_in_memory(name, question, told, caplog):
+    index, database = told
+    # Listing reads the filter and the scope alone.
+    if question or name in ("filter", "scope"):
+        for condition in NEVER:
+            # Both have told nothing yet.
+            local = Retriever(GraphIndex.from_nodes([index.graph.node(row) for row in range(len(index))]), "bm25")
+            database.checked = type(database.checked)(database.checked.limit)
+            stored = Retriever(open_index(database, "works"), "bm25")
+            expected = warnings_of(caplog, local, question, **{name: condition})
+            assert expected and warnings_of(caplog, stored, question, **{name: condition}) == expected, condition
+            assert warnings_of(caplog, stored, question, **{name: condition}) == [], condition
+
+
+@pytest.mark.parametrize("name", ["filter", "seed_filter", "traversal_filter", "scope"])
+def test_what_may_match_is_not_told(name, told, caplog):
+    stored = Retriever(open_index(told[1], "works"), "bm25")
+    for condition in MAY:
+        assert warnings_of(caplog, stored, "loom", **{name: condition}) == [], condition
+
+
+def test_in_a_scope_the_fields_of_the_scope_are_told(postgres, caplog):
+    nodes = [Node(f"t{row}", "A loom.", metadata={**held, "owner": "t"}) for row, held in enumerate(HELD)]
+    index = GraphIndex.from_nodes([*nodes, Node("v", "A loom.", metadata={"owner": "v", "color": "red", "year": "MCM"})])
+    write_index(index, postgres, "works")
+    stored, local = Retriever(open_index(postgres, "works"), "bm25"), Retriever(index, "bm25")
+    for owner in "tv":
+        for condition in ({"color": "blue"}, {"tags": {"$contains": "x"}}, {"year": {"$gt": 1900}}):
+            given = {"scope": {"owner": owner}, "filter": condition}
+            expected = warnings_of(caplog, local, "loom", **given)
+            assert warnings_of(caplog, stored, "loom", **given) == expected
+            assert len(expected) == (condition in ({"color": "blue"},) if owner == "t" else "color" not in condition)
+            assert warnings_of(caplog, stored, "loom", **given) == []
+
+
+def test_a_filter_that_was_checked_takes_no_further_round_trip(postgres, caplog, monkeypatch):
+    write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata={**HELD[1], "owner": "t"})]), postgres, "works")
+    retriever, read, asked = Retriever(open_index(postgres, "works"), "bm25"), postgres.read, []
+    monkeypatch.setattr(postgres, "read", lambda *statements: asked.append(str(statements)) or read(*statements))
+
+    def round_trips(**filters):
+        asked.clear()
+        retriever.retrieve("loom", **filters)
+        return sum(
+            "jsonb_typeof(n.fields -> " in texts or "jsonb_typeof(f.value)" in texts or "n.dates ?" in texts for texts in asked
+        )
+
+    for condition, more in (({"year": {"$lt": 1}, "tags": ["x"]}, 1), ({"nowhere": 1, "year": {"$lt": 1}}, 2), ({"when": DAY}, 2)):
+        assert round_trips(filter=condition, seed_filter=condition) == more
+        assert round_trips(filter=condition, traversal_filter=condition) == 0
+    # Also after a change, and in a scope after its first question.
+    update_index(postgres, "works", upsert=[Node("w", "A loom.", metadata={"owner": "w"})])
+    retriever.retrieve("loom")
+    assert round_trips(filter={"nowhere": 1}) == 0
+    scoped = {"scope": {"owner": "t"}, "filter": {"when": {"$gt": DAY}}}
+    assert [round_trips(**scoped), round_trips(**scoped)] == [3, 0]
+    assert ["nowhere" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_what_many_threads_ask_at_once_is_told_once(postgres, caplog):
+    write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata=HELD[0])]), postgres, "works")
+    retriever = Retriever(open_index(postgres, "works"), "bm25")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: retriever.retrieve("loom", filter={"yaer": 1, "year": "1"}), range(16)))
+    assert sorted(record.getMessage()[:25] for record in caplog.records) == [
+        "The filter names 'yaer', ",
+        "The filter {'year': {'$eq",
+    ]
+
+
+def test_a_warning_that_takes_too_long_ends_one_question_alone(postgres, monkeypatch):
+    write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata=HELD[0])]), postgres, "works")
+    retriever, read = Retriever(open_index(postgres, "works"), "bm25"), PostgresCorpus.read
+
+    def late(self, *statements):
+        slow = any("jsonb_typeof(f.value)" in text for text, _ in statements)
+        return read(self, *statements, *([("SELECT pg_sleep(20)", {})] if slow else []))
+
+    monkeypatch.setattr(PostgresCorpus, "read", late)
+    with pytest.raises(TimeLimitError, match="has no answer after .* and its time_limit is 0.5: no step of this batch was made"):
+        Retriever(retriever.index, "bm25", time_limit=0.5).retrieve("loom", filter={"color": 1})
+    assert not retriever.retrieve("loom", filter={"color": 1})

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers import Edge, Node, WalkFusion
+from graph_retrievers.errors import DatabaseAuthError
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import open_index, update_index
 from tests.helpers import HashEmbedding
@@ -17,7 +18,10 @@ NAMES = ("films", "music")
 
 def nodes(name):
     words = ("loom", "card", "mill", "wheel")
-    return [Node(f"{name}-{row}", f"A {word} of {name}.", f"{word} {name}", "", {"tenant": name}) for row, word in enumerate(words)]
+    return [
+        Node(f"{name}-{row}", f"A {word} of {name}.", f"{word} {name}", "", {"tenant": name, f"of {name}": row})
+        for row, word in enumerate(words)
+    ]
 
 
 def links(name):
@@ -71,3 +75,44 @@ def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, p
         expected = alone.retrieve("Which loom and card?")
         assert [hit.id for hit in found] == [hit.id for hit in expected] and len(found) == 4
         np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], rtol=1e-5)
+
+
+def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, caplog):
+    for name, other in (NAMES, NAMES[::-1]):
+        remote = open_index(secured[name], "works", embedding=HashEmbedding(16))
+        for filters in ({}, {"scope": {"tenant": name}}):
+            caplog.clear()
+            assert not Retriever(remote, "bm25").retrieve("loom", filter={f"of {other}": 1, "of": 1}, **filters)
+            told = [record.getMessage() for record in caplog.records if record.name.startswith("graph_retrievers")]
+            assert [message.partition("any node.")[0].split("'")[1] for message in told] == [f"of {other}", "of"]
+            assert all(message.endswith(f"The fields are: of {name}, tenant.") for message in told)
+        found = remote.describe()
+        assert (found.nodes, found.edges, found.untitled) == (4, {"near": 4}, 0)
+        assert all(name in node for node, _, _ in found.hubs) and other not in str(found)
+        secured[name].close()
+
+
+def test_a_role_without_a_right_is_told_which(postgres_server, postgres):
+    update_index(postgres, "works", upsert=nodes("films"), embedding=HashEmbedding(16))
+    with postgres.writing() as writing:
+        writing.run("CREATE ROLE stranger LOGIN")
+    rights = ["permission denied for schema", "table corpora", "table nodes", "table edges", "table words"]
+    grants = ["USAGE ON SCHEMA {schema}", *(f"SELECT ON {{{table}}}" for table in ("corpora", "nodes", "edges", "words"))]
+    try:
+        with postgres_server.open(postgres.schema, url=postgres_server.url.replace("postgres:@", "stranger:@")) as database:
+            for missing, grant in zip(rights, grants, strict=True):
+                with pytest.raises(
+                    DatabaseAuthError, match=f"refused the user .*{missing}.* Check the user .*and the user's rights"
+                ):
+                    index = open_index(database, "works", embedding=HashEmbedding(16))
+                    index.describe()
+                    Retriever(index, "bm25").retrieve("loom", filter={"tenant": "films"})
+                with postgres.writing() as writing:
+                    writing.run(f"GRANT {grant} TO stranger")
+            with postgres.writing() as writing:
+                writing.run("GRANT SELECT ON {terms} TO stranger")
+            assert len(Retriever(open_index(database, "works"), "bm25").retrieve("loom", filter={"tenant": "films"})) == 1
+    finally:
+        with postgres.writing() as writing:
+            writing.run("DROP OWNED BY stranger")
+            writing.run("DROP ROLE stranger")

@@ -133,17 +133,38 @@ def check_folder(what: str, where: str, *, instead: str) -> None:
         raise InvalidArgumentError(f"{what} is an address, {where.partition('://')[0]}://..., and not a folder. {instead}")
 
 
+def folder(where: str) -> str:
+    """Return an argument that names a folder, for :mod:`argparse`; an address is refused before options that go with it are."""
+    try:
+        check_folder("This", where, instead="Only `search` and `inspect` take PostgreSQL; `index SOURCE OUT` writes a folder.")
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return where
+
+
+def add_postgres(parser: argparse.ArgumentParser) -> None:
+    """Add the options of an index in PostgreSQL that is read."""
+    stored = parser.add_argument_group("PostgreSQL", "The password is read from the environment: PGPASSWORD.")
+    stored.add_argument("--name", default="Documents", metavar="NAME", help="name of the index (default: Documents)")
+    stored.add_argument("--insecure", action="store_true", help="ask another machine without TLS, in a trusted network")
+
+
 def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
     try:
         parts = urlsplit(url)
-        host, options = parts.hostname or "", parse_qs(parts.query)
+        options = parse_qs(parts.query)
+        # libpq tries several, each with a port of its own.
+        hosts = [urlsplit(f"//{each}").hostname or "" for each in parts.netloc.rpartition("@")[2].split(",")]
     except ValueError as error:
         raise InvalidArgumentError(f"{what} is not an address: {error}.") from error
     # Not shown, because it contains a secret.
     if parts.password or "password" in options:
         raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
-    hosts = [host, *options.get("host", []), *options.get("hostaddr", [])]
+    # What is not given, libpq takes from the environment.
+    places = options.get("host") or ([] if any(hosts) else [os.environ.get("PGHOST", "")])
+    places += options.get("hostaddr") or [os.environ.get("PGHOSTADDR", "")]
+    hosts += [each for place in places for each in place.split(",")]
     others = [each for each in hosts if each and not each.startswith("/") and not _is_local(each)]
     if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not insecure:
         raise InvalidArgumentError(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from graph_retrievers.commands.engines import folder
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.imports import asking, imported, named_system
 from graph_retrievers.commands.models import add_options, embedded_index, index_and_queries, is_index
@@ -48,7 +49,8 @@ def add_commands(subparsers: Any) -> None:
         "Prints Recall@k (capped: the share of what fits into k places), nDCG@k, MRR, Hit@k and the mean time of a single query.",
         epilog=_QUERIES,
     )
-    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", help="folder of the dataset, or of an index (then pass --queries)")
+    read = "folder of the dataset, or of an index (then pass --queries)"
+    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", type=folder, help=read)
     _add_data_options(parser.add_argument_group("queries").add_argument)
     _add_retriever_options(parser.add_argument_group("retrievers"))
     _add_measurement_options(parser.add_argument_group("measurement").add_argument)
@@ -63,7 +65,7 @@ def add_commands(subparsers: Any) -> None:
         "characteristic words of the second; this form favours search by words.",
     )
     add = made.add_argument
-    add("dataset", metavar="DATASET_OR_INDEX", help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index")
+    add("dataset", metavar="DATASET_OR_INDEX", type=folder, help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index")
     add("out", metavar="OUT", help="file to write, such as queries.jsonl; pass it to evaluate --queries")
     add("--count", type=int, default=100, metavar="N", help="number of questions (default: 100)")
     writer = "Python object that writes the questions: a LangChain or LlamaIndex model, or a function that answers a prompt"

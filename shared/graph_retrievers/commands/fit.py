@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from graph_retrievers.commands.engines import folder
 from graph_retrievers.commands.models import add_options, embedded_index
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -36,7 +37,7 @@ def add_commands(subparsers: Any) -> None:
     )
     add = parser.add_argument
     add("name", metavar="NAME", choices=sorted(FITTERS), help=f"one of: {', '.join(sorted(FITTERS))}")
-    add("dataset", metavar="DATASET", help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
+    add("dataset", metavar="DATASET", type=folder, help="folder of nodes.jsonl[.gz], edges.jsonl[.gz] and queries.jsonl[.gz]")
     add("--out", required=True, metavar="DIR", help="folder for the checkpoint")
     add("--paper", action="store_true", help="train the network of the paper (lesegr, g-rag)")
     reranker = "cross-encoder to start from (path-reranking)"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import add_engines, check_folder, opened_engines, to_postgres
+from graph_retrievers.commands.engines import add_engines, check_folder, folder, opened_engines, to_postgres
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import absolute, add_options
 from graph_retrievers.errors import InvalidArgumentError
@@ -36,7 +36,7 @@ def add_commands(subparsers: Any) -> None:
     what = "Build an index of documents and save it, or update the one in OUT or in the engines; only new texts are embedded."
     parser = subparsers.add_parser("index", help="build or update an index of documents", description=what)
     add = parser.add_argument
-    add("source", metavar="DIR_OR_DATASET", help="folder of text, Markdown, HTML and other files, or a dataset")
+    add("source", metavar="DIR_OR_DATASET", type=folder, help="folder of text, Markdown, HTML and other files, or a dataset")
     add("out", metavar="OUT", nargs="?", help="folder to write; optional with --to")
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--embedding", metavar="NAME_OR_DIR", default="minilm", help="embedding model (default: minilm, offline)")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graph_retrievers.graph.corpus_graph import CorpusGraph
     from graph_retrievers.index import Corpus, GraphIndex
     from graph_retrievers.retrievers.retriever import Retriever
+    from graph_retrievers.stores.remote import RemoteIndex
 
 __all__ = ["reranker"]
 
@@ -78,17 +79,16 @@ def load_index(args: argparse.Namespace, folder: str, *, ready: bool = False) ->
     """Return the index in a folder with its models: those that options name, else the embedding that built it."""
     from graph_retrievers.index.graph_index import GraphIndex
 
-    instead = "Give the folder of a saved index; only `search` also takes postgresql://USER@HOST/DATABASE."
-    check_folder("INDEX", folder, instead=instead)
     model = reranker(args)
     embedding = None if getattr(args, "no_embedding", False) else _query_embedding(args, folder)
     return GraphIndex.load(folder, embedding=embedding, relevance=model, device=args.device, ready=ready)
 
 
 @contextmanager
-def opened_index(args: argparse.Namespace) -> Iterator[Corpus]:
+def opened_index(args: argparse.Namespace) -> Iterator[GraphIndex | RemoteIndex]:
     """Open the index that ``INDEX`` names, a folder or an address of PostgreSQL, with its models."""
     if not is_postgres(args.index):
+        check_folder("INDEX", args.index, instead="Give the folder of a saved index, or postgresql://USER@HOST/DATABASE.")
         yield load_index(args, args.index)
         return
     check_postgres("INDEX", args.index, args.insecure)

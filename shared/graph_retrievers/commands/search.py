@@ -10,20 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import is_postgres
+from graph_retrievers.commands.engines import add_postgres, is_postgres
 from graph_retrievers.commands.flags import printable
-from graph_retrievers.commands.models import add_options, chosen_retriever, load_index, opened_index
+from graph_retrievers.commands.models import add_options, chosen_retriever, opened_index
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
 
 
+_INDEX = "folder of the index, or PostgreSQL: postgresql://USER@HOST/DATABASE, with --name"
+
+
 def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
     parser = subparsers.add_parser("search", help="search an index", description="Search a saved index and print the hits.")
     add = parser.add_argument
-    add("index", metavar="INDEX", help="folder of the index, or PostgreSQL: postgresql://USER@HOST/DATABASE, with --name")
+    add("index", metavar="INDEX", help=_INDEX)
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
     add_options(add, "--retriever")
@@ -39,17 +42,16 @@ def add_commands(subparsers: Any) -> None:
     form.add_argument("--json", action="store_true", help="print JSON")
     page = "write the search as one HTML page: the hits, and the search as a graph, step by step"
     form.add_argument("--html", metavar="FILE", help=page)
-    stored = parser.add_argument_group("PostgreSQL", "The password is read from the environment: PGPASSWORD.")
-    stored.add_argument("--name", default="Documents", metavar="NAME", help="name of the index (default: Documents)")
-    stored.add_argument("--insecure", action="store_true", help="ask another machine without TLS, in a trusted network")
+    add_postgres(parser)
     parser.set_defaults(run=run_search)
 
     what = "show what an index contains"
     contents = "Show what an index contains, and warn of what may give poor results."
     inspect = subparsers.add_parser("inspect", help=what, description=contents)
-    inspect.add_argument("index", metavar="INDEX", help="folder of the index")
+    inspect.add_argument("index", metavar="INDEX", help=_INDEX)
     add_options(inspect.add_argument, "--embedding")
     inspect.add_argument("--json", action="store_true", help="print JSON")
+    add_postgres(inspect)
     inspect.set_defaults(run=run_inspect, device=None)
 
 
@@ -109,5 +111,6 @@ def hits_table(hits: Hits, explain: bool) -> str:
 
 def run_inspect(args: argparse.Namespace) -> None:
     """Run the ``inspect`` command."""
-    description = load_index(args, args.index).describe()
+    with opened_index(args) as index:
+        description = index.describe()
     print(json.dumps(description.to_dict(), indent=1) if args.json else printable(str(description)))

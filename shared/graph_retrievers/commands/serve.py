@@ -6,6 +6,7 @@ import argparse
 import webbrowser
 from pathlib import Path
 
+from graph_retrievers.commands.engines import folder
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.listening import listen
 from graph_retrievers.commands.models import add_options, load_index
@@ -21,7 +22,7 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         "search as a graph, step by step, texts and neighbours. Only on this machine. Needs the extra 'serve'.",
     )
     add = parser.add_argument
-    add("index", metavar="INDEX", help="folder of the index")
+    add("index", metavar="INDEX", type=folder, help="folder of the index")
     add("--port", type=int, default=8800, metavar="PORT", help="port (default: 8800; 0 chooses a free one)")
     add("--host", default="127.0.0.1", metavar="NAME", help="address to listen on (default: 127.0.0.1, only this machine)")
     add("--expose", action="store_true", help="allow a --host that other machines can reach; there is no password")

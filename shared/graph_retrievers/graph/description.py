@@ -23,7 +23,8 @@ __all__ = ["describe"]
 
 _logger = logging.getLogger(__name__)
 
-_HUBS = 5
+HUBS = 5
+"""Nodes with the most neighbours that are shown."""
 _MANY_EDGES = 50
 # Of an example of a few texts, most may well have no edge.
 _FEW_NODES = 20
@@ -71,12 +72,12 @@ class GraphDescription:
         Nodes of each type and relationship rows of each relation; "" for those without one.
     degree, tokens : tuple of five int
         Minimum, quartiles and maximum of the number of distinct neighbours, and of the estimated number of tokens that signals read
-        of a node: those of the embedding model, from a sample, if it counts them.
+        of a node: those of the embedding model, from a sample, if it counts them. In a database, they are of 2,000 nodes.
     hubs : list of (id, title, degree)
         The five nodes with the most neighbours. The title of a node without one, whose id is a UUID or a hash, is the first words
         of its text, as in paths.
-    components, largest_component : int
-        Number of connected components, including isolated nodes, and number of nodes in the largest one.
+    components, largest_component : int or None
+        Number of connected components, including isolated nodes, and number of nodes in the largest one; None in a database.
     readable_tokens : int or None
         Tokens that the embedding model reads of a text; None if unknown. `truncated` counts the nodes with more.
     signals, embedding : tuple of str, and str
@@ -96,8 +97,8 @@ class GraphDescription:
     degree: tuple[int, ...]
     hubs: list[tuple[str, str, int]]
     isolated: int
-    components: int
-    largest_component: int
+    components: int | None
+    largest_component: int | None
     untitled: int
     tokens: tuple[int, ...]
     readable_tokens: int | None = None
@@ -127,11 +128,12 @@ class GraphDescription:
             bare = "+".join(code for code in self.language.split("+") if code not in self.stemmed.split("+") and has_stems(code))
             told += f"; language: {self.language}{f', without stems of {bare}' if bare else ''}"
         told += "" if self.recall is None else f"; vector search finds {self.recall:.3f} of the ten nearest"
+        joined = "" if self.components is None else f"{self.components:,}, the largest with {self.largest_component:,} nodes"
         lines = [
             f"nodes       {self.nodes:,}{_counts(self.types)}; without a title: {self.untitled:,}{repeated}",
             f"edges       {edges:,}{_counts(self.edges)}",
             f"degree      {_quartiles(self.degree)}; isolated: {self.isolated:,} ({self.isolated / self.nodes:.0%})",
-            f"components  {self.components:,}, the largest with {self.largest_component:,} nodes",
+            *([f"components  {joined}"] if joined else []),
             f"tokens      {_quartiles(self.tokens)}, about{limit}",
             f"signals     {', '.join(self.signals) or 'none'}{told}",
         ]
@@ -184,22 +186,22 @@ def describe(
     hubs        a (1), b (1), c (0)
     """
     degree = graph.degree.cpu().numpy()
-    tokens = _tokens(graph.contents(), model)
+    tokens = token_counts(graph.contents(), model)
     _, sizes = torch.unique(_components(graph), return_counts=True)
     texts = Counter(graph.texts)
     relations = Counter(graph.relations.tolist())
-    hubs = np.argsort(-degree, kind="stable")[:_HUBS].tolist()
+    hubs = np.argsort(-degree, kind="stable")[:HUBS].tolist()
     found = GraphDescription(
         nodes=len(graph),
         types=dict(Counter(graph.types)),
         edges={graph.relation_names[number]: count for number, count in sorted(relations.items())},
-        degree=_five(degree),
+        degree=five_numbers(degree),
         hubs=[(graph.ids[row], path_title(graph.ids[row], graph.titles[row], graph.texts[row]), int(degree[row])) for row in hubs],
         isolated=int((degree == 0).sum()),
         components=sizes.numel(),
         largest_component=int(sizes.max()),
         untitled=sum(not title for title in graph.titles),
-        tokens=_five(tokens),
+        tokens=five_numbers(tokens),
         readable_tokens=max_tokens,
         truncated=0 if max_tokens is None else int((tokens > max_tokens).sum()),
         repeated=sum(count for count in texts.values() if count > 1),
@@ -210,10 +212,15 @@ def describe(
         stemmed=language[1],
         recall=recall,
     )
+    return advised(found, model, tried)
+
+
+def advised(found: GraphDescription, model: Any, tried: Collection[str] = ()) -> GraphDescription:
+    """Return a description with its advice; `model` and `tried` are those of :func:`describe`."""
     return replace(found, advice=tuple(_advice(found, tried, getattr(model, "languages", ()))))
 
 
-def _tokens(texts: Sequence[str], model: Any) -> np.ndarray:
+def token_counts(texts: Sequence[str], model: Any) -> np.ndarray:
     """Return the estimated number of tokens of each text, shape [N]; if the model counts them, as many as it has in a sample."""
     estimates = np.array([estimate_tokens(text) for text in texts])
     count = getattr(model, "count_tokens", None)
@@ -295,7 +302,8 @@ def _advice(found: GraphDescription, tried: Collection[str], languages: Collecti
         )
 
 
-def _five(values: np.ndarray) -> tuple[int, ...]:
+def five_numbers(values: np.ndarray) -> tuple[int, ...]:
+    """Return minimum, quartiles and maximum of values, each one of them."""
     return tuple(int(value) for value in np.quantile(values, (0, 0.25, 0.5, 0.75, 1), method="lower"))
 
 

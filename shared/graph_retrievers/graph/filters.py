@@ -288,31 +288,50 @@ def _tell_impossible(graph: CorpusGraph, condition: Mapping[str, Any]) -> None:
     if already is None:
         # A part of a graph does not know what no node has.
         return
-    suggest: set[str] = set()
-    for key, operator, value in _asked(condition):
-        told = key[:_LONGEST], operator
-        if told in already:
-            continue
-        held = {"text"} if key in _OWN else _kinds_at(graph, key) if "." in key else held_by.get(key)
-        if not held and len(suggest) < _SUGGESTED:
-            suggest.add(key)
-        fault = _mismatch(key, operator, value, held) if held else _unknown(key, held_by, key in suggest)
-        if fault:
-            already.get(told, partial(logger.warning, "%s", fault))
+
+    def kinds(key: str) -> Set[str]:
+        return _kinds_at(graph, key) if "." in key else held_by.get(key, set())
+
+    asked = [each for each in needed_fields(condition) if told_key(*each) not in already]
+    for told, fault in faults(asked, kinds, held_by):
+        already.get(told, partial(logger.warning, "%s", fault))
 
 
-def _asked(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
+def needed_fields(condition: Mapping[str, Any], known: Set[str] = frozenset()) -> Iterator[tuple[str, str, Any]]:
     """Yield the field, operator and value of each condition that a node needs the field for; `known` fields may be absent."""
     for key, wanted in condition.items():
         if key in ("$and", "$or"):
             asked = {name for part in wanted for name, value in part.items() if _has_operators(value) and "$exists" in value}
             for part in wanted:
-                yield from _asked(part, asked if key == "$or" else known)
+                yield from needed_fields(part, asked if key == "$or" else known)
         elif key != "$not" and key not in known:
             for operator, value in (wanted if _has_operators(wanted) else {"$eq": wanted}).items():
                 # Nodes without the field satisfy these; nothing is ordered with None.
                 if operator not in ("$exists", "$ne", "$nin") and (value is not None or operator in _ORDERS):
                     yield key, operator, value
+
+
+def told_key(key: str, operator: str, value: Any) -> tuple[str, str]:
+    """Return the key of a condition under which a problem is remembered."""
+    return key[:_LONGEST], operator
+
+
+def faults(
+    asked: Iterable[tuple[str, str, Any]], kinds: Callable[[str], Set[str]], fields: Collection[str]
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the key and a message for each condition of :func:`needed_fields` that no node can satisfy.
+
+    `kinds` returns the kinds of values that nodes have in a field, "text", "number", "list" and "mapping", and none if no node has
+    the field; `fields` are all that nodes have.
+    """
+    suggest: set[str] = set()
+    for key, operator, value in asked:
+        held = {"text"} if key in _OWN else kinds(key)
+        if not held and len(suggest) < _SUGGESTED:
+            suggest.add(key)
+        fault = _mismatch(key, operator, value, held) if held else _unknown(key, fields, key in suggest)
+        if fault:
+            yield told_key(key, operator, value), fault
 
 
 def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
@@ -322,28 +341,37 @@ def _unknown(key: str, fields: Collection[str], suggest: bool) -> str:
     return f"The filter names {shown(key)}, which is not a metadata field of any node.{other} The fields are: {there}."
 
 
-def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
-    """Return why no value of a field's kinds can satisfy a condition, or an empty string if some may."""
+def kinds_asked(operator: str, value: Any) -> Set[str] | None:
+    """Return the kinds of values of which some may satisfy a condition; None if values of any kind may, or that is not known.
+
+    >>> sorted(kinds_asked("$contains", "a")), kinds_asked("$gt", 5), kinds_asked("$in", [None, 5])
+    (['list', 'text'], {'number'}, None)
+    """
     values = list(value) if operator == "$in" else [value]
     # Dates are kept as text.
     kinds = {_kind(kind) for kind in {str if is_date(each) else type(each) for each in values} - {NoneType}}
     # Of values of other types it is not known what they equal.
-    if not (kinds or operator in _ORDERS) or not kinds | held <= _KINDS:
-        return ""
+    if not (kinds or operator in _ORDERS) or not kinds <= _KINDS:
+        return None
     if operator == "$contains":
-        possible = "list" in held or "text" in kinds & held
-    elif operator in _ORDERS:
+        return {"list"} | kinds & {"text"}
+    if operator in _ORDERS:
         # Mappings have no order.
-        possible = bool(kinds & held - {"mapping"})
-    else:
-        possible = bool(kinds & held) or None in values
-    if possible:
+        return kinds - {"mapping"}
+    return None if None in values else kinds
+
+
+def _mismatch(key: str, operator: str, value: Any, held: Set[str]) -> str:
+    """Return why no value of a field's kinds can satisfy a condition, or an empty string if some may."""
+    kinds = kinds_asked(operator, value)
+    if kinds is None or kinds & held or not held <= _KINDS:
         return ""
     hint = "Give a value of that type."
     if operator == "$eq" and kinds == {"list"}:
         hint = f'For one of several values, use {{"$in": {shown(list(value))}}}.'
     elif operator in ("$eq", "$in") and held == {"list"}:
-        hint = f'For an entry of the list, use {{"$contains": {shown(values[0])}}}.'
+        first = next(iter(value)) if operator == "$in" else value
+        hint = f'For an entry of the list, use {{"$contains": {shown(first)}}}.'
     types = " or a ".join(sorted(held))
     asked = f"{{{key!r}: {{{operator!r}: {shown(value)}}}}}"
     return f"The filter {asked} can never match: {key!r} of the nodes is a {types}. {hint}"

@@ -46,7 +46,7 @@ from graph_retrievers.index.settings import (
 )
 from graph_retrievers.index.storage import read_saved, write_index
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding
+from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, described_model
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
 from graph_retrievers.signals.signal import Signal
@@ -456,12 +456,7 @@ class GraphIndex(Corpus):
         return replace(found, references=str(spec.describe([self.graph.node(row) for row in range(len(self.graph))])))
 
     def _description(self) -> GraphDescription:
-        # The names in sentence-transformers, LangChain's wrapper of it, and this package.
-        model = getattr(self.embedding, "client", None) or getattr(self.embedding, "_client", None) or self.embedding
-        limit = getattr(model, "max_length", None) or getattr(model, "max_seq_length", None)
-        tokens = limit if isinstance(limit, int) else None
-        precision = getattr(model, "precision", "")
-        named = f"{self.embedding_name} in {precision}" if isinstance(precision, str) and precision else self.embedding_name
+        model, tokens, named = described_model(self.embedding)
         recall = getattr(self.signals.get("dense"), "recall", None)
         words = self.signals.get("bm25")
         # Whether a model reads the texts is to be told without BM25 too.

@@ -126,6 +126,20 @@ def model_name(model: Any) -> str:
     return "" if model is None else str(getattr(model, "name", getattr(model, "model", type(model).__name__)))
 
 
+def described_model(model: Any) -> tuple[Any, int | None, str]:
+    """Return the model that a wrapper holds, the tokens that it reads of a text if they are known, and its name for people.
+
+    >>> described_model(None)
+    (None, None, '')
+    """
+    # The names in sentence-transformers, LangChain's wrapper of it, and this package.
+    held = getattr(model, "client", None) or getattr(model, "_client", None) or model
+    limit = getattr(held, "max_length", None) or getattr(held, "max_seq_length", None)
+    precision, name = getattr(held, "precision", ""), model_name(model)
+    named = f"{name} in {precision}" if isinstance(precision, str) and precision else name
+    return held, limit if isinstance(limit, int) else None, named
+
+
 def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = None, name: str = "query vectors") -> Tensor:
     """Return checked vectors of queries: Tensor, shape [n, d], float32. Equal queries are embedded once.
 

@@ -78,7 +78,7 @@ class CypherGraphStore:
         made._scope, made._dated = filter_predicate(self.database.schema, scope, "scope"), set()
         return made
 
-    def check_dates(self, condition: Mapping[str, Any]) -> None:
+    def check_filter(self, condition: Mapping[str, Any]) -> None:
         """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
 
         Each field that has dates costs one round trip, once.

@@ -36,6 +36,8 @@ class PostgresCorpus:
     ----------
     nodes, dimension : int
         Number of nodes, and width of the vectors; 0 without vectors.
+    version : int
+        Number of the state, which each change raises by one.
     embedding : str
         Name of the model of the vectors; "" if it is not known.
     table : VectorTable or None

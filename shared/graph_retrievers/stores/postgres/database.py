@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import ceil
+from time import monotonic
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from graph_retrievers.arguments import positive, seconds
-from graph_retrievers.core.limits import ended_by_caller, seconds_left
+from graph_retrievers.cache import Cache
+from graph_retrievers.core.limits import ended_by_caller, limit_over, seconds_left
 from graph_retrievers.errors import (
     DatabaseAuthError,
     DatabaseError,
@@ -44,6 +46,11 @@ _UNREADABLE = (
 _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
 # Rows from which on a table is read once rather than looked up for each.
 _MANY = 5000
+_CHECKED = 10_000
+# What a replica says if the primary has removed rows that a statement may still read.
+_OVERTAKEN = "40001"
+# Seconds after which a call that waits for a connection looks whether its caller still does.
+_PAUSE = 0.1
 # Seconds that the limit of a statement can be: 31 bits of milliseconds.
 _LONGEST = (2**31 - 1) // 1000
 # Plans for the values at hand, among them the corpus; compiling a query takes longer than it runs.
@@ -124,6 +131,8 @@ class PostgresDatabase:
         self._idle: list[Any] = []
         self._process, self._closed = os.getpid(), False
         self._cancelled: set[Any] = set()
+        # What was checked of the filters of questions, which are not bounded; see PostgresGraph.check_filter.
+        self.checked = Cache(_CHECKED)
         self.read(("SELECT 1", {}))
 
     def __repr__(self) -> str:
@@ -158,8 +167,9 @@ class PostgresDatabase:
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements, all of which see the same state of the database, in one round trip.
 
-        They are tried once more if an idle connection turns out to be lost. Within a call with a ``time_limit``, none of them takes
-        longer than what is left of it; if the task that waits for the call is cancelled, they are too.
+        They are tried once more if an idle connection turns out to be lost, or if a replica cancels one of them. Within a call with
+        a ``time_limit``, none of them takes longer than what is left of it; if the task that waits for the call is cancelled, they
+        are too.
         """
         texts = [(text.format_map(self.tables), parameters) for text, parameters in statements]
         left = seconds_left()
@@ -220,12 +230,16 @@ class PostgresDatabase:
 
     @contextmanager
     def _allowed(self) -> Iterator[None]:
-        """Wait until one more connection may be used."""
+        """Wait until one more connection may be used, as long as the caller does."""
         seconds = self._seconds
-        if not self._free.acquire(timeout=seconds):
-            raise DatabaseUnreachableError(
-                f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
-            )
+        end = monotonic() + seconds
+        while not self._free.acquire(timeout=min(_PAUSE, max(end - monotonic(), 0.0))):
+            if monotonic() >= end:
+                raise DatabaseUnreachableError(
+                    f"All connections to {self.where} were in use for {seconds:.3g} seconds; raise connections=, or ask less."
+                )
+            if (limit := limit_over()) is not None:
+                raise limit.error(())
         try:
             yield
         finally:
@@ -257,7 +271,12 @@ class PostgresDatabase:
                     return ask(connection)
 
             try:
-                return self._tried(asked)
+                try:
+                    return self._tried(asked)
+                except DatabaseUnreachableError as error:
+                    if getattr(error.__cause__, "sqlstate", None) != _OVERTAKEN:
+                        raise
+                    return self._tried(asked)
             finally:
                 for connection in kept:
                     self._put_back(connection)
@@ -342,6 +361,11 @@ class PostgresDatabase:
         if code == "57014":
             return DatabaseUnreachableError(
                 f"{self.where} did not answer within {self._seconds:.3g} seconds ({message}). Ask for less, or raise timeout=."
+            )
+        if code == _OVERTAKEN:
+            return DatabaseUnreachableError(
+                f"{self.where} ended a statement that changes had overtaken ({message}). Ask again; on a replica, the setting "
+                "hot_standby_feedback = on makes that rare."
             )
         if connection is None or self._lost(connection):
             return DatabaseUnreachableError(

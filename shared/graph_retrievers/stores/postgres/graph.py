@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
+from hashlib import sha256
 from typing import Any, Self
 
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.filters import dated_fields, not_dates
+from graph_retrievers.graph.blank import BLANK
+from graph_retrievers.graph.description import GraphDescription
+from graph_retrievers.graph.filters import dated_fields, faults, kinds_asked, needed_fields, not_dates, told_key
 from graph_retrievers.graph.nested import look_up
 from graph_retrievers.stores.filters import Predicate, checked_filter
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
+from graph_retrievers.stores.postgres.description import describe_corpus
 from graph_retrievers.stores.postgres.predicates import filter_predicate
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
 
 __all__ = ["PostgresGraph"]
+
+logger = logging.getLogger(__name__)
 
 _NODE = "n.id, n.position, {degree} AS degree, n.title, n.type, n.metadata::text"
 _TEXT = "n.text, n.origin::text"
@@ -51,6 +61,11 @@ SELECT @node@ FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.node IN (
     SELECT e.source FROM near JOIN {edges} e ON e.corpus = %(corpus)s AND e.target = near.node
 )@scope_of_end@ LIMIT %(limit)s"""
 )
+# Kinds of values of a field, by what JSON calls them.
+_KINDS = {"string": "text", "number": "number", "array": "list", "object": "mapping"}
+_DOT = re.compile(r"\.")
+# Conditions for each of which a node is looked for, and fields of all nodes that are read for a warning.
+_CONDITIONS, _FIELDS = 20, 10_000
 
 
 class PostgresGraph:
@@ -80,8 +95,7 @@ class PostgresGraph:
             )
         self.corpus = corpus
         self._scope: Predicate | None = None
-        # Fields that have dates.
-        self._dated: set[str] = set()
+        self._scope_key = b""
 
     def __repr__(self) -> str:
         """Return the corpus."""
@@ -93,17 +107,26 @@ class PostgresGraph:
         The filter becomes part of every query, with its values as parameters; degrees are counted among these nodes.
         """
         made = copy(self)
-        # Another field may have dates in the scope, and messages show values of its nodes alone.
-        made._scope, made._dated = filter_predicate(scope, "scope"), set()
+        made._scope = filter_predicate(scope, "scope")
+        # What holds of fields is of the scope, and messages show fields and values of its nodes alone.
+        made._scope_key = sha256(repr(made._scope).encode()).digest()
         return made
 
-    def check_dates(self, condition: Mapping[str, Any]) -> None:
+    def check_filter(self, condition: Mapping[str, Any]) -> None:
         """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
 
-        Each field that has dates costs one round trip, once.
+        A warning tells of a field that no node has, and of a value that cannot match any value there, as in memory
+        (:func:`~graph_retrievers.graph.filters.filter_mask`), unless nodes have more than 10,000 fields. What is new in a filter
+        costs one round trip, once for an open database, an index and a scope; a warning costs another, which reads all fields.
         """
-        for key, asked in dated_fields(checked_filter(condition)).items():
-            if key in self._dated or not sendable(key):
+        flat = checked_filter(condition)
+        self._check_dates(flat)
+        self._tell_impossible(flat)
+
+    def _check_dates(self, condition: Mapping[str, Any]) -> None:
+        for key, asked in dated_fields(condition).items():
+            checked = self._checked("dates", self.corpus.version, key)
+            if checked in self.corpus.database.checked or not sendable(key):
                 continue
             scope, asked_key = self._and("n"), {"key": encoded(key)}
             told = f"{_FROM} AND n.fields ? %(key)s AND n.fields ->> %(key)s NOT IN ('', '[]'){scope}"
@@ -112,9 +135,52 @@ class PostgresGraph:
                 (f"SELECT n.metadata {told} LIMIT 1", asked_key),
             )
             if dated:
-                self._dated.add(key)
+                self.corpus.database.checked.get(checked, lambda: None)
             elif others:
                 raise InvalidArgumentError(not_dates(key, asked, look_up(others[0][0], key)))
+
+    def _tell_impossible(self, condition: Mapping[str, Any]) -> None:
+        """Log a warning, once, for each part of a filter that no node can satisfy."""
+        told = self.corpus.database.checked
+        asked = [each for each in needed_fields(condition) if self._checked(*told_key(*each)) not in told]
+        missing: list[tuple[str, str, Any]] = []
+        for each, satisfied in zip(asked, self._satisfied(asked), strict=True):
+            # Only in one of several threads, and not again if what follows fails, since it may take long.
+            told.get(self._checked(*told_key(*each)), (lambda: None) if satisfied else partial(missing.append, each))
+        if not missing:
+            return
+        text = "SELECT DISTINCT f.key, jsonb_typeof(f.value) FROM {nodes} n, jsonb_each(n.fields) f WHERE n.corpus = %(corpus)s"
+        (rows,) = self._read((f"{text}{self._and('n')} LIMIT %(limit)s", {"limit": _FIELDS + 1}))
+        if len(rows) > _FIELDS:
+            return
+        kinds = defaultdict[str, set[str]](set)
+        for name, kind in rows:
+            kinds[decoded(name)].add(_KINDS[kind])
+        # Of a database alone.
+        kinds.pop(BLANK, None)
+        # Without the paths inside them.
+        fields = [name for name in sorted(kinds) if not any(name[: dot.start()] in kinds for dot in _DOT.finditer(name))]
+        for _, fault in faults(missing, lambda key: kinds.get(key, set()), fields):
+            logger.warning("%s", fault)
+
+    def _satisfied(self, asked: Sequence[tuple[str, str, Any]]) -> list[bool]:
+        """Return for conditions on fields whether some node has a value that may satisfy it; False for all of very many."""
+        found, sent = [False] * len(asked), dict[int, Statement]()
+        for place, (key, operator, value) in enumerate(asked[:_CONDITIONS]):
+            kinds = kinds_asked(operator, value)
+            if key.startswith("$"):
+                found[place] = kinds is None or "text" in kinds
+            elif sendable(key):
+                types = [kind for kind, name in _KINDS.items() if kinds is None or name in kinds]
+                test = "jsonb_typeof(n.fields -> %(key)s::text) = ANY(%(types)s::text[])"
+                sent[place] = (f"SELECT 1 {_FROM} AND {test}{self._and('n')} LIMIT 1", {"key": encoded(key), "types": types})
+        for place, rows in zip(sent, self._read(*sent.values()) if sent else (), strict=True):
+            found[place] = bool(rows)
+        return found
+
+    def _checked(self, *what: Any) -> tuple[Any, ...]:
+        """Return the key of what was checked of the nodes of this store."""
+        return self.corpus.number, self._scope_key, *what
 
     def positions(self, limit: int) -> dict[str, int]:
         """Return the positions of all nodes by their ids, of the first ``limit + 1`` if there are more than `limit`."""
@@ -196,6 +262,10 @@ class PostgresGraph:
             ),
         )
         return sorted(decoded(kind) for (kind,) in types), sorted(tuple(map(decoded, row)) for row in triples)  # type: ignore[misc]
+
+    def describe(self, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
+        """Return the description of the index, whose components are not counted; `signals` and the model `embedding` are shown."""
+        return describe_corpus(self.corpus, signals, embedding)
 
     def _and(self, node: str) -> str:
         """Return the condition that a node is in the scope, after others; "" without one."""

@@ -2,7 +2,8 @@
 
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
-    DatedGraphStore,
+    CheckingGraphStore,
+    DescribedGraphStore,
     FetchedRows,
     GraphStore,
     ScopedGraphStore,
@@ -17,7 +18,8 @@ from graph_retrievers.stores.remote.ports import (
 from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteRetriever  # noqa: F401 - Retriever makes it
 
 __all__ = [
-    "DatedGraphStore",
+    "CheckingGraphStore",
+    "DescribedGraphStore",
     "GraphStore",
     "FetchedRows",
     "RemoteIndex",

@@ -14,6 +14,7 @@ from graph_retrievers.arguments import positive, seconds
 from graph_retrievers.cache import SizedCache
 from graph_retrievers.errors import DimensionMismatchError, EmptyGraphError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.graph.description import GraphDescription
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_key
 from graph_retrievers.index.corpus import Corpus
@@ -23,7 +24,14 @@ from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
 from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, asked_of
-from graph_retrievers.stores.remote.ports import GraphStore, ScopedVectorStore, ScopedWordStore, VectorStore, WordStore
+from graph_retrievers.stores.remote.ports import (
+    DescribedGraphStore,
+    GraphStore,
+    ScopedVectorStore,
+    ScopedWordStore,
+    VectorStore,
+    WordStore,
+)
 from graph_retrievers.stores.remote.scope import graph_of_scope, store_of_scope
 
 __all__ = ["RemoteIndex"]
@@ -243,6 +251,18 @@ class RemoteIndex(Corpus):
         made._facts = StoredFacts(made.size, {name: told for name, told in self._facts.known.items() if name not in _OF_EDGES})
         made._scopes = SizedCache(_SCOPES, _COPIES * made.size)
         return made
+
+    def describe(self) -> GraphDescription:
+        """Return a description of what the database holds, with advice; ``print`` shows it as text.
+
+        See :class:`~graph_retrievers.graph.description.GraphDescription`. InvalidArgumentError for a scope, and for a database
+        that does not count, as only PostgreSQL does; StaleIndexError if the index was written again since it was opened.
+        """
+        if not isinstance(self.store, DescribedGraphStore):
+            raise InvalidArgumentError(
+                f"{type(self.store).__name__} cannot be described; describe the index that was written there."
+            )
+        return self.store.describe(tuple(self.signals), self.embedding)
 
     def read_schema(self) -> None:
         """Read the node types, and the relations between them, once: a retriever that checks plans needs them."""

@@ -486,7 +486,8 @@ def within(seconds: float, ask: Callable[..., T], *arguments: Any, engine: str =
     def run() -> None:
         try:
             answer["value"] = asked_of(engine, ask, *arguments)
-        except Exception as error:
+        except BaseException as error:
+            # Also that the task that waits was cancelled, which is no Exception.
             answer["error"] = error
 
     # A thread that can be left behind: clients of stores have their own deadlines, or none. It has the limits of the caller.

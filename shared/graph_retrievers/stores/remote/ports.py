@@ -8,8 +8,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from graph_retrievers.graph.description import GraphDescription
+
 __all__ = [
-    "DatedGraphStore",
+    "CheckingGraphStore",
+    "DescribedGraphStore",
     "GraphStore",
     "FetchedRows",
     "ScopedGraphStore",
@@ -109,11 +112,22 @@ class ScopedGraphStore(GraphStore, Protocol):
 
 
 @runtime_checkable
-class DatedGraphStore(GraphStore, Protocol):
-    """A graph store that also knows which fields have dates, so that filters compare dates with these alone."""
+class CheckingGraphStore(GraphStore, Protocol):
+    """A graph store that also knows the fields of its nodes, so that a filter on what they do not have is refused or told of."""
 
-    def check_dates(self, condition: Mapping[str, Any]) -> None:
-        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there."""
+    def check_filter(self, condition: Mapping[str, Any]) -> None:
+        """Raise InvalidArgumentError if a filter compares a field with dates, of which no node has one there.
+
+        A store may log a warning, once, of a field that no node has, and of a value that can match none of a field.
+        """
+
+
+@runtime_checkable
+class DescribedGraphStore(GraphStore, Protocol):
+    """A graph store that can also be described."""
+
+    def describe(self, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
+        """Return the description of the graph; `signals` are names to show, and `embedding` is the model of the index, or None."""
 
 
 @runtime_checkable

@@ -13,10 +13,11 @@ from graph_retrievers.cache import Later
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite, ReciprocalRankFusion
 from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.limits import limit_over
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.trace import Trace
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
+from graph_retrievers.errors import DatabaseUnreachableError, EmptyGraphError, InvalidArgumentError, StaleIndexError, shown
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.hits import Hits, to_hits
@@ -27,7 +28,7 @@ from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.stores.remote.backend import READABLE, RemoteBackend
 from graph_retrievers.stores.remote.index import RemoteIndex
-from graph_retrievers.stores.remote.ports import DatedGraphStore, GraphStore, ScopedGraphStore
+from graph_retrievers.stores.remote.ports import CheckingGraphStore, GraphStore, ScopedGraphStore
 from graph_retrievers.stores.remote.queries import StoredQueries
 from graph_retrievers.stores.remote.scope import first_positions
 from graph_retrievers.systems.mor.traversal import MixedTraversal
@@ -76,7 +77,7 @@ class RemoteRetriever(Retriever):
     it goes four times as deep each time. A note on every result has the numbers. PPR takes 3 and one for each hop of its walk,
     which ends at the limits of the index with a note of its bound, where others raise an error.
 
-    A filter is a mapping, and is evaluated here on fetched nodes; the first with a date on a field takes one more round trip. A
+    A filter is a mapping, and is evaluated here on fetched nodes; the first on a field may take one more round trip. A
     ``scope`` is a mapping too, and is evaluated by the engines (see :meth:`RemoteIndex.within`): the answers are those of an index
     of only its nodes. The first call of a scope takes one more round trip, for MoR two. In a scope, a form is still chosen by the
     properties of the whole graph. Hits have no ``plain_rank``, and their edges no metadata. The graph must not change during a
@@ -141,6 +142,11 @@ class RemoteRetriever(Retriever):
             except StaleIndexError:
                 if tries == _TRIES or not index.open_again():
                     raise
+            except DatabaseUnreachableError as error:
+                # A database ends what it does when the limit is over, also before a search has begun.
+                if (limit := limit_over()) is not None:
+                    raise limit.error(()) from error
+                raise
             if tries >= _BEFORE_PINNING and index.pinned is not None:
                 # Writers may be faster than any answer.
                 with index.pinned() as state:
@@ -239,8 +245,8 @@ def _check_filters(call: Call, graph: GraphStore) -> None:
         if not isinstance(condition, Mapping):
             why = "which a graph in a database does not take here: expected a mapping"
             raise InvalidArgumentError(f"{name} is {shown(condition)}, {why}.")
-        if isinstance(graph, DatedGraphStore):
-            graph.check_dates(condition)
+        if isinstance(graph, CheckingGraphStore):
+            graph.check_filter(condition)
 
 
 def _hits(retriever: RemoteRetriever, backend: RemoteBackend) -> list[Hits]:
