@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from graph_retrievers.arguments import as_path, typed
+from graph_retrievers.construction.address_book import AddressBook, check_site
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.cross_references import resolved
 from graph_retrievers.construction.formats import FORMATS
@@ -35,7 +36,6 @@ from graph_retrievers.construction.sections import Chunk, split_page, text_and_s
 from graph_retrievers.construction.sites import published
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.errors import DatasetError, shown
-from graph_retrievers.graph.addresses import AddressBook, check_site
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import HTML, RST
 from graph_retrievers.progress import progress_bar

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_retrievers.arguments import typed
+from graph_retrievers.construction.address_book import AddressBook, check_site
 from graph_retrievers.construction.anchors import Anchors, Heading, headings_of
 from graph_retrievers.construction.dead_links import advice_on
 from graph_retrievers.construction.front_matter import linked_fields, other_links
@@ -19,7 +20,7 @@ from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.construction.vaults import is_block_id, names_of_notes, parents, vault_kind
 from graph_retrievers.construction.wiki_links import DENDRON, WIKI_LINK, wiki_link
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
-from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
+from graph_retrievers.graph.addresses import ADDRESS_FIELDS, page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import HTML, MARKDOWN
 
