@@ -9,7 +9,7 @@ from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 from llama_graph_retrievers.nodes import provenance, to_context
-from llama_graph_retrievers.postprocessors import GRAGPostprocessor, GRankerPostprocessor
+from llama_graph_retrievers.postprocessors import GRAGPostprocessor, GRankerPostprocessor, SimilarityCutoffPostprocessor
 from llama_graph_retrievers.presets import (
     FastInsightRetriever,
     GRAGRetriever,
@@ -20,7 +20,6 @@ from llama_graph_retrievers.presets import (
 )
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
-from llama_graph_retrievers.similarity import SimilarityCutoffPostprocessor
 from llama_graph_retrievers.tool_spec import GraphToolSpec
 
 __all__ = [

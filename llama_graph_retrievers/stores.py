@@ -15,7 +15,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from torch import Tensor
 
-from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric, qdrant_metric
+from graph_retrievers.construction.vector_stores import chroma_metric, faiss_metric, index_metric, qdrant_metric
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.stores.postgres.vector_stores import StoredRow, StoreTable, store_table
@@ -61,7 +61,7 @@ def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> 
 def store_metric(index: VectorStoreIndex, vectors: Tensor) -> str | None:
     """Return the metric of an index with the order of the vector store, whose `vectors` have shape [N, d]; None if unknown.
 
-    Raises InvalidArgumentError if the order cannot be kept: see :func:`graph_retrievers.construction.store_metrics.index_metric`.
+    Raises InvalidArgumentError if the order cannot be kept: see :func:`graph_retrievers.construction.vector_stores.index_metric`.
     """
     store = index.vector_store
     client: Any = store.client
