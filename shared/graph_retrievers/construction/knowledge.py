@@ -106,8 +106,8 @@ def _aliases(named: Mapping[str, Node], language_model: Any, **options: Any) -> 
     clusters = candidate_clusters({name: node.type for name, node in named.items()})
     prompts = [resolution_prompt(cluster, named[cluster[0]].type, texts) for cluster in clusters]
     schemas = [group_schema(cluster) for cluster in clusters]
-    answers = dict(complete_many(language_model, prompts, schemas, description="resolving", **options))
-    failures = {place: answer for place, answer in sorted(answers.items()) if isinstance(answer, Exception)}
+    answers = complete_many(language_model, prompts, schemas, description="resolving", **options)
+    failures = {place: answer for place, answer in enumerate(answers) if isinstance(answer, Exception)}
     if failures:
         reason = next(iter(failures.values()))
         if len(failures) == len(clusters):
@@ -120,7 +120,7 @@ def _aliases(named: Mapping[str, Node], language_model: Any, **options: Any) -> 
             "; ..." if len(failures) > _NAMED else "",
             reason,
         )
-    return merged_names(clusters, [None if place in failures else answers[place] for place in range(len(clusters))])
+    return merged_names(clusters, [None if place in failures else answer for place, answer in enumerate(answers)])
 
 
 def _merged(node: Node, members: Sequence[Node]) -> Node:

@@ -24,8 +24,6 @@ _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
 EMPTY_QUESTION = "the question is empty, and no filter or scope selects nodes: nothing was searched for"
 """Note on a question without words and without a filter."""
-EMPTY_SCOPE = "no node is in the scope"
-"""Note on a query whose scope has no node."""
 LISTED = "the question is empty: the hits are the first nodes that pass the filter, in the order of the index"
 """Note on a question without words and with a filter or a scope."""
 NOTHING_PASSES = "no node passes the filter"

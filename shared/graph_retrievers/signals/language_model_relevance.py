@@ -164,12 +164,12 @@ class LanguageModelRelevance(RelevanceModel):
             found: dict[str, Any] = {prompt: self._kept[prompt] for prompt in prompts if prompt in self._kept}
         asked = [prompt for prompt in prompts if prompt not in found]
         schemas, workers = [_schema(prompts[prompt]) for prompt in asked], min(self.workers, max(1, len(asked)))
-        for place, answer in complete_many(_Counted(self), asked, schemas, attempts=self.attempts, check=_fault, workers=workers):
-            grades = answer if isinstance(answer, LanguageModelError) else _in_order(answer)
-            found[asked[place]] = grades
+        answers = complete_many(_Counted(self), asked, schemas, attempts=self.attempts, check=_fault, workers=workers)
+        for prompt, answer in zip(asked, answers, strict=True):
+            found[prompt] = grades = answer if isinstance(answer, LanguageModelError) else _in_order(answer)
             if not isinstance(grades, LanguageModelError):
                 with self._lock:
-                    self._kept[asked[place]] = grades
+                    self._kept[prompt] = grades
                     while len(self._kept) > _KEPT:
                         del self._kept[next(iter(self._kept))]
         return found
