@@ -18,7 +18,7 @@ from torch import Tensor
 from graph_retrievers.construction.vector_stores import chroma_metric, faiss_metric, index_metric, qdrant_metric
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.stores.postgres.vector_stores import StoredRow, StoreTable, store_table
+from graph_retrievers.stores.postgres.vector_stores import StoredRow, store_table
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
 __all__ = ["contents"]
@@ -113,7 +113,7 @@ def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
 def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
     """Return the nodes of a store that keeps them, with their vectors if it returns these."""
     if (table := store_table(store)) is not None:
-        return _of_table(table)
+        return [_node(row) for row in table.rows()]
     # A store that takes a limit has a default: 9,999 for Qdrant.
     limit: dict[str, Any] = {"limit": 2**31 - 1} if "limit" in signature(store.get_nodes).parameters else {}
     try:
@@ -130,10 +130,6 @@ def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
         vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
         nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]
     return nodes
-
-
-def _of_table(table: StoreTable) -> list[BaseNode]:
-    return [_node(row) for row in table.rows()]
 
 
 def _node(row: StoredRow) -> BaseNode:
