@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.core.operator import Operator, kind_of
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever

@@ -20,8 +20,8 @@ from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
-from graph_retrievers.hits import Hits, to_hits
-from graph_retrievers.hits.of_candidates import Similarities
+from graph_retrievers.hits.hits import Hits
+from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance

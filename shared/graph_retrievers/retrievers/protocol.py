@@ -14,7 +14,7 @@ from graph_retrievers.concurrency import ending_in
 from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, embed_queries, takes_lists
 from graph_retrievers.signals.vectors import check_vectors
 

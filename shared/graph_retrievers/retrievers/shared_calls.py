@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.limits import Limit, limit_over, limited, present_limits, seconds_left
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.retrievers.protocol import Call, same_filter
 
 Answer = Callable[[Call], list[Hits]]
