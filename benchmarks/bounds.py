@@ -17,6 +17,7 @@ from typing import Any
 
 from graph_retrievers.cache import Cache
 from graph_retrievers.construction import DocumentStructure, Links, NumberedReferences, TitleMentions, build_edges, read_folder
+from graph_retrievers.construction.address_book import AddressBook
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.entity_resolution import candidate_clusters
 from graph_retrievers.construction.html import read_html
@@ -28,7 +29,6 @@ from graph_retrievers.construction.sections import Chunk, split_page
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.evaluation.run_files import read_run
-from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.graph.names import NameTable, name_words

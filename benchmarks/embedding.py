@@ -133,7 +133,7 @@ def recall(name: str, split: str) -> None:
     """Print Recall@10 of retrievers with vectors of float32 and of the default precision, and the least cosine of all texts."""
     from graph_retrievers import GraphIndex, Retriever, minilm
     from graph_retrievers.datasets import read_dataset
-    from graph_retrievers.signals.vector_cache import cache_folder, cached_vectors
+    from graph_retrievers.signals.vector_cache import cache_folder, embed_corpus
 
     dataset = read_dataset(SHARED / "data" / name)
     graph, queries = dataset.graph(), [query for query in dataset.queries if query.split == split]
@@ -142,7 +142,7 @@ def recall(name: str, split: str) -> None:
     for dtype in ("float32", None):
         model: Any = minilm(dtype=dtype)
         folder = cache_folder() / "embedding" / (dtype or "default")
-        made[dtype] = cached_vectors(model, graph.contents(), folder=folder, show_progress=True)
+        made[dtype] = embed_corpus(model, graph.contents(), cache=folder, show_progress=True)
         index = GraphIndex.from_graph(graph, embedding=model, vectors=made[dtype])
         for system in RETRIEVERS:
             hits = Retriever(index, system).retrieve_batch([query.text for query in queries], 10)

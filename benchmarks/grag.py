@@ -36,7 +36,7 @@ from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.grag.training import fit_document_graph
 from graph_retrievers.systems.splits import labelled_queries
 
@@ -67,7 +67,7 @@ class _OnDisk:
         self.model, self.name = model, model.name
 
     def embed_documents(self, texts: list[str]) -> Tensor:
-        return cached_vectors(self.model, texts)
+        return embed_corpus(self.model, texts, cache=True)
 
     def embed_query(self, text: str) -> Tensor:
         return self.model.embed_query(text)
@@ -170,7 +170,7 @@ def main() -> None:
         return
     dataset, embedding = read_dataset(args.dataset), minilm()
     graph = dataset.graph()
-    vectors = cached_vectors(embedding, graph.contents())
+    vectors = embed_corpus(embedding, graph.contents(), cache=True)
     index = GraphIndex.from_graph(graph, embedding=_OnDisk(embedding), vectors=vectors)
     cache = MeaningCache()
     cache.parse(graph.contents())

@@ -25,7 +25,7 @@ from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.relevance import RelevanceModel
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems import every_system
 
 # Functions, and operations, whose result waits for values.
@@ -90,9 +90,9 @@ def main() -> None:
     dataset = read_dataset(shared / "data" / arguments.dataset)
     graph = CorpusGraph.from_nodes(dataset.nodes, dataset.edges, include_titles=dataset.include_titles)
     model = minilm()
-    index = GraphIndex.from_graph(graph, vectors=cached_vectors(model, graph.contents()), relevance=Letters())
+    index = GraphIndex.from_graph(graph, vectors=embed_corpus(model, graph.contents(), cache=True), relevance=Letters())
     texts = [query.text for query in dataset.queries if query.split == "dev"][: arguments.questions + 1]
-    vectors = cached_vectors(model, texts)
+    vectors = embed_corpus(model, texts, cache=True)
     print(f"{arguments.dataset}, {len(index):,} nodes\n\n| retriever | operations | reads |\n| --- | --- | --- |")
     for name in arguments.system or [*every_system(), *_MORE]:
         try:

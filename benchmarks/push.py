@@ -21,7 +21,7 @@ from graph_retrievers import PPR, GraphIndex, Pipeline, Retriever
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.operators import VectorSearch
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.stores.remote import FetchedRows, RemoteIndex
 from tests.remote import MemoryGraph, MemoryVectors
 from tests.walks import FromTheNearest
@@ -59,7 +59,7 @@ def main() -> None:
     index = kept_index(data.graph()) if options.index is None else GraphIndex.load(options.index)
     asked = [query for query in data.queries if query.split == options.split]
     texts, weight = [query.text for query in asked], options.passage_weight
-    own = cached_vectors(model, texts)
+    own = embed_corpus(model, texts, cache=True)
     vectors = MemoryVectors(index.graph.ids, index.dense.vectors.cpu().numpy())
     remote = RemoteIndex(Graph(index.graph), max_nodes=options.max_nodes, vectors=vectors)
     there = Retriever(remote, PPR(passage_weight=weight))

@@ -28,7 +28,7 @@ from graph_retrievers import GraphIndex, Retriever, minilm
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 
 SIZES = "10000,100000,300000,1000000"
 RETRIEVERS = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")
@@ -195,8 +195,8 @@ def datasets(folder: Path, names: str) -> str:
     for name in names.split(","):
         dataset, model = read_dataset(folder / name), minilm()
         graph = CorpusGraph.from_nodes(dataset.nodes, dataset.edges, include_titles=dataset.include_titles)
-        vectors = cached_vectors(model, graph.contents())
-        questions = cached_vectors(model, [query.text for query in dataset.queries if query.split == "dev"])
+        vectors = embed_corpus(model, graph.contents(), cache=True)
+        questions = embed_corpus(model, [query.text for query in dataset.queries if query.split == "dev"], cache=True)
         exact = DenseIndex(vectors).search(questions, K)[1].tolist()
         cells = [name, f"{len(graph):,}", f"{len(questions):,}"]
         for precision in ("bfloat16", "int8"):

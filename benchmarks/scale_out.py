@@ -46,7 +46,7 @@ from graph_retrievers.errors import MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators import GatedPropagation, HybridSearch, Operator, Rerank, VectorSearch
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
@@ -324,7 +324,7 @@ def compare(folder: Path, names: list[str], split: str, where: str) -> None:
         asked = [query for query in data.queries if query.split == split]
         gold = [set(query.gold) for query in asked]
         texts = [query.text for query in asked]
-        own = cached_vectors(model, texts)
+        own = embed_corpus(model, texts, cache=True)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             server = _start_arcadedb(Path(place))
             try:

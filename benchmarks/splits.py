@@ -26,7 +26,7 @@ from graph_retrievers.construction import DocumentStructure, Links, Relationship
 from graph_retrievers.construction.markdown import slug
 from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.signals.embedding import minilm
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems import WalkFusion
 
 K = 10
@@ -230,7 +230,7 @@ def rows(dataset: Dataset, name: str, given: ManualPages, split: str, precision:
     }
     queries = [query for query in dataset.queries if query.split in split.split("+")]
     texts = [query.text for query in queries]
-    vectors, row = cached_vectors(embedding, texts), {node: row for row, node in enumerate(graph.ids)}
+    vectors, row = embed_corpus(embedding, texts, cache=True), {node: row for row, node in enumerate(graph.ids)}
     lines = []
     for label, retriever in retrievers.items():
         recalls: dict[str, list[float]] = {kind: [] for kind in KINDS}

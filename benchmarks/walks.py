@@ -21,7 +21,7 @@ from graph_retrievers.datasets import Dataset, read_dataset
 from graph_retrievers.evaluation.metrics import capped_recall
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems import (
     BM25,
     MMR,
@@ -79,7 +79,7 @@ def measured(dataset: Dataset, split: str, names: Sequence[str]) -> dict[str, An
     index = kept_index(dataset.graph(), edge_signals=True)
     queries = [query for query in dataset.queries if query.split in split.split("+")]
     texts = [query.text for query in queries]
-    vectors = cached_vectors(index.embedding, texts)
+    vectors = embed_corpus(index.embedding, texts, cache=True)
 
     def recalls(system: System) -> list[float]:
         found = Retriever(index, system).retrieve_batch(texts, K, vectors=vectors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, Unpack
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -22,8 +22,6 @@ from graph_retrievers.retrievers.store_retriever import EMPTY_STORE, StoreRetrie
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, aembed_queries, embed_queries
 from langchain_graph_retrievers.documents import to_documents
-from langchain_graph_retrievers.graph_retriever import GraphRetriever
-from langchain_graph_retrievers.options import Fields, SystemLike
 
 __all__ = ["GraphVectorStore"]
 
@@ -32,8 +30,8 @@ class GraphVectorStore(VectorStore):
     """An :class:`~graph_retrievers.index.IndexStore` as a LangChain vector store.
 
     ``langchain_core.indexing.index`` keeps it up to date: documents are added and deleted with their edges, and only new texts
-    are embedded. Each change is on disk when its call returns. :meth:`graph_retriever` searches the store's contents at query
-    time.
+    are embedded. Each change is on disk when its call returns. A
+    :class:`~graph_retrievers.retrievers.store_retriever.StoreRetriever` searches the contents at query time, along edges too.
 
     Parameters
     ----------
@@ -44,13 +42,15 @@ class GraphVectorStore(VectorStore):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from langchain_core.indexing import InMemoryRecordManager, index
+    >>> from langchain_graph_retrievers import GraphRetriever
     >>> records = InMemoryRecordManager("looms")
     >>> records.create_schema()
     >>> with TemporaryDirectory() as folder:
-    ...     store = GraphVectorStore(IndexStore(folder))
-    ...     retriever = store.graph_retriever("bm25", k=1)
+    ...     store = IndexStore(folder)
+    ...     retriever = GraphRetriever(retriever=StoreRetriever(store, "bm25"), k=1)
     ...     cards = [Document("Cards drive a loom.", metadata={"source": "a.md"})]
-    ...     done = index(cards, records, store, cleanup="incremental", source_id_key="source", key_encoder="sha256")
+    ...     options = {"cleanup": "incremental", "source_id_key": "source", "key_encoder": "sha256"}
+    ...     done = index(cards, records, GraphVectorStore(store), **options)
     ...     print(done["num_added"], retriever.invoke("Which loom?")[0].page_content)
     1 Cards drive a loom.
     """
@@ -185,18 +185,6 @@ class GraphVectorStore(VectorStore):
             )
         model: Embedding = self.store.embedding
         return model
-
-    def graph_retriever(self, system: SystemLike | None = None, **fields: Unpack[Fields]) -> GraphRetriever:
-        """Return a graph retriever that searches the contents of the store at the time of each query.
-
-        Parameters
-        ----------
-        system : System, str, mapping or Operator, optional
-            As for :class:`~langchain_graph_retrievers.GraphRetriever`.
-        **fields
-            Other fields of :class:`~langchain_graph_retrievers.GraphRetriever`.
-        """
-        return GraphRetriever(retriever=StoreRetriever(self.store, system), **fields)
 
     @classmethod
     def from_texts(

@@ -16,8 +16,9 @@ else:
 
 
 class Fields(CommonOptions, total=False):
-    """Fields of GraphRetriever but `index`, `system` and `retriever`."""
+    """Fields of GraphRetriever but `index` and `retriever`."""
 
+    system: SystemLike | None
     tags: list[str] | None
     metadata: dict[str, Any] | None
     k: int | None
@@ -31,10 +32,6 @@ class Fields(CommonOptions, total=False):
 class GraphTextOptions(Fields, TextOptions, total=False):
     """Keywords of GraphRetriever.from_texts."""
 
-    system: SystemLike | None
-
 
 class GraphDocumentOptions(Fields, DocumentOptions, total=False):
     """Keywords of GraphRetriever.from_documents and from_vectorstore."""
-
-    system: SystemLike | None

@@ -11,8 +11,14 @@ import torch
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from graph_retrievers.construction.store_contents import chroma_records, faiss_vectors, vector_table
-from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric
+from graph_retrievers.construction.vector_stores import (
+    chroma_metric,
+    chroma_records,
+    faiss_metric,
+    faiss_vectors,
+    index_metric,
+    vector_table,
+)
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.stores.postgres.vector_stores import store_table
 
@@ -42,7 +48,7 @@ def read_store(store: Any) -> Stored:
     ``PGVector`` or ``PGVectorStore`` (see :func:`graph_retrievers.stores.postgres.vector_stores.store_table`), or any store with a
     method ``documents_and_vectors()``, which returns all N documents, and their vectors in the same order: array-like, shape
     [N, d]. Raises EmptyGraphError if it is empty; the errors of
-    :func:`graph_retrievers.construction.store_contents.vector_table`; InvalidArgumentError if the store does not list its vectors,
+    :func:`graph_retrievers.construction.vector_stores.vector_table`; InvalidArgumentError if the store does not list its vectors,
     or a vector has no document.
 
     >>> from langchain_core.embeddings import DeterministicFakeEmbedding

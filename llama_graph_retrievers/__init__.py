@@ -5,12 +5,11 @@
 database, or your own. Six classes are the same with a system preset.
 """
 
-from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
 from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 from llama_graph_retrievers.nodes import provenance, to_context
-from llama_graph_retrievers.postprocessors import GRAGPostprocessor, GRankerPostprocessor
+from llama_graph_retrievers.postprocessors import GRAGPostprocessor, GRankerPostprocessor, SimilarityCutoffPostprocessor
 from llama_graph_retrievers.presets import (
     FastInsightRetriever,
     GRAGRetriever,
@@ -21,11 +20,9 @@ from llama_graph_retrievers.presets import (
 )
 from llama_graph_retrievers.property_graph import SpreadingActivationPGRetriever
 from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
-from llama_graph_retrievers.similarity import SimilarityCutoffPostprocessor
 from llama_graph_retrievers.tool_spec import GraphToolSpec
 
 __all__ = [
-    "CGRAGQueryEngine",
     "FastInsightRetriever",
     "GRAGPostprocessor",
     "GRAGRetriever",

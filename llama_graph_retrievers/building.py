@@ -13,7 +13,7 @@ from llama_index.core.schema import BaseNode, IndexNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from graph_retrievers.arguments import listed
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
+from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, few
 from graph_retrievers.index import Corpus, GraphIndex
 from llama_graph_retrievers.following import FollowedIndex
 from llama_graph_retrievers.nodes import NodeSource
@@ -21,9 +21,6 @@ from llama_graph_retrievers.stores import contents, index_nodes, store_metric
 from llama_graph_retrievers.vectors import node_vectors
 
 _logger = logging.getLogger(__name__)
-
-# Objects that a warning names.
-_NAMED = 10
 
 
 @dataclass
@@ -129,9 +126,8 @@ def tell_absent(objects: Sequence[IndexNode], index: GraphIndex) -> None:
     pointers = {origin.get("index_id") for origin in index.graph.origins} if bare else set()
     if absent := [node.index_id for node in bare if node.index_id not in pointers]:
         _logger.warning(
-            "%d of the objects (%s%s) are not nodes of the index, so that they are not found; build it of nodes and objects with "
+            "%d of the objects (%s) are not nodes of the index, so that they are not found; build it of nodes and objects with "
             "from_defaults(nodes=..., objects=...).",
             len(absent),
-            ", ".join(map(repr, absent[:_NAMED])),
-            ", ..." if len(absent) > _NAMED else "",
+            few([*map(repr, absent)]),
         )

@@ -1,4 +1,4 @@
-"""GRanker and G-RAG as node postprocessors: rerank the nodes of any retriever along edges, or by shared concepts."""
+"""Node postprocessors: GRanker and G-RAG rerank the nodes of any retriever, and a cutoff keeps those similar to the question."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from graph_retrievers.signals.vectors import unit_vectors
 from graph_retrievers.systems.fastinsight import GRanker
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
 from graph_retrievers.systems.grag.retriever import grag_reranker
-from llama_graph_retrievers.nodes import annotated
+from llama_graph_retrievers.nodes import annotated, provenance
 from llama_graph_retrievers.vectors import QueryVectors, default_embed_model, node_vectors
 
-__all__ = ["GRAGPostprocessor", "GRankerPostprocessor"]
+__all__ = ["GRAGPostprocessor", "GRankerPostprocessor", "SimilarityCutoffPostprocessor"]
 
 _logger = logging.getLogger(__name__)
 dispatcher = instrumentation.get_dispatcher(__name__)
@@ -292,3 +292,43 @@ def _as_parsed(node: BaseNode) -> Node:
     """Return an engine node with the text and title of a node; its metadata would be mistaken for its subject."""
     title = node.metadata.get("title", "")
     return Node(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), title if isinstance(title, str) else "")
+
+
+class SimilarityCutoffPostprocessor(BaseNodePostprocessor):
+    """Keep the nodes whose cosine with the question is large enough.
+
+    ``SimilarityPostprocessor`` of LlamaIndex compares scores, which are not cosines for most graph retrievers. This one compares
+    the ``similarity`` of :func:`~llama_graph_retrievers.provenance`, and embeds nothing.
+
+    Parameters
+    ----------
+    similarity_cutoff : float, from -1 to 1
+        Nodes with a smaller similarity are dropped, and so are nodes without one (no vector) if other nodes have one;
+        InvalidArgumentError if none has one, for example those of BM25, or with ``provenance=False``.
+
+    Examples
+    --------
+    >>> from graph_retrievers import GraphIndex
+    >>> from llama_graph_retrievers import GraphRetriever
+    >>> index = GraphIndex.from_texts(["A loom.", "A card."], vectors=[[1, 0], [0, 1]], edges=[])
+    >>> retriever = GraphRetriever(index, "vector", embed_model=lambda texts: [[0.8, 0.6]] * len(texts))
+    >>> found = retriever.retrieve("Which loom?")
+    >>> [hit.text for hit in SimilarityCutoffPostprocessor(similarity_cutoff=0.7).postprocess_nodes(found)]
+    ['A loom.']
+    """
+
+    similarity_cutoff: float = Field(ge=-1.0, le=1.0, description="Smallest cosine with the question.")
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the class name for ``to_dict``."""
+        return cls.__name__
+
+    def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None) -> list[NodeWithScore]:
+        told = [(node, provenance(node).get("similarity")) for node in nodes]
+        if nodes and all(value is None for _, value in told):
+            raise InvalidArgumentError(
+                f"None of the {len(nodes)} nodes tells its similarity; expected nodes of a retriever that compares vectors, with "
+                "provenance=True. BM25 does not."
+            )
+        return [node for node, value in told if value is not None and value >= self.similarity_cutoff]

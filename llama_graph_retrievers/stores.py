@@ -15,10 +15,10 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from torch import Tensor
 
-from graph_retrievers.construction.store_metrics import chroma_metric, faiss_metric, index_metric, qdrant_metric
+from graph_retrievers.construction.vector_stores import chroma_metric, faiss_metric, index_metric, qdrant_metric
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.stores.postgres.vector_stores import StoredRow, StoreTable, store_table
+from graph_retrievers.stores.postgres.vector_stores import StoredRow, store_table
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
 
 __all__ = ["contents"]
@@ -61,7 +61,7 @@ def index_nodes(index: VectorStoreIndex, names: Iterable[str] | None = None) -> 
 def store_metric(index: VectorStoreIndex, vectors: Tensor) -> str | None:
     """Return the metric of an index with the order of the vector store, whose `vectors` have shape [N, d]; None if unknown.
 
-    Raises InvalidArgumentError if the order cannot be kept: see :func:`graph_retrievers.construction.store_metrics.index_metric`.
+    Raises InvalidArgumentError if the order cannot be kept: see :func:`graph_retrievers.construction.vector_stores.index_metric`.
     """
     store = index.vector_store
     client: Any = store.client
@@ -113,7 +113,7 @@ def tell_lost_edges(store: BasePydanticVectorStore, graph: CorpusGraph) -> None:
 def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
     """Return the nodes of a store that keeps them, with their vectors if it returns these."""
     if (table := store_table(store)) is not None:
-        return _of_table(table)
+        return [_node(row) for row in table.rows()]
     # A store that takes a limit has a default: 9,999 for Qdrant.
     limit: dict[str, Any] = {"limit": 2**31 - 1} if "limit" in signature(store.get_nodes).parameters else {}
     try:
@@ -130,10 +130,6 @@ def _listed(store: BasePydanticVectorStore, instead: str) -> list[BaseNode]:
         vectors = dict(zip(kept["ids"], kept["embeddings"], strict=True))
         nodes = [node.model_copy(update={"embedding": [float(x) for x in vectors[node.node_id]]}) for node in nodes]
     return nodes
-
-
-def _of_table(table: StoreTable) -> list[BaseNode]:
-    return [_node(row) for row in table.rows()]
 
 
 def _node(row: StoredRow) -> BaseNode:

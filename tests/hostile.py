@@ -33,6 +33,7 @@ import llama_graph_retrievers as llama
 from graph_retrievers import GraphIndex, IndexStore, Retriever
 from graph_retrievers.commands.cli import main as command_line
 from graph_retrievers.construction import Links, NumberedReferences, TitleMentions, build_edges
+from graph_retrievers.construction.address_book import AddressBook
 from graph_retrievers.construction.folder import read_folder
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge import resolve_entities
@@ -44,7 +45,6 @@ from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError
 from graph_retrievers.evaluation.run_files import read_qrels, read_run, write_run
 from graph_retrievers.graph import Node
-from graph_retrievers.graph.addresses import AddressBook
 from graph_retrievers.graph.filters import filter_mask
 from graph_retrievers.index.storage import _manifest_text
 from graph_retrievers.signals.cross_encoder import CrossEncoder

@@ -4,6 +4,8 @@ Each message says what was given, what was expected and how to fix it. If Python
 the class also derives from it.
 """
 
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 
@@ -22,6 +24,15 @@ def shown(value: Any, length: int = 80) -> str:
     except Exception:
         return f"<{type(value).__name__}>"
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def few(items: Collection[object], separator: str = ", ") -> str:
+    """Return the first ten items as text, with "..." at the end if there are more.
+
+    >>> few(range(3)), few(range(12))
+    ('0, 1, 2', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...')
+    """
+    return separator.join([*map(str, islice(items, 10)), *(["..."] if len(items) > 10 else [])])
 
 
 class GraphRetrieverError(Exception):

@@ -1,4 +1,4 @@
-"""Checks for your own retrievers, operators and stores: call them in your tests.
+"""Checks for your own retrievers and operators: call them in your tests.
 
 Each raises an AssertionError that says what was requested, returned and expected, and returns None otherwise.
 """
@@ -6,45 +6,22 @@ Each raises an AssertionError that says what was requested, returned and expecte
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from graph_retrievers.core.operator import Operator, kind_of
-from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.signals.embedding import embed_queries
-from graph_retrievers.stores.remote import (
-    GraphStore,
-    RemoteIndex,
-    ScopedGraphStore,
-    ScopedVectorStore,
-    ScopedWordStore,
-    VectorStore,
-    WordStore,
-)
-from graph_retrievers.stores.remote.pages import name_key
-from graph_retrievers.systems import GAR, MMR, Eager, FastInsight, Scored, System, Vector, WalkFusion
 
-__all__ = ["check_operator", "check_retriever", "check_stores"]
+__all__ = ["check_operator", "check_retriever"]
 
 # A product of a larger matrix may add in another order.
 _ROUNDING = 1e-5
-# Names to request from a graph store, one per request.
-_NAMES = 20
-# Systems that ask a graph and vectors for what stores are asked for, without what the whole graph would tell.
-_SYSTEMS: tuple[System, ...] = (
-    *(Vector(), GAR(), WalkFusion(form="links", bridges=0)),
-    *(FastInsight(), Eager(), MMR(), Scored()),
-)
 
 
 def check_retriever(
@@ -150,126 +127,6 @@ def check_operator(operator: Operator, index: GraphIndex, queries: Sequence[str]
         _same(retriever.retrieve(query, k, scope=scope), own.retrieve(query, k), what)
 
 
-def check_stores(
-    index: GraphIndex,
-    graph: GraphStore,
-    vectors: VectorStore,
-    queries: Sequence[str],
-    *,
-    words: WordStore | None = None,
-    k: int = 5,
-) -> None:
-    """Check stores with the nodes, edges, vectors and words of an index: retrievers find the same on them as on the index.
-
-    If `graph` and `vectors` support scopes, they are also checked in a scope of half of the nodes. Without `words`, BM25 is that
-    of the index, so that only `graph` and `vectors` are checked. With `words`, scores may differ with the analyser, and only its
-    contract is checked: ids that exist and are in the scope, best first, no more than requested, and scores that are the sums of
-    those of the terms.
-
-    Parameters
-    ----------
-    index : GraphIndex
-        In memory, with vectors, an embedding model and BM25.
-    graph : GraphStore
-    vectors : VectorStore
-    queries : sequence of str, length B
-    words : WordStore, optional
-    k : int, default 5
-
-    Raises
-    ------
-    AssertionError
-        If a store contains, or a retriever finds, something else.
-    InvalidArgumentError
-        If the index has no embedding model.
-    """
-    if (model := index.embedding) is None:
-        raise InvalidArgumentError("The index has no embedding model to embed the queries with; build it with embedding=.")
-    ids = set(index.graph.ids)
-    _check_graph(graph, index.graph)
-    found = vectors.search(embed_queries(model, list(queries)).numpy(), k)
-    for query, names in zip(queries, found, strict=True):
-        _expect(
-            len(set(names)) == len(list(names)) == min(k, len(ids)), f"the vector store has {len(list(names))} nodes for {query!r}"
-        )
-        _expect(
-            set(names) <= ids,
-            f"the vector store has nodes that the graph does not have, such as {min(set(names) - ids, default='')!r}",
-        )
-    held = vectors.vectors(sorted(ids))
-    _expect(set(held) == ids, f"the vector store has no vector of {sorted(ids - set(held))[:3]}")
-    if words is not None:
-        _check_words(words, ids, queries, k)
-    half = index.graph.ids[::2]
-    scopes: list[dict[str, Any]] = [{}]
-    if isinstance(graph, ScopedGraphStore) and isinstance(vectors, ScopedVectorStore):
-        scopes.append({"scope": {"$id": {"$in": half}}})
-    if isinstance(words, ScopedWordStore):
-        _check_words(words.within(half), set(half), queries, k)
-    remote = RemoteIndex(graph, vectors=vectors, signals={"bm25": index.bm25}, embedding=model, relevance=index.relevance)
-    for system in _SYSTEMS:
-        here, there = Retriever(index, system, k=k), Retriever(remote, system, k=k)
-        for scope in scopes:
-            what = " within a scope" if scope else ""
-            both = here.retrieve_batch(list(queries), **scope), there.retrieve_batch(list(queries), **scope)
-            for query, ours, theirs in zip(queries, *both, strict=True):
-                _same(theirs, ours, f"{system.name} for {query!r}{what} on the stores, and on the index", notes=False)
-
-
-def _check_words(words: WordStore, ids: set[str], queries: Sequence[str], k: int) -> None:
-    for query, pairs in zip(queries, words.search(list(queries), k), strict=True):
-        names, scores = [name for name, _ in pairs], [score for _, score in pairs]
-        _expect(len(pairs) <= k and set(names) <= ids, f"the word store has other nodes for {query!r}, or too many")
-        _expect(scores == sorted(scores, reverse=True), f"the word store's scores for {query!r} do not fall: {scores}")
-        (terms,) = words.term_scores([(query, names)])
-        for name, score in pairs:
-            total = sum(each.get(name, 0.0) for each in terms)
-            close = abs(total - score) <= 1e-3 * abs(score)
-            _expect(
-                close, f"the word store's scores of {name!r} for the terms of {query!r} have the sum {total:.6g}, not {score:.6g}"
-            )
-
-
-def _check_graph(store: GraphStore, graph: CorpusGraph) -> None:
-    count, _ = store.sample(1)
-    _expect(count == len(graph), f"the graph store has {count} nodes, and the index {len(graph)}")
-    most = 10 * (len(graph) + graph.num_edges)
-    page = store.read(expand=list(graph.ids), limit=most)
-    held = {node.id: node for node in page.nodes if node.text is not None}
-    for row, name in enumerate(graph.ids):
-        _expect(name in held, f"the graph store does not find the node {name!r}")
-        for field in ("text", "title", "type", "metadata"):
-            found, expected = getattr(held[name], field), getattr(graph.node(row), field)
-            _expect(found == expected, f"the graph store has {found!r} as {field} of {name!r}, and the index {expected!r}")
-    # An edge comes once for each of its ends.
-    edges = Counter(
-        (e.source, e.target, e.relation, e.text, f"{e.weight:.5g}") for e in {e.position: e for e in page.edges}.values()
-    )
-    own = Counter((e.source, e.target, e.relation, e.text, f"{e.weight:.5g}") for e in graph.edges())
-    _expect(edges >= own, f"the graph store does not have the edge {min(own - edges, default=())}, which the index has")
-    _expect(own >= edges, f"the graph store has the edge {min(edges - own, default=())}, which the index does not have")
-    kinds = dict(zip(graph.ids, graph.types, strict=True))
-    schema = sorted(set(kinds.values())), sorted({(kinds[e.source], e.relation, kinds[e.target]) for e in graph.edges()})
-    _expect(store.schema() == schema, f"the graph store has the schema {store.schema()}, and the index {schema}")
-    _check_names(store, graph, most)
-
-
-def _check_names(store: GraphStore, graph: CorpusGraph, most: int) -> None:
-    titles, names = defaultdict(set), defaultdict(set)
-    for name, title in zip(graph.ids, graph.titles, strict=True):
-        names[name_key(title or name)].add(name)
-        if name_key(title):
-            titles[title.strip().casefold()].add(name)
-    names.pop("", None)
-    titled = store.read(titles=list(titles), limit=most).titled
-    for title, ids in titles.items():
-        found = {each.id for each in titled if each.title == title}
-        _expect(found == ids, f"the graph store finds {sorted(found)} by the title {title!r}, and the index {sorted(ids)}")
-    for key, ids in islice(names.items(), _NAMES):
-        found = {node.id for node in store.read(names=[key], limit=most).nodes}
-        _expect(found == ids, f"the graph store finds {sorted(found)} by the name {key!r}, and the index {sorted(ids)}")
-
-
 def _check_hits(hits: Hits, k: int, query: str) -> None:
     nodes = [hit for hit in hits if hit.kind == "node"]
     ids, scores = [hit.id for hit in nodes], [hit.score for hit in nodes]
@@ -295,7 +152,7 @@ def _check_filters(
         _expect(not others, f"{query!r} finds {sorted(others)}, which the filter does not let through")
 
 
-def _same(ours: Hits, theirs: Hits, what: str, notes: bool = True) -> None:
+def _same(ours: Hits, theirs: Hits, what: str) -> None:
     """Compare hits in all that must not depend on company, and scores up to rounding."""
     ids, others = ([hit.id for hit in hits] for hits in (ours, theirs))
     _expect(ids == others, f"{what}: {ids} and {others}")
@@ -304,8 +161,7 @@ def _same(ours: Hits, theirs: Hits, what: str, notes: bool = True) -> None:
         _expect(told == wanted, f"{what}: {told} and {wanted} of {mine.id!r}")
         close = abs(mine.score - other.score) <= _ROUNDING * max(1.0, abs(other.score))
         _expect(close, f"{what}: the scores {mine.score!r} and {other.score!r} of {mine.id!r}")
-    if notes:
-        _expect(tuple(ours.notes) == tuple(theirs.notes), f"{what}: the notes {ours.notes} and {theirs.notes}")
+    _expect(tuple(ours.notes) == tuple(theirs.notes), f"{what}: the notes {ours.notes} and {theirs.notes}")
 
 
 def _expect(holds: bool, told: str) -> None:

@@ -25,11 +25,11 @@ from graph_retrievers.stores.engines import write_index
 from graph_retrievers.stores.qdrant import QdrantVectors, QdrantWords
 from graph_retrievers.stores.qdrant_points import point_id
 from graph_retrievers.stores.remote import RemoteIndex
-from graph_retrievers.testing import check_stores
 from langchain_graph_retrievers import GraphRetriever
 from tests.engines import NOTHING, QUESTIONS, TRADES, Breaking, Losing, change_pages, contents, emptied, index_of, remote_of
 from tests.helpers import HashEmbedding
 from tests.remote import assert_same
+from tests.store_checks import check_stores
 
 
 def test_a_folder_in_the_engines_gives_the_answers_in_memory(database, client, pages):

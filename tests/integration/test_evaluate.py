@@ -21,7 +21,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import BM25Search, EvidenceNetwork, LeSeGRModel, MixedTraversal, Operator, OperatorKind
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals import retries
-from graph_retrievers.signals.vector_cache import cached_vectors
+from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.stores.remote import RemoteIndex
 from graph_retrievers.systems import GRAG, LeSeGR, MoR
 from tests.helpers import HashEmbedding, WordOverlap, linked_edges, linked_index, linked_nodes
@@ -306,27 +306,27 @@ def test_the_device_changes_nothing(device):
 def test_vectors_are_embedded_once(tmp_path):
     texts = ["one text", "another text", "a third"]
     model = HashEmbedding()
-    first = cached_vectors(model, texts, folder=tmp_path)
+    first = embed_corpus(model, texts, cache=tmp_path)
     calls = model.document_calls
-    assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first) and model.document_calls == calls + 1  # the probes
+    assert torch.equal(embed_corpus(model, texts, cache=tmp_path), first) and model.document_calls == calls + 1  # the probes
     assert torch.equal(first, torch.tensor(HashEmbedding().embed_documents(texts)))
     asked, embed = [], model.embed_documents
     model.embed_documents = lambda batch: asked.append(list(batch)) or embed(batch)
-    more = cached_vectors(model, [*texts, "a fourth", texts[0]], folder=tmp_path)
+    more = embed_corpus(model, [*texts, "a fourth", texts[0]], cache=tmp_path)
     assert asked[1:] == [["a fourth"]] and torch.equal(more[[0, 1, 2, 4]], first[[0, 1, 2, 0]])
-    cached_vectors(HashEmbedding(32), texts, folder=tmp_path)
+    embed_corpus(HashEmbedding(32), texts, cache=tmp_path)
     files = sorted(tmp_path.iterdir())
     assert len(files) == 2, "a file for each model"
     for size in (20, 5000):
         for file in files:
             file.write_bytes(file.read_bytes()[:size])
-        assert torch.equal(cached_vectors(model, texts, folder=tmp_path), first)
+        assert torch.equal(embed_corpus(model, texts, cache=tmp_path), first)
 
 
 def test_vectors_that_cannot_be_kept_are_an_error_that_names_the_folder(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(InvalidArgumentError, match="set GRAPH_RETRIEVERS_CACHE"):
-        cached_vectors(HashEmbedding(), ["a text"], folder=tmp_path / "file")
+        embed_corpus(HashEmbedding(), ["a text"], cache=tmp_path / "file")
 
 
 def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path, monkeypatch):
@@ -337,7 +337,7 @@ def test_an_error_of_the_model_is_not_taken_for_one_of_the_folder(tmp_path, monk
 
     monkeypatch.setattr(retries, "_FIRST", 0.0)
     with pytest.raises(EmbeddingError, match="no network"):
-        cached_vectors(embed, ["a text"], folder=tmp_path)
+        embed_corpus(embed, ["a text"], cache=tmp_path)
 
 
 def test_texts_read_with_their_paths_are_counted():

@@ -308,7 +308,7 @@ async def test_the_retrievers_of_a_vector_store_await_the_model(tmp_path):
     model = Hosted(20)
     store = GraphVectorStore.from_texts(TEXTS, model, ids=[str(n) for n in range(20)], folder=tmp_path)
     for retriever in (
-        store.graph_retriever("vector", k=4),
+        GraphRetriever(retriever=StoreRetriever(store.store, "vector"), k=4),
         store.as_retriever(),
         store.as_retriever(search_type="mmr"),
         store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.1}),

@@ -94,7 +94,7 @@ def test_search_kwargs_of_langchain(index, tmp_path):
         lc.GraphRetriever(index=index, system="ppr", **habit)
     store = lc.GraphVectorStore(IndexStore(tmp_path / "index"))
     with pytest.raises(ValidationError, match=told):
-        store.graph_retriever("bm25", **habit)
+        lc.GraphRetriever(retriever=StoreRetriever(store.store, "bm25"), **habit)
     store.add_documents(DOCUMENTS)
     assert len(store.as_retriever(search_kwargs={"k": 1}).invoke("loom")) == 1
 

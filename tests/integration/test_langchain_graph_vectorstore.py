@@ -10,7 +10,8 @@ from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from graph_retrievers.construction import Links
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index import GraphIndex, IndexStore
-from langchain_graph_retrievers import GraphVectorStore
+from graph_retrievers.retrievers.store_retriever import StoreRetriever
+from langchain_graph_retrievers import GraphRetriever, GraphVectorStore
 from tests.helpers import HashEmbedding
 
 
@@ -75,7 +76,7 @@ def test_only_new_texts_are_embedded_and_a_retriever_follows(tmp_path):
     embedding = Counting(size=8)
     embedding.seen.clear()
     store = GraphVectorStore(IndexStore(tmp_path / "index", embedding=embedding, edges=Links()))
-    retriever = store.graph_retriever("ppr", k=3)
+    retriever = GraphRetriever(retriever=StoreRetriever(store.store, "ppr"), k=3)
     assert retriever.invoke("Which loom?") == []
     both = pages(a="A loom [card](b.md)", b="A card")
     first = [Document(page.page_content, id=page.metadata["source"], metadata=page.metadata) for page in both]

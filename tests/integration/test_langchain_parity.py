@@ -34,7 +34,7 @@ def test_every_field_is_documented():
 
 
 def test_type_checkers_know_every_keyword():
-    assert keys(Fields) == FIELDS - {"index", "system", "retriever"} and keys(RetrieverOptions) == ENGINE
+    assert keys(Fields) == FIELDS - {"index", "retriever"} and keys(RetrieverOptions) == ENGINE
     signals = keywords_of(GraphIndex.from_graph)
     assert keys(SignalOptions) == signals
     texts = keywords_of(GraphIndex.from_texts) - {"ids", "metadatas", "edges"}
@@ -42,8 +42,8 @@ def test_type_checkers_know_every_keyword():
     documents = (keywords_of(GraphIndex.from_documents) | signals) - {"embedding", "edges"}
     assert keys(DocumentOptions) == documents
     assert keys(StoreOptions) == documents - {"vectors", "relevance", "device", "lenient", "strict"}
-    assert keys(GraphTextOptions) == keys(TextOptions) | keys(Fields) | {"system"}
-    assert keys(GraphDocumentOptions) == keys(DocumentOptions) | keys(Fields) | {"system"}
+    assert keys(GraphTextOptions) == keys(TextOptions) | keys(Fields)
+    assert keys(GraphDocumentOptions) == keys(DocumentOptions) | keys(Fields)
     assert keywords_of(IndexStore.__init__) >= {"embedding"}
 
 

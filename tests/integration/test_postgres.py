@@ -47,12 +47,12 @@ from graph_retrievers.stores.remote import (
     ScopedVectorStore,
     ScopedWordStore,
 )
-from graph_retrievers.testing import check_stores
 from langchain_graph_retrievers import GraphRetriever
 from tests.engines import NOTHING, QUESTIONS, change_pages, index_of
 from tests.helpers import HashEmbedding
 from tests.postgres import contents, drop
 from tests.remote import assert_same, told
+from tests.store_checks import check_stores
 
 UNCHANGED = Written(NOTHING, NOTHING)
 

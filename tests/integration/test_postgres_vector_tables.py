@@ -24,13 +24,13 @@ from graph_retrievers.stores.postgres import (
     update_index,
     write_index,
 )
-from graph_retrievers.testing import check_stores
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from tests.helpers import HashEmbedding, linked_nodes
 from tests.postgres import drop
 from tests.postgres_stores import HOSTILE, STORES, Stored, found_ids, free_name, pgvector, run
 from tests.remote import assert_same
+from tests.store_checks import check_stores
 
 EDGES = [("links", "$id")]
 QUESTIONS = [

@@ -527,7 +527,7 @@ def test_a_page_of_one_search_asks_nothing_of_the_network(monkeypatch):
     assert data["texts"]["1"] == "An English artist and film maker."
     assert {node["id"] for node in json.loads(data["exports"]["json"])["nodes"]} == {"mckean", "ballamy", "mirrormask"}
     assert networkx.parse_graphml(data["exports"]["graphml"]).number_of_edges() == 2
-    monkeypatch.setattr("graph_retrievers.serve.page._TEXT", 10)
+    monkeypatch.setattr(drawing, "_TEXT", 10)
     page = search_page(spreading(small()), "The music of MirrorMask", 2)
     assert json.loads(re.search(r'id="data">(.*?)</script>', page)[1])["texts"]["1"] == "An English"
 

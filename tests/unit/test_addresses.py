@@ -2,7 +2,8 @@
 
 import pytest
 
-from graph_retrievers.graph.addresses import AddressBook, node_source, page_address, page_of
+from graph_retrievers.construction.address_book import AddressBook
+from graph_retrievers.graph.addresses import node_source, page_address, page_of
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ ROOMS = {
         *("systems", "concurrency", "construction", "progress"),
     },
     "serve": {"errors", "arguments", "graph", "hits", "index", "retrievers", "core", "systems"},
-    "testing": {"errors", "graph", "hits", "index", "retrievers", "core", "signals", "stores", "systems"},
+    "testing": {"hits", "index", "retrievers", "core"},
     "evaluation": {
         *("errors", "arguments", "graph", "signals", "datasets", "index", "core", "search", "retrievers", "systems", "progress"),
         *("seeding", "version"),

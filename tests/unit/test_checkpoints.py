@@ -68,7 +68,8 @@ def gnn_rag(folder):
 
 def grag(folder, network=None):
     network = EvidenceNetwork(hidden=4) if network is None else network
-    save_checkpoint(folder, "g-rag", network.state_dict(), {"network": network.config(), "first": "bm25", "parser": "none"})
+    config = {"network": network.config(), "first": "bm25", "depth": 100, "together": False, "parser": "none", "embedding": None}
+    save_checkpoint(folder, "g-rag", network.state_dict(), config)
 
 
 PARTS = {
@@ -203,7 +204,6 @@ def test_a_reranker_whose_weights_are_too_large_gives_no_scores(index, tmp_path,
         ("g-rag", {"depth": 2.5}, "depth is 2.5, expected int"),
         ("g-rag", {"depth": 0}, "depth must be an integer of at least 1"),
         ("g-rag", {"first": 3}, "first is 3, expected str or None"),
-        ("g-rag", {"first_settings": [1]}, r"first_settings is \[1\], expected dict"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(index, tmp_path, part, settings, message):
@@ -378,16 +378,16 @@ def test_a_checkpoint_that_names_itself_as_its_first_search_is_refused(index, tm
     one, other = tmp_path / "one", tmp_path / "other"
     for folder, named in ((one, one), (other, one)):
         grag(folder)
-        changed(folder, "g-rag", parser=MeaningCache().name, first="g-rag", first_settings={"checkpoint": str(named)})
+        changed(folder, "g-rag", parser=MeaningCache().name, first=str(GRAG(checkpoint=str(named))))
     for folder in (one, other):
         with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*one' names itself as its first search"):
             Retriever(index, GRAG(checkpoint=folder))
-    changed(one, "g-rag", first_settings={"checkpoint": str(other)})
+    changed(one, "g-rag", first=str(GRAG(checkpoint=str(other))))
     with pytest.raises(InvalidArgumentError, match=r"The checkpoint '.*' names itself as its first search"):
         Retriever(index, GRAG(checkpoint=one))
     # Behind another checkpoint, or another search, each stands.
-    changed(one, "g-rag", first="bm25", first_settings={})
-    changed(other, "g-rag", first_settings={"checkpoint": str(one)})
+    changed(one, "g-rag", first="bm25")
+    changed(other, "g-rag", first=str(GRAG(checkpoint=str(one))))
     for folder, first in ((one, None), (other, "bm25")):
         made = Retriever(index, GRAG(checkpoint=folder, first=first))
         assert len(made.retrieve("Which movie did Ada direct?")) == 2

@@ -9,14 +9,7 @@ from graph_retrievers import BM25, GRAG, PPR, Fused, GraphIndex, HyDE, Node, Ret
 from graph_retrievers.construction import EntityMentions, build_edges
 from graph_retrievers.errors import InvalidArgumentError, NothingToReadError
 from graph_retrievers.graph.sentences import sentences
-from graph_retrievers.signals.entities import (
-    CapitalizedNames,
-    EntityExtractor,
-    GLiNEREntities,
-    SpacyEntities,
-    as_entity_extractor,
-    entity_key,
-)
+from graph_retrievers.signals.entities import CapitalizedNames, EntityExtractor, as_entity_extractor, entity_key
 from graph_retrievers.systems import default_system
 from graph_retrievers.systems.traits import names_lead
 from tests.helpers import HashEmbedding
@@ -80,15 +73,12 @@ def test_capitals_tell_names_without_the_words_that_open_a_sentence():
 def test_a_spacy_pipeline_reads_texts_in_batches_and_numbers_are_left_out():
     pipeline = Spacy()
     extractor = as_entity_extractor(pipeline)
-    assert isinstance(extractor, SpacyEntities) and isinstance(extractor, EntityExtractor)
+    assert isinstance(extractor, EntityExtractor)
     assert extractor.names(["Ada met 3 of Ada and Otto", "12"]) == [["Ada", "Otto"], []] and pipeline.batches == [64]
-    assert SpacyEntities(pipeline, leave_out=["PERSON"], batch_size=2).names(["Ada 3"]) == [["3"]] and pipeline.batches[-1] == 2
 
 
 def test_a_gliner_model_finds_what_it_scores_highly_enough():
-    extractor = as_entity_extractor(GLiNER())
-    assert isinstance(extractor, GLiNEREntities) and extractor.names(["Jo of Lyon", "", "Ed"]) == [["Jo"], [], ["Ed"]]
-    assert GLiNEREntities(GLiNER(), labels=["city"], threshold=0.25).names(["Jo of Lyon"]) == [["Jo", "Lyon"]]
+    assert as_entity_extractor(GLiNER()).names(["Jo of Lyon", "", "Ed"]) == [["Jo"], [], ["Ed"]]
 
 
 @pytest.mark.parametrize(
@@ -96,11 +86,6 @@ def test_a_gliner_model_finds_what_it_scores_highly_enough():
     [
         (lambda: as_entity_extractor(3), "extractor is 3; expected"),
         (lambda: as_entity_extractor(CapitalizedNames), "call it: CapitalizedNames"),
-        (lambda: SpacyEntities("en_core_web_sm"), "spacy.load"),
-        (lambda: SpacyEntities(Spacy(), batch_size=0), "batch_size"),
-        (lambda: GLiNEREntities(Spacy()), "predict_entities"),
-        (lambda: GLiNEREntities(GLiNER(), threshold=2), "threshold"),
-        (lambda: GLiNEREntities(GLiNER(), labels="person"), "labels must be a list of strings"),
         (lambda: as_entity_extractor(lambda text: 1 / 0).names(["a"]), "extractor fails for 'a': ZeroDivisionError"),
         (lambda: as_entity_extractor(lambda text: "Ada").names(["a"]), "must be a list of strings, got 'Ada'"),
         (lambda: EntityMentions(min_texts=0), "min_texts"),

@@ -256,10 +256,10 @@ def test_many_prompts_run_together_and_one_failure_stops_nothing():
         return json.dumps({"names": [prompt.split("\n")[0]]})
 
     prompts = ["a", "bad", "c", "d", "e", "f"]
-    answers = dict(complete_many(model, prompts, NAMES, workers=3))
+    answers = complete_many(model, prompts, NAMES, workers=3)
     assert most == 3
     assert isinstance(answers.pop(1), LanguageModelError)
-    assert answers == {i: {"names": [p]} for i, p in enumerate(prompts) if p != "bad"}
+    assert answers == [{"names": [p]} for p in prompts if p != "bad"]
 
 
 def test_one_worker_asks_in_the_calling_thread_and_in_order():
@@ -269,16 +269,16 @@ def test_one_worker_asks_in_the_calling_thread_and_in_order():
         threads.append(threading.current_thread())
         return "1"
 
-    assert list(complete_many(model, ["a", "b"], {"type": "integer"}, workers=1)) == [(0, 1), (1, 1)]
+    assert complete_many(model, ["a", "b"], {"type": "integer"}, workers=1) == [1, 1]
     assert set(threads) == {threading.current_thread()}
 
 
 def test_each_prompt_may_have_its_own_schema():
     schemas = [{"enum": ["a"]}, {"enum": ["b"]}]
-    answers = dict(complete_many(lambda prompt: '"a"', ["x", "y"], schemas, attempts=1))
+    answers = complete_many(lambda prompt: '"a"', ["x", "y"], schemas, attempts=1)
     assert answers[0] == "a" and isinstance(answers[1], LanguageModelError)
     with pytest.raises(InvalidArgumentError, match="2 schemas were given for 1 prompts"):
-        list(complete_many(lambda prompt: '"a"', ["x"], schemas))
+        complete_many(lambda prompt: '"a"', ["x"], schemas)
 
 
 class Structured:

@@ -396,18 +396,6 @@ def test_a_checkpoint_refuses_what_it_was_not_trained_for(data, index, tmp_path)
         Retriever(index, LeSeGR(checkpoint=tmp_path))
 
 
-def test_a_transformer_of_an_earlier_version_is_refused(data, index, tmp_path):
-    small = {"hidden": 8, "heads": 2, "layers": 1, "training": {**QUICK, "epochs": 1}}
-    for encoder in ("transformer", "gcn"):
-        fit_lesegr(data, index, tmp_path / encoder, encoder=encoder, **small)
-        tensors, config = load_checkpoint(tmp_path / encoder, "lesegr")
-        assert config.pop("gated") == "vectors"
-        save_checkpoint(tmp_path / encoder, "lesegr", tensors, config)
-    assert Retriever(index, LeSeGR(checkpoint=tmp_path / "gcn"))
-    with pytest.raises(InvalidArgumentError, match="a Graph Transformer of an earlier version, in which gates also scaled a bias"):
-        Retriever(index, LeSeGR(checkpoint=tmp_path / "transformer"))
-
-
 def test_the_cost_of_the_whole_graph_is_told_before_the_training(data, index, tmp_path, caplog, monkeypatch):
     from graph_retrievers.systems.lesegr import training
 

@@ -2,17 +2,15 @@
 
 import math
 import random
+from statistics import fmean
 
 import pytest
 
 from graph_retrievers.errors import DatasetError, InvalidArgumentError, UnknownNodeError
 from graph_retrievers.evaluation.metrics import average_precision, capped_recall, hit, ndcg, recall, reciprocal_rank
 from graph_retrievers.evaluation.run_files import read_qrels, read_run, write_qrels, write_run
-from graph_retrievers.evaluation.ties import stark_metrics, tied_hits, tied_reciprocal_rank
-from graph_retrievers.evaluation.topological import (
-    topological_credit,
-    topological_recall,
-)
+from graph_retrievers.evaluation.ties import tied_hits, tied_reciprocal_rank
+from graph_retrievers.evaluation.topological import topological_credit
 from graph_retrievers.graph import CorpusGraph
 
 # -- rankings ---------------------------------------------------------------------------------------------------
@@ -73,7 +71,7 @@ def costs(graph, retrieved, oracle):
 def test_topological_recall_of_the_worked_graph():
     graph, retrieved, oracle = worked_graph(), ["1", "2"], ["1", "5", "7", "4"]
     assert costs(graph, retrieved, oracle) == pytest.approx([0, math.log(4), 2 * math.log(4), math.inf], abs=1e-12)
-    assert topological_recall(graph, retrieved, oracle) == pytest.approx(0.421032, abs=5e-7)
+    assert fmean(topological_credit(graph, [retrieved], oracle)[0]) == pytest.approx(0.421032, abs=5e-7)
     assert topological_credit(graph, [["1", "2"], [], ["unheard of"]], ["5"]) == [[pytest.approx(0.41906, abs=5e-6)], [0.0], [0.0]]
 
 
@@ -97,22 +95,14 @@ def test_of_several_shortest_paths_the_cheapest_counts(names):
     assert costs(graph, ["leaf0"], ["t"]) == pytest.approx([math.log(2) + math.log(23)])
 
 
-def test_repeated_ids_count_once():
-    graph = worked_graph()
-    expected = topological_recall(graph, ["1", "2"], ["1", "5", "7", "4"])
-    assert topological_recall(graph, ["1", "2", "2", "1"], ["5", "1", "5", "7", "5", "4", "4", "1"]) == pytest.approx(expected)
-    assert topological_recall(graph, ["1"], ["1", "1", "4"]) == 0.5
-
-
 def test_topological_recall_at_its_limits():
     graph = worked_graph()
-    assert topological_recall(graph, [], ["1", "5"]) == 0.0
-    assert topological_recall(graph, ["4"], ["1"]) == 0.0
-    assert topological_recall(graph, ["4"], ["4"]) == 1.0
-    with pytest.raises(InvalidArgumentError, match="no oracle nodes"):
-        topological_recall(graph, ["1"], [])
+    assert topological_credit(graph, [[], ["4"]], ["1", "5"]) == [[0.0, 0.0], [0.0, 0.0]]
+    assert topological_credit(graph, [["4"]], ["4"]) == [[1.0]]
+    # Repeated ids count once.
+    assert topological_credit(graph, [["1", "2", "2", "1"]], ["1", "5"]) == topological_credit(graph, [["1", "2"]], ["1", "5"])
     with pytest.raises(UnknownNodeError):
-        topological_recall(graph, ["8"], ["1"])
+        topological_credit(graph, [["1"]], ["8"])
 
 
 # -- ties -------------------------------------------------------------------------------------------------------
@@ -162,25 +152,6 @@ def test_mean_tied_reciprocal_rank():
         tied_hits(ids, scores[1:], ["b"])
     with pytest.raises(InvalidArgumentError, match="NaN"):
         tied_hits(["a"], [math.nan], ["a"])
-
-
-# -- STaRK ------------------------------------------------------------------------------------------------------
-
-
-def test_stark_ranks_negative_scores_above_what_was_not_retrieved():
-    nodes = [str(n) for n in range(30)]
-    found = stark_metrics({"0": -1.0, "1": -2.0, "2": -3.0}, ["0"], nodes)
-    assert found["hit@1"] == 1.0 and found["mrr"] == 1.0
-
-
-def test_stark_gives_a_missing_answer_a_place_among_the_rest():
-    nodes = [str(n) for n in range(30)]
-    found = stark_metrics({"0": 3.0, "1": 2.0, "2": 1.0}, ["4"], nodes)
-    assert found == {"hit@1": 0.0, "hit@5": 1.0, "recall@20": 1.0, "mrr": pytest.approx(0.2)}
-    many = stark_metrics({node: 1.0 for node in nodes[:20]}, ["25"], nodes)
-    assert many["recall@20"] == 0.0 and many["mrr"] == pytest.approx(1 / 26)
-    with pytest.raises(InvalidArgumentError, match="not a candidate"):
-        stark_metrics({"x": 1.0}, ["0"], nodes)
 
 
 # -- TREC files -------------------------------------------------------------------------------------------------

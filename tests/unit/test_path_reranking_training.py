@@ -287,7 +287,6 @@ def test_a_folder_that_was_changed_is_refused(tmp_path):
             lambda folder: _with(folder / "path-reranking.json", weight=2.0),
             lambda folder: _with(folder / "path-reranking.json", max_length="long"),
             lambda folder: _with(folder / "path-reranking.json", first=3),
-            lambda folder: _with(folder / "path-reranking.json", first_settings=[1]),
         ]
     ):
         folder = tmp_path / f"changed-{number}"

@@ -84,6 +84,13 @@ def test_only_calls_that_are_alike_share_a_batch():
     assert found[6:8] == [["g 1 [['x']]"], ["h 1 [['y']]"]]
 
 
+def test_calls_whose_filters_do_not_compare_are_answered_apart():
+    answers = Answers()
+    calls = [call("a"), *(call(text, filters={"filter": {"year": {"$in": np.array([1, 2])}}}) for text in "bc")]
+    assert asked(SharedCalls(8), answers, calls) == [["a 1 []"], ["b 1 []"], ["c 1 []"]]
+    assert answers.batches == [["a"], ["b"], ["c"]]
+
+
 def test_a_batch_keeps_to_the_limit_and_a_larger_call_is_whole():
     answers = Answers()
     asked(SharedCalls(2), answers, [call("a"), call("b"), call("c"), call("d"), call("e", "f", "g")])

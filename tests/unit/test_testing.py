@@ -13,10 +13,11 @@ from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, V
 from graph_retrievers.retrievers.protocol import BaseRetriever
 from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.relevance import RelevanceModel
-from graph_retrievers.testing import check_operator, check_retriever, check_stores
+from graph_retrievers.testing import check_operator, check_retriever
 from tests.helpers import HashEmbedding, linked_index
 from tests.model_checks import check_embedding, check_relevance
 from tests.remote import QUESTIONS, Letters, MemoryGraph, MemoryVectors, MemoryWords, random_corpus
+from tests.store_checks import check_stores
 
 QUERIES = ["Which loom?", "Which card?"]
 

@@ -21,6 +21,7 @@ import langchain_graph_retrievers as lc
 import llama_graph_retrievers as li
 from graph_retrievers import BM25, GAR, PPR, FastInsight, GraphIndex, HyDE, Hybrid, IndexStore, MoR, Retriever, SpreadingActivation
 from graph_retrievers.operators import BM25Search
+from graph_retrievers.retrievers import StoreRetriever
 
 
 def use(
@@ -41,7 +42,7 @@ def use(
     lc.GraphRetriever.from_documents(documents, system="ppr", k=3, show_progress=True)
     lc.GraphRetriever(index=index, system={"system": "gar"}, per_source=1)
     lc.GraphRetriever(retriever=Retriever(index, BM25Search()), backfill=False, scope={"year": 1843})
-    lc.GraphVectorStore(IndexStore("folder")).graph_retriever(MoR(), types=["film"])
+    lc.GraphRetriever(retriever=StoreRetriever(IndexStore("folder"), MoR()), types=["film"])
     found: list[Document] = fast.invoke("Which loom?")
     li.FastInsightRetriever(index, FastInsight(budget=7), similarity_top_k=5, filters={"year": 1843})
     li.GraphRetriever(index=index, system=GAR(budget=6))

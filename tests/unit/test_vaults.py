@@ -10,12 +10,13 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.commands.index import edge_specs
 from graph_retrievers.construction import DocumentStructure, Links, build_edges, read_folder
+from graph_retrievers.construction.address_book import AddressBook
 from graph_retrievers.construction.dead_links import advice_on
 from graph_retrievers.construction.documents import to_nodes
 from graph_retrievers.construction.inline_fields import inline_fields
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.vaults import vault_kind
-from graph_retrievers.graph.addresses import AddressBook, page_address
+from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.corpus_graph import Node
 from tests.pages import WORDS, read, written

@@ -15,7 +15,7 @@ from graph_retrievers import GraphIndex
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals import vector_cache
-from graph_retrievers.signals.vector_cache import PROBES, VectorCache, cached_vectors
+from graph_retrievers.signals.vector_cache import PROBES, VectorCache, embed_corpus
 
 
 class Model:
@@ -43,7 +43,7 @@ def plain(texts):
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        cached_vectors(Model(stop=64), TEXTS, folder=tmp_path)
+        embed_corpus(Model(stop=64), TEXTS, cache=tmp_path)
     cache = VectorCache(model := Model(), tmp_path)
     assert torch.equal(cache.vectors(TEXTS), plain(TEXTS))
     assert (cache.found, model.asked) == (64, TEXTS[64:])
@@ -72,21 +72,21 @@ def test_the_users_folder_is_the_default(tmp_path, monkeypatch):
 
 
 def test_models_of_one_name_with_other_weights_or_settings_share_nothing(tmp_path):
-    cached_vectors(Model(), TEXTS, folder=tmp_path)
+    embed_corpus(Model(), TEXTS, cache=tmp_path)
     other = Model(1.5)
-    assert cached_vectors(other, TEXTS, folder=tmp_path)[0, 0] == 1.5 * len(TEXTS[0]) and other.asked == TEXTS
+    assert embed_corpus(other, TEXTS, cache=tmp_path)[0, 0] == 1.5 * len(TEXTS[0]) and other.asked == TEXTS
     shorter = Model()
     shorter.max_length = 128
-    cached_vectors(shorter, TEXTS, folder=tmp_path)
+    embed_corpus(shorter, TEXTS, cache=tmp_path)
     assert shorter.asked == TEXTS and len(list(tmp_path.iterdir())) == 3
     for factor in (1.0, 1.5):
-        cached_vectors(again := Model(factor), TEXTS, folder=tmp_path)
+        embed_corpus(again := Model(factor), TEXTS, cache=tmp_path)
         assert again.asked == []
 
 
 @pytest.mark.parametrize("place", [0, 5, -1])
 def test_a_damaged_vector_is_computed_again(tmp_path, place):
-    cached_vectors(Model(), TEXTS, folder=tmp_path)
+    embed_corpus(Model(), TEXTS, cache=tmp_path)
     (path,) = tmp_path.iterdir()
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT text, vector FROM vectors WHERE rowid IN (5, 9)").fetchall()
@@ -96,28 +96,30 @@ def test_a_damaged_vector_is_computed_again(tmp_path, place):
             database.execute("UPDATE vectors SET vector = ? WHERE text = ?", (bytes(damaged), key))
     database.close()
     model = Model()
-    assert torch.equal(cached_vectors(model, TEXTS, folder=tmp_path), plain(TEXTS)) and len(model.asked) == 2
+    assert torch.equal(embed_corpus(model, TEXTS, cache=tmp_path), plain(TEXTS)) and len(model.asked) == 2
     # A vector that lies at the place of another text is not taken either.
     with sqlite3.connect(path) as database:
         database.execute("UPDATE vectors SET vector = (SELECT vector FROM vectors WHERE rowid = 20) WHERE rowid = 21")
     database.close()
-    assert torch.equal(cached_vectors(model, TEXTS, folder=tmp_path), plain(TEXTS)) and len(model.asked) == 3
+    assert torch.equal(embed_corpus(model, TEXTS, cache=tmp_path), plain(TEXTS)) and len(model.asked) == 3
 
 
 @pytest.mark.parametrize("damage", [lambda data: b"no database" * 400, lambda data: data[:4096] + b"\xff" * (len(data) - 4096)])
 def test_a_damaged_file_is_made_again(tmp_path, caplog, damage):
-    cached_vectors(Model(), TEXTS, folder=tmp_path)
+    embed_corpus(Model(), TEXTS, cache=tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_bytes(damage(path.read_bytes()))
     model = Model()
-    assert torch.equal(cached_vectors(model, TEXTS, folder=tmp_path), plain(TEXTS)) and model.asked == TEXTS
+    assert torch.equal(embed_corpus(model, TEXTS, cache=tmp_path), plain(TEXTS)) and model.asked == TEXTS
     assert "are damaged" in caplog.text
-    assert torch.equal(cached_vectors(model, TEXTS, folder=tmp_path), plain(TEXTS)) and model.asked == TEXTS
+    assert torch.equal(embed_corpus(model, TEXTS, cache=tmp_path), plain(TEXTS)) and model.asked == TEXTS
 
 
-def test_the_oldest_vectors_are_dropped_beyond_the_limit(tmp_path):
-    cache = VectorCache(Model(), tmp_path, limit=40 * (4 * 3 + 8))
-    assert torch.equal(cache.vectors(TEXTS), plain(TEXTS))
+def test_the_oldest_vectors_are_dropped_beyond_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_cache, "_LIMIT", 40 * (4 * 3 + 8))
+    cache = VectorCache(Model(), tmp_path)
+    for start in range(0, len(TEXTS), 10):
+        cache.vectors(TEXTS[start : start + 10])
     again = VectorCache(model := Model(), tmp_path)
     assert torch.equal(again.vectors(TEXTS), plain(TEXTS))
     assert 30 <= again.found <= 41 and TEXTS[-1] not in model.asked and TEXTS[0] in model.asked
@@ -140,16 +142,16 @@ def test_threads_and_processes_may_use_one_folder(tmp_path):
         import sys
         sys.path[:0] = {sys.path!r}
         from pathlib import Path
-        from graph_retrievers.signals.vector_cache import cached_vectors
+        from graph_retrievers.signals.vector_cache import embed_corpus
         model = lambda texts: [[float(len(text)), 1.0] for text in texts]
         for number in range(20):
             texts = [f"{{number}} {{other}}" for other in range(40)]
-            found = cached_vectors(model, texts, folder=Path({str(tmp_path)!r}))
+            found = embed_corpus(model, texts, cache=Path({str(tmp_path)!r}))
             assert found[:, 0].tolist() == [float(len(text)) for text in texts]"""
     running = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
     assert [(process.communicate()[1], process.returncode) for process in running] == [(b"", 0)] * 2
     found = []
-    threads = [threading.Thread(target=lambda: found.append(cached_vectors(Model(), TEXTS, folder=tmp_path))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: found.append(embed_corpus(Model(), TEXTS, cache=tmp_path))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

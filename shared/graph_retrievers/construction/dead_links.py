@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import islice
 from urllib.parse import unquote
 
+from graph_retrievers.construction.page_names import folded
 from graph_retrievers.errors import shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import FILES, ending_of
-from graph_retrievers.graph.page_names import folded
 
 # Dead links of which something is said, if there are nine or more for each that leads to a page; those that are looked at.
 _FEW, _SHARE, _SEEN = 10, 9, 10_000

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from graph_retrievers.arguments import as_path, typed
+from graph_retrievers.construction.address_book import AddressBook, check_site
 from graph_retrievers.construction.copies import without_copies
 from graph_retrievers.construction.cross_references import resolved
 from graph_retrievers.construction.formats import FORMATS
@@ -34,8 +35,7 @@ from graph_retrievers.construction.rst import config_folders
 from graph_retrievers.construction.sections import Chunk, split_page, text_and_source
 from graph_retrievers.construction.sites import published
 from graph_retrievers.construction.titles import file_title
-from graph_retrievers.errors import DatasetError, shown
-from graph_retrievers.graph.addresses import AddressBook, check_site
+from graph_retrievers.errors import DatasetError, few, shown
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import HTML, RST
 from graph_retrievers.progress import progress_bar
@@ -48,8 +48,6 @@ logger = logging.getLogger(__name__)
 _UNREAD = frozenset(".adoc .doc .odp .ods .odt .org .ppt .rtf .tex .xls".split())
 # What stands at the beginning or the end of at least half of so many pages is navigation.
 _FEW_PAGES = 5
-# Pieces of navigation, pages and sections left out, that the log names.
-_NAMED = 8
 _SKIP = "begin the name of a file that is not to be read with a dot."
 _CONVERT = "Convert such files (iconv -f WINDOWS-1252 -t UTF-8), let HTML declare its encoding with <meta charset=...>, or "
 _SEPARATOR = re.compile(r" [-–—|·:»]+ |: ")
@@ -207,10 +205,10 @@ def read_folder(
     if copies := [(name, chunk.anchor) for name, held in chunks.items() for chunk in held if id(chunk) not in whole]:
         ((most, count),) = Counter(name for name, _ in copies).most_common(1)
         told = "Left out %d sections with the text of a section of another page, %d of them of %s: %s."
-        logger.info(told, len(copies), count, most, _first([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
+        logger.info(told, len(copies), count, most, few([f"{name}#{anchor}" if anchor else name for name, anchor in copies]))
     if moved:
         told = "%d pages, %d of them without text of their own or with the text of another: %s."
-        logger.info(told, len(names), len(moved), _first(sorted(moved)))
+        logger.info(told, len(names), len(moved), few(sorted(moved)))
     return nodes + silent
 
 
@@ -218,10 +216,6 @@ def _inside(path: Path, root: Path) -> bool:
     """Return whether a file is in the folder itself, and is not an index that Sphinx made."""
     made = path.stem in _INDEXES and any(path.with_name(name).exists() for name in ("genindex.html", "_static"))
     return not made and path.resolve().is_relative_to(root.resolve())
-
-
-def _first(left: Sequence[str]) -> str:
-    return ", ".join([*left[:_NAMED], *(["..."] if len(left) > _NAMED else [])])
 
 
 def _is_html(name: str) -> bool:
@@ -327,7 +321,7 @@ def _without_site(pages: dict[str, Page]) -> dict[str, Page]:
 
     found = {name: page._replace(title=titled(name, page), blocks=cleaned(page)) for name, page in pages.items()}
     if left:
-        logger.info("Left out as navigation that half of the pages share: %s.", _first([shown(text, 60) for text in left]))
+        logger.info("Left out as navigation that half of the pages share: %s.", few([shown(text, 60) for text in left]))
     return found
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from graph_retrievers.construction.entity_resolution import candidate_clusters, group_schema, merged_names, resolution_prompt
-from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.errors import LanguageModelError, few
 from graph_retrievers.graph.corpus_graph import Edge, Node
 from graph_retrievers.signals.language import complete_many
 
@@ -21,8 +21,6 @@ PASSAGE = "passage"
 MENTIONS = "mentions"
 """Relation from a passage to an entity that it names."""
 
-# Groups of names that a warning shows.
-_NAMED = 10
 
 _logger = logging.getLogger(__name__)
 
@@ -106,21 +104,20 @@ def _aliases(named: Mapping[str, Node], language_model: Any, **options: Any) -> 
     clusters = candidate_clusters({name: node.type for name, node in named.items()})
     prompts = [resolution_prompt(cluster, named[cluster[0]].type, texts) for cluster in clusters]
     schemas = [group_schema(cluster) for cluster in clusters]
-    answers = dict(complete_many(language_model, prompts, schemas, description="resolving", **options))
-    failures = {place: answer for place, answer in sorted(answers.items()) if isinstance(answer, Exception)}
+    answers = complete_many(language_model, prompts, schemas, description="resolving", **options)
+    failures = {place: answer for place, answer in enumerate(answers) if isinstance(answer, Exception)}
     if failures:
         reason = next(iter(failures.values()))
         if len(failures) == len(clusters):
             raise LanguageModelError(f"Entity resolution failed for every group of names; the first error: {reason}")
         _logger.warning(
-            "Entity resolution failed for %d of %d groups of names, which stay apart: %s%s. The first error: %s",
+            "Entity resolution failed for %d of %d groups of names, which stay apart: %s. The first error: %s",
             len(failures),
             len(clusters),
-            "; ".join(", ".join(clusters[place]) for place in [*failures][:_NAMED]),
-            "; ..." if len(failures) > _NAMED else "",
+            few([", ".join(clusters[place]) for place in failures], "; "),
             reason,
         )
-    return merged_names(clusters, [None if place in failures else answers[place] for place in range(len(clusters))])
+    return merged_names(clusters, [None if place in failures else answer for place, answer in enumerate(answers)])
 
 
 def _merged(node: Node, members: Sequence[Node]) -> Node:

@@ -28,7 +28,7 @@ from graph_retrievers.construction.entity_resolution import majority_type
 from graph_retrievers.construction.knowledge import MENTIONS, PASSAGE, canonical_description
 from graph_retrievers.construction.omissions import Omissions
 from graph_retrievers.datasets import json_value, text_lines
-from graph_retrievers.errors import DatasetError, InvalidArgumentError, shown
+from graph_retrievers.errors import DatasetError, InvalidArgumentError, few, shown
 from graph_retrievers.graph.corpus_graph import HEAVIEST, LIGHTEST, Edge, Node
 from graph_retrievers.graph.plain import plain
 
@@ -43,8 +43,6 @@ _SOURCE = "triplet_source_id"
 _WEIGHT = "weight"
 # Facts that describe an entity; more would take longer to embed than they help.
 _FACTS = 5
-# Relations, or chunks, that a warning names.
-_NAMED = 10
 _COLUMNS = (("source", "head", "subject"), ("relation", "predicate", "label"), ("target", "tail", "object"))
 
 
@@ -112,11 +110,10 @@ class _Relations:
             made.append(Edge(*key, max(right, default=1.0), text, metadata))
         if wrong:
             _logger.warning(
-                "The property %r of %d relations is not a number from 1e-30 to 1e+30; it is in the metadata of their edges: %s%s.",
+                "The property %r of %d relations is not a number from 1e-30 to 1e+30; it is in the metadata of their edges: %s.",
                 _WEIGHT,
                 len(wrong),
-                ", ".join(map(repr, wrong[:_NAMED])),
-                ", ..." if len(wrong) > _NAMED else "",
+                few([*map(repr, wrong)]),
             )
         return made
 
@@ -266,13 +263,12 @@ def from_property_graph_store(store: Any, *, strict: bool = False) -> tuple[list
 
 def tell_lost_chunks(chunks: Collection[str]) -> None:
     """Warn that a property graph has facts from chunks that were deleted."""
-    named = ", ".join(map(repr, [*chunks][:_NAMED])) + (", ..." if len(chunks) > _NAMED else "")
     _logger.warning(
         "The property graph has facts from chunks that it no longer has (%d: %s), and they are found as before: delete_ref_doc of "
         "a PropertyGraphIndex deletes chunks, not what was extracted from them. Build the property graph again without them, or "
         "delete the relations and entities whose property %r names one, unless another document states them too.",
         len(chunks),
-        named,
+        few([*map(repr, chunks)]),
         _SOURCE,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_retrievers.arguments import typed
+from graph_retrievers.construction.address_book import AddressBook, check_site
 from graph_retrievers.construction.anchors import Anchors, Heading, headings_of
 from graph_retrievers.construction.dead_links import advice_on
 from graph_retrievers.construction.front_matter import linked_fields, other_links
@@ -18,8 +19,8 @@ from graph_retrievers.construction.markdown import read_markdown, reference_defi
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSpec, FoundEdges
 from graph_retrievers.construction.vaults import is_block_id, names_of_notes, parents, vault_kind
 from graph_retrievers.construction.wiki_links import DENDRON, WIKI_LINK, wiki_link
-from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, shown
-from graph_retrievers.graph.addresses import ADDRESS_FIELDS, AddressBook, check_site, page_address
+from graph_retrievers.errors import InvalidArgumentError, NothingToReadError, few, shown
+from graph_retrievers.graph.addresses import ADDRESS_FIELDS, page_address
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import HTML, MARKDOWN
 
@@ -44,8 +45,6 @@ _NOWHERE = "\0"
 _KEPT, _LINKED = "links", "linked"
 # Where ObsidianReader keeps the names in wiki links, of which its text may lack some.
 _WIKI_LINKS = "wikilinks"
-# Dead links that the log names, and fragments that every page has.
-_NAMED = 8
 _OWN_ANCHORS = re.compile(r"top$|.*:~:", re.IGNORECASE)
 # Characters that chunks share at most; splitters let some hundreds overlap.
 _OVERLAP = 4_000
@@ -398,8 +397,7 @@ def _items(node: Node, field: str) -> list[Any]:
 
 
 def _named(what: str, links: Collection[str]) -> str:
-    more = ", ..." if len(links) > _NAMED else ""
-    return f"{what}: {len(links)}, such as {', '.join(list(links)[:_NAMED])}{more}" if links else ""
+    return f"{what}: {len(links)}, such as {few(links)}" if links else ""
 
 
 def _navigation(

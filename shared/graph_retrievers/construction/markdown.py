@@ -60,7 +60,7 @@ def read_markdown(
     Other names of the page, its ``aliases``, are a block below the first heading.
 
     A wiki link ``[[Page#Heading|shown]]`` reads "shown", or "Page > Heading"; its address is ``[[Page#heading]]``, which
-    :class:`~graph_retrievers.graph.addresses.AddressBook` resolves by the name of the page. Fields in the text, such as
+    :class:`~graph_retrievers.construction.address_book.AddressBook` resolves by the name of the page. Fields in the text, such as
     ``year:: 1804``, and its tags are fields of the page, besides those of the front matter; a field that holds wiki links alone
     gives the `linked` of its block. The id of a block, ``^id`` of Obsidian or ``id:: ...`` of Logseq, is an anchor. `kind` is the
     kind of the notes of which this is one, see :func:`~graph_retrievers.construction.vaults.vault_kind`.

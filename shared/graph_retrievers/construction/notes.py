@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from graph_retrievers.construction.address_book import AddressBook
 from graph_retrievers.construction.anchors import Outline, headings_of
 from graph_retrievers.construction.front_matter import kept_fields, linked_fields, names_of, other_links
 from graph_retrievers.construction.markdown import with_names
+from graph_retrievers.construction.page_names import folded
 from graph_retrievers.construction.pages import Page
 from graph_retrievers.construction.titles import file_title
 from graph_retrievers.construction.vaults import (
@@ -23,10 +25,9 @@ from graph_retrievers.construction.vaults import (
     vault_kind,
 )
 from graph_retrievers.construction.wiki_links import DENDRON, LOGSEQ
-from graph_retrievers.graph.addresses import AddressBook, is_other_file
+from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.corpus_graph import Node
 from graph_retrievers.graph.file_endings import MARKDOWN
-from graph_retrievers.graph.page_names import folded
 
 # Bytes of a file that tell its kind; characters of a name; tokens of a short note.
 _HEAD, _NAME, _SHORT = 2_000, 200, 40

@@ -16,10 +16,10 @@ __all__ = ["Page", "read_text"]
 # Characters of a title or heading.
 _TITLE = 300
 _BLANK = re.compile(r"\n[ \t]*\n")
-# "25.4. Archiving", "Chapter 20. Server Configuration": a number that ends with a dot, so that "3.11 released" keeps its own.
 # A number, or a variable; "o", "e" and the like end an ordinal.
 _POWER = re.compile(r"[-+\u2212\u2013]?(?:\d[\d.,/]*[a-z]?|[b-df-np-qt-zA-Z])(?:[-+\u2212*/]\w{1,5})*")
 _CLOSING = frozenset(")]}|")
+# "25.4. Archiving", "Chapter 20. Server Configuration": a number that ends with a dot, so that "3.11 released" keeps its own.
 _NUMBER = re.compile(
     r"(?:(?:Part|Chapter|Appendix|Section)\s+[0-9A-Z]+(?:\.[0-9]+)*[.:]|(?:[0-9]+|[A-Z](?=\.[0-9]))(?:\.[0-9]+)*\.)\s+(?=\S)"
 )

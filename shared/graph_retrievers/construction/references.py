@@ -101,9 +101,6 @@ _LETTERS = either(word for word, kind in KINDS.items() if kind.endswith("letter"
 _FIRST = "".join(
     sorted({letter for word, kind in KINDS.items() if kind.endswith("letter") for letter in word[0] + word[0].upper()})
 )
-_FIRST = "".join(
-    sorted({letter for word, kind in KINDS.items() if kind.endswith("letter") for letter in word[0] + word[0].upper()})
-)
 _SHORT = {word: kind for style in STYLES for word, kind in style.short.items()}
 
 # A word before a number, also at the end of a line. The word itself is looked up, so that more words take no more time.

@@ -141,12 +141,11 @@ def _written(
         texts = [[graph.content(row)[:_TEXT_LIMIT] for row in pair] for pair in part]
         prompts = [_PROMPT.format(first=first, second=second) for first, second in texts]
         options: dict[str, Any] = {"workers": workers, "show_progress": show_progress, "description": "writing questions"}
-        answers = dict(complete_many(model, prompts, _SCHEMA, **options))
-        failures = [answer for answer in answers.values() if isinstance(answer, LanguageModelError)]
+        answers = complete_many(model, prompts, _SCHEMA, **options)
+        failures = [answer for answer in answers if isinstance(answer, LanguageModelError)]
         if len(failures) == len(part):
             break
-        for position, pair in enumerate(part):
-            answer = answers[position]
+        for answer, pair in zip(answers, part, strict=True):
             if not isinstance(answer, LanguageModelError) and answer["needs_both"] and answer["question"].strip():
                 questions.append((" ".join(answer["question"].split()), pair))
     if not questions:

@@ -1,15 +1,14 @@
-"""Metrics of scored nodes: MTRR and TMHits@k, which are exact for ties (G-RAG, section 4.1.1), and those of STaRK."""
+"""Metrics of scored nodes: MTRR and TMHits@k, which are exact for ties (G-RAG, section 4.1.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.errors import InvalidArgumentError
-from graph_retrievers.evaluation import metrics
 from graph_retrievers.evaluation.metrics import relevant_nodes
 
 
@@ -38,29 +37,6 @@ def tied_hits(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]
     """
     above, ties = _above_and_ties(ids, scores, gold)
     return float(((positive("k", k) - above).clamp(min=0).minimum(ties) / ties).sum()) / len(relevant_nodes(gold))
-
-
-def stark_metrics(scores: Mapping[str, float], answers: Collection[str], candidates: Sequence[str]) -> dict[str, float]:
-    """Return ``hit@1``, ``hit@5``, ``recall@20`` (not capped) and ``mrr`` of one query (Wu et al., "STaRK", 2024, section 4).
-
-    `scores` are those of the retrieved nodes, `answers` the relevant nodes, `candidates` all nodes that could be answers, in row
-    order. Candidates that were not retrieved get the same score, one below the lowest, and are ranked in row order; so a missing
-    answer has a rank too. Published code gives them a score of zero, which ranks retrieved nodes with negative scores below them.
-
-    >>> stark_metrics({"b": 0.9}, ["c"], ["a", "b", "c"])
-    {'hit@1': 0.0, 'hit@5': 1.0, 'recall@20': 1.0, 'mrr': 0.3333333333333333}
-    """
-    strange = set(scores) - set(candidates)
-    if strange:
-        raise InvalidArgumentError(f"{min(strange)!r} has a score but is not a candidate; pass all nodes that can be answers.")
-    floor = min(scores.values(), default=0.0) - 1
-    ranking = sorted(candidates, key=lambda node: -scores.get(node, floor))
-    return {
-        "hit@1": metrics.hit(ranking, answers, 1),
-        "hit@5": metrics.hit(ranking, answers, 5),
-        "recall@20": metrics.recall(ranking, answers, 20),
-        "mrr": metrics.reciprocal_rank(ranking, answers),
-    }
 
 
 def _above_and_ties(ids: Sequence[str], scores: Sequence[float], gold: Collection[str]) -> tuple[Tensor, Tensor]:

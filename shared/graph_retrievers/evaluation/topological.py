@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from statistics import fmean
 
 import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.ragged import gather_rows
 
@@ -43,31 +41,20 @@ def path_costs(graph: CorpusGraph, oracle: Tensor, *, targets: Tensor | None = N
 def topological_credit(graph: CorpusGraph, retrieved: Sequence[Collection[str]], oracle: Collection[str]) -> list[list[float]]:
     """Return the credit 1 / (1 + u) of each oracle node (exactly 1.0 if it is retrieved) under each of several retrieved sets.
 
-    Here u is the cost of the path to the oracle node from the nearest retrieved node, see :func:`path_costs`. The graph is
-    searched once for all sets. Retrieved ids that are not in the graph (from other libraries' retrievers) get no credit.
+    Here u is the cost of the path to the oracle node from the nearest retrieved node, see :func:`path_costs`; a node without a
+    path gets 0. The mean over the distinct oracle nodes is Topological Recall (Definition 7). The graph is searched once for all
+    sets. Retrieved ids that are not in the graph (from other libraries' retrievers) get no credit.
+
+    >>> graph = CorpusGraph(["a", "b"], ["one", "two"], edges=[("a", "b")])
+    >>> ((near,), found) = topological_credit(graph, [["a"], ["b"]], ["b"])
+    >>> round(near, 4), found  # 1 / (1 + ln 2)
+    (0.5906, [1.0])
     """
     near = [node_rows(graph, (node for node in nodes if node in graph)) for nodes in retrieved]
     rows = node_rows(graph, oracle)
     cost = path_costs(graph, rows, targets=torch.unique(torch.cat([*near, rows[:0]])))
     none = torch.full((len(oracle),), float("inf"), dtype=torch.float64, device=graph.device)
     return [(1 / (1 + (cost[:, each].amin(1) if each.numel() else none))).tolist() for each in near]
-
-
-def topological_recall(graph: CorpusGraph, retrieved: Collection[str], oracle: Collection[str]) -> float:
-    """Return the mean over oracle nodes of :math:`1 / (1 + u)` (Definition 7), see :func:`topological_credit`.
-
-    A retrieved oracle node counts 1, one without a path to a retrieved node counts 0; repeated ids count once. The paper does not
-    define it for an empty `oracle`, which raises InvalidArgumentError.
-
-    >>> graph = CorpusGraph(["a", "b"], ["one", "two"], edges=[("a", "b")])
-    >>> round(topological_recall(graph, ["a"], ["b"]), 4)  # 1 / (1 + ln 2)
-    0.5906
-    """
-    if not oracle:
-        raise InvalidArgumentError("Topological Recall of no oracle nodes is undefined; leave the query out.")
-    # Raises UnknownNodeError: here, other than in a run from elsewhere, an unknown id is a mistake.
-    node_rows(graph, retrieved)
-    return fmean(topological_credit(graph, [retrieved], list(dict.fromkeys(oracle)))[0])
 
 
 def node_rows(graph: CorpusGraph, ids: Iterable[str]) -> Tensor:

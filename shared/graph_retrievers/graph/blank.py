@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graph_retrievers.errors import few
 from graph_retrievers.graph.addresses import page_address
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 
@@ -20,7 +21,6 @@ READ, NAMED, BARE, PAGE = range(4)
 
 _logger = logging.getLogger(__name__)
 _KEY = "blank nodes"
-_NAMED = 10
 # Classes of LlamaIndex whose content is a text; others hold an image, or refer to something.
 _TEXTS = ("TextNode", "Document")
 
@@ -86,15 +86,12 @@ def tell_blank(graph: CorpusGraph) -> None:
     blank = blank_nodes(graph)
     if blank is None:
         return
-    names = [graph.ids[row] for row in blank.nonzero().flatten()[:_NAMED].tolist()]
-    count = int(blank.sum())
-    more = ", ..." if count > len(names) else ""
+    names = [repr(graph.ids[row]) for row in blank.nonzero().flatten().tolist()]
     _logger.warning(
-        "%s of %s nodes have no text, such as blank pages or notes that do not exist, and are neither returned nor searched: %s%s.",
-        f"{count:,}",
+        "%s of %s nodes have no text, such as blank pages or notes that do not exist, and are neither returned nor searched: %s.",
+        f"{len(names):,}",
         f"{len(graph):,}",
-        ", ".join(map(repr, names)),
-        more,
+        few(names),
     )
 
 

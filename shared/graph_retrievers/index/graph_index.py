@@ -408,8 +408,8 @@ class GraphIndex(Corpus):
     ) -> GraphIndex:
         """Return the index of a graph and a :meth:`state`; `folder` is for messages, the rest is as for :meth:`load`."""
         check_not_empty(graph)
-        found = restored_signals(tensors, settings, signals or {}, graph, folder)
-        sources = restored_sources(settings, edges, graph.num_edges, folder)
+        found = restored_signals(tensors, settings, signals or {}, graph.device, folder)
+        sources = restored_sources(settings, edges, folder)
         built, _ = saved_embedding(settings, folder)
         try:
             index = cls(graph, found, embedding=embedding, relevance=relevance, edge_sources=sources)

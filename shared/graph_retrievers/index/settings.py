@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from graph_retrievers.construction.contextual import ContextualCitations
@@ -20,8 +21,7 @@ from graph_retrievers.construction.numbered_references import NumberedReferences
 from graph_retrievers.construction.relationships import Relationships
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec, FoundEdges
 from graph_retrievers.construction.structure import DocumentStructure
-from graph_retrievers.errors import CorruptIndexError, IndexVersionError, InvalidArgumentError, MissingSignalError
-from graph_retrievers.graph.corpus_graph import CorpusGraph
+from graph_retrievers.errors import CorruptIndexError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
 from graph_retrievers.signals.embedding import Embedding, model_name
@@ -55,12 +55,13 @@ def saved_signals(signals: Mapping[str, Signal]) -> tuple[dict[str, Tensor], lis
 
 
 def restored_signals(
-    tensors: Mapping[str, Tensor], settings: Mapping[str, Any], given: Mapping[str, Signal], graph: CorpusGraph, folder: Any
+    tensors: Mapping[str, Tensor],
+    settings: Mapping[str, Any],
+    given: Mapping[str, Signal],
+    device: torch.device,
+    folder: Any,
 ) -> dict[str, Signal]:
-    """Return the signals that :func:`saved_signals` wrote, replaced by those `given`; `folder` is for messages.
-
-    BM25 that an earlier version cut into words is built again from the texts of the graph.
-    """
+    """Return the signals that :func:`saved_signals` wrote, replaced by those `given`; `folder` is for messages."""
     found: dict[str, Signal] = {}
     try:
         listed = [(str(saved["name"]), str(saved["kind"]), saved["settings"]) for saved in settings["signals"]]
@@ -71,34 +72,13 @@ def restored_signals(
             continue
         if kind not in _SIGNALS:
             raise MissingSignalError(f"Signal {name!r} of {folder} is a {kind!r}; pass it as signals={{{name!r}: ...}}.")
-        if kind == BM25.kind and BM25.is_older(options):
-            found[name] = _built_again(name, options, graph, "dense" in found, folder)
-            continue
         prefix = f"{number}."
         arrays = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         try:
-            found[name] = _SIGNALS[kind].restore(arrays, options, graph.device)
+            found[name] = _SIGNALS[kind].restore(arrays, options, device)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise CorruptIndexError(f"Signal {name!r} of {folder} cannot be read ({error}); build the index again.") from error
     return found | dict(given)
-
-
-def _built_again(name: str, options: Mapping[str, Any], graph: CorpusGraph, dense: bool, folder: Any) -> BM25:
-    """Return BM25 of a graph's texts with the settings of an earlier version, whose words were others."""
-    if name not in ("bm25", "edge_bm25"):
-        raise IndexVersionError(
-            f"Signal {name!r} of {folder} was made by an earlier version, which cut texts into other words; pass a new one as "
-            f"signals={{{name!r}: BM25(texts)}}."
-        )
-    logger.warning(
-        "BM25 of %s was made by an earlier version, which cut texts into other words. It is built again from the texts each time "
-        "that the index is loaded; save the index to keep it.",
-        folder,
-    )
-    contents = graph.contents() if name == "bm25" else graph.edge_contents()
-    kept = {key: options[key] for key in ("k1", "b", "covers") if key in options}
-    stopwords = "auto" if options.get("stopwords") == "en" else options.get("stopwords")
-    return BM25(contents, stopwords=stopwords, stem=None if dense else True, device=graph.device, **kept)
 
 
 def saved_embedding(settings: Mapping[str, Any], folder: Any) -> tuple[str, bool]:
@@ -128,7 +108,7 @@ def saved_sources(sources: Iterable[EdgeSource]) -> list[dict[str, Any]]:
     return [{"rows": source.rows, **({} if source.spec is None else _plain(source.spec))} for source in sources]
 
 
-def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder: Any) -> list[EdgeSource]:
+def restored_sources(settings: Mapping[str, Any], given: Any, folder: Any) -> list[EdgeSource]:
     """Return the sources that :func:`saved_sources` wrote; specifications outside this package are taken from those `given`."""
     left = list(specifications(given))
 
@@ -144,8 +124,7 @@ def restored_sources(settings: Mapping[str, Any], given: Any, rows: int, folder:
         return _SPECS[name](**saved["settings"]) if name in _SPECS else _Unknown(str(name))
 
     try:
-        # Indexes without sources of their edges have edges that were given one by one.
-        found = [EdgeSource(spec(saved), int(saved["rows"])) for saved in settings.get("edges", [{"rows": rows}])]
+        found = [EdgeSource(spec(saved), int(saved["rows"])) for saved in settings["edges"]]
         if any(source.rows < 0 for source in found):
             raise ValueError("a number of edges is negative")
         return found

@@ -103,6 +103,15 @@ def check_trained(trained: Mapping[str, Any], wanted: Mapping[str, Any], what: s
             )
 
 
+def check_scores(scores: Tensor, who: str) -> None:
+    """Raise InvalidArgumentError if a score of a trained network is NaN or infinite; `who` names the network.
+
+    Finite weights may have sums that are not finite.
+    """
+    if not bool(torch.isfinite(scores).all()):
+        raise InvalidArgumentError(f"{who} gave scores that are NaN or infinite: its weights are too large; train it again.")
+
+
 def read_weights(file: str | Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file.
 

@@ -19,7 +19,7 @@ from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, U
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.labels import one_line
 from graph_retrievers.graph.node_path import NodePath
-from graph_retrievers.hits import Hit
+from graph_retrievers.hits.hit import Hit
 from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Self
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
@@ -20,21 +20,23 @@ from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import tell_no_edges
 from graph_retrievers.graph.filters import Filter, filter_mask, type_mask
-from graph_retrievers.hits import Hits, to_hits
-from graph_retrievers.hits.of_candidates import Similarities
+from graph_retrievers.hits.hits import Hits
+from graph_retrievers.hits.of_candidates import Similarities, to_hits
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.retrievers.plain_search import PlainSearch
 from graph_retrievers.retrievers.protocol import EMPTY_SCOPE, LISTED, LISTING, NOTHING_PASSES, Call
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance
 from graph_retrievers.search.batch import compared_vectors
-from graph_retrievers.search.memory import MemoryBackend
+from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.per_source import per_source
 from graph_retrievers.search.queries import Queries, filter_masks
+from graph_retrievers.search.vector_search import BM25Search, HybridSearch, VectorSearch
 
 __all__ = ["MemoryRetriever"]
 
 _logger = logging.getLogger(__name__)
 
+# Number of nodes of the search without the graph.
+_PLAIN_DEPTH = 100
 # Entries of a table with a place for each node of each of several questions as one.
 _COPIES = 1 << 25
 
@@ -114,7 +116,7 @@ class MemoryRetriever(Retriever):
         queries, index = questions[0].queries, self.index
         plain = None
         if self._composition.reads_graph and (index.has_bm25 or (index.has_dense and queries.has_vectors)):
-            plain = PlainSearch(queries).rank
+            plain = _PlainSearch(queries).rank
         alike, trace = self._similarities(questions, found), Trace(queries.trace)
         shown = None if queries.filtered is None else queries.filtered.cpu().numpy()
         notes = [tuple(dict.fromkeys(question.notes)) for question in questions]
@@ -234,3 +236,36 @@ class MemoryRetriever(Retriever):
         notes = (LISTED, *question.notes, *(() if len(found) else (NOTHING_PASSES,)))
         (hits,) = to_hits([found.top(call.k)], index.graph, trace=Trace(asked.trace), notes=[notes])
         return hits
+
+
+class _PlainSearch:
+    """Ranks in hybrid search with the filters of the queries, or in vector search or BM25 if the index has only one of them.
+
+    The search runs when a rank is first needed, because it takes as long as hybrid search and may embed the questions. The index
+    is kept for it; a copy or a pickle has the ranks instead.
+
+    >>> from graph_retrievers import GraphIndex
+    >>> search = _PlainSearch(Queries.of(GraphIndex.from_texts(["a loom", "a card", "one card"]), ["Which card?"]))
+    >>> search.rank(0, "2"), search.rank(0, "0")
+    (2, None)
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        # Without the cache, which may hold large tables of scores.
+        self._queries = queries.afresh()
+
+    def rank(self, query: int, node: str) -> int | None:
+        """Return the rank of a node, from 1, for the query with a number; None if it is not among the first 100."""
+        return self._ranks[query].get(node)
+
+    @cached_property
+    def _ranks(self) -> list[dict[str, int]]:
+        queries = self._queries
+        index, dense = queries.index, queries.index.has_dense and queries.has_vectors
+        search: Any = HybridSearch if dense and index.has_bm25 else VectorSearch if dense else BM25Search
+        lists = ranked(search(_PLAIN_DEPTH), queries)
+        return [{index.graph.ids[row]: rank for rank, row in enumerate(found.nodes.tolist(), 1)} for found in lists]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the ranks."""
+        return {"_ranks": self._ranks}

@@ -14,7 +14,7 @@ from graph_retrievers.concurrency import ending_in
 from graph_retrievers.core.limits import TimeLimit, in_thread, limited, within_limits
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError, shown
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.signals.embedding import aembed_queries, awaits_queries, embed_queries, takes_lists
 from graph_retrievers.signals.vectors import check_vectors
 
@@ -24,8 +24,6 @@ _FILTERS = ("filter", "seed_filter", "traversal_filter", "scope")
 
 EMPTY_QUESTION = "the question is empty, and no filter or scope selects nodes: nothing was searched for"
 """Note on a question without words and without a filter."""
-EMPTY_SCOPE = "no node is in the scope"
-"""Note on a query whose scope has no node."""
 LISTED = "the question is empty: the hits are the first nodes that pass the filter, in the order of the index"
 """Note on a question without words and with a filter or a scope."""
 NOTHING_PASSES = "no node passes the filter"
@@ -91,14 +89,15 @@ class Call:
         given = (self.filters.get(name) for name in ("filter", "scope"))
         return any(condition is not None and not (isinstance(condition, Mapping) and not condition) for condition in given)
 
-    def taken(self, places: list[int]) -> Call:
+    def taken(self, places: list[int] | slice) -> Call:
         """Return the call with the queries at some places."""
+        rows = range(len(self.queries))[places] if isinstance(places, slice) else places
         return replace(
             self,
-            queries=[self.queries[place] for place in places],
+            queries=[self.queries[row] for row in rows],
             # A function needs no part: it is called for the texts of these queries.
             vectors=self.vectors[places] if hasattr(self.vectors, "__getitem__") else self.vectors,
-            inputs={name: [values[place] for place in places] for name, values in self.inputs.items()},
+            inputs={name: [values[row] for row in rows] for name, values in self.inputs.items()},
         )
 
     def parts(self, size: int) -> Iterator[Call]:
@@ -107,14 +106,7 @@ class Call:
             yield self
             return
         for start in range(0, len(self.queries), size):
-            part = slice(start, start + size)
-            yield replace(
-                self,
-                queries=self.queries[part],
-                # A function needs no slices: it is called for the texts of this part.
-                vectors=self.vectors[part] if hasattr(self.vectors, "__getitem__") else self.vectors,
-                inputs={name: values[part] for name, values in self.inputs.items()},
-            )
+            yield self.taken(slice(start, start + size))
 
 
 class BaseRetriever(ABC):
@@ -421,7 +413,7 @@ def _by_scope(call: Call) -> list[tuple[list[int], Call]]:
     groups: list[list[int]] = []
     for place, scope in enumerate(scopes):
         for group in groups:
-            if _alike(scope, scopes[group[0]]):
+            if same_filter(scope, scopes[group[0]]):
                 group.append(place)
                 break
         else:
@@ -440,12 +432,12 @@ def _apart(call: Call) -> tuple[list[int], list[int]]:
     return asked, [place for place, text in enumerate(call.queries) if not text.strip()]
 
 
-def _alike(scope: Filter, other: Filter) -> bool:
-    """Return whether two scopes are known to be the same."""
-    if scope is other:
+def same_filter(one: Filter, other: Filter) -> bool:
+    """Return whether two filters are known to be the same."""
+    if one is other:
         return True
     try:
-        return isinstance(scope, Mapping) and isinstance(other, Mapping) and bool(scope == other)
+        return isinstance(one, Mapping) and isinstance(other, Mapping) and bool(one == other)
     except Exception:
         # Values that do not compare, such as arrays, or are nested too deeply: whoever reads the filter says what is wrong with it.
         return False

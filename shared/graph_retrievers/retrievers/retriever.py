@@ -17,7 +17,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND, Similarities, named_rows
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.retrievers.composition import Composition

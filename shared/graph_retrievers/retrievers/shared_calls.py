@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.core.limits import Limit, limit_over, limited, present_limits, seconds_left
-from graph_retrievers.hits import Hits
-from graph_retrievers.retrievers.protocol import Call
+from graph_retrievers.hits.hits import Hits
+from graph_retrievers.retrievers.protocol import Call, same_filter
 
 Answer = Callable[[Call], list[Hits]]
 
@@ -133,15 +133,11 @@ def _alike(left: Call, right: Call) -> bool:
     """Return whether two calls may be one: they differ only in queries, vectors and values of inputs."""
     if left.k != right.k or left.inputs.keys() != right.inputs.keys() or left.filters.keys() != right.filters.keys():
         return False
-    if not all(_same(left.filters[name], right.filters[name]) for name in left.filters):
+    if not all(same_filter(left.filters[name], right.filters[name]) for name in left.filters):
         return False
     if isinstance(left.vectors, Tensor) and isinstance(right.vectors, Tensor):
         return left.vectors.shape[1:] == right.vectors.shape[1:] and left.vectors.device == right.vectors.device
     return left.vectors is right.vectors
-
-
-def _same(left: object, right: object) -> bool:
-    return left is right or (isinstance(left, Mapping) and isinstance(right, Mapping) and left == right)
 
 
 def _joined(calls: list[Call]) -> Call:

@@ -10,7 +10,7 @@ from torch import Tensor
 from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.filters import Filter
-from graph_retrievers.hits import Hits
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.index.store import IndexStore
 from graph_retrievers.retrievers.options import RetrieverOptions, SystemLike
 from graph_retrievers.retrievers.protocol import BaseRetriever, Call

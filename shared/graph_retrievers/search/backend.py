@@ -207,8 +207,7 @@ class Backend(ABC):
     def complete(self, asked: Sequence[tuple[int, Completion]]) -> list[Any]:
         """Return the answers to all prompts, several of which are sent at the same time."""
         prompts, schemas = [request.prompt for _, request in asked], [request.schema for _, request in asked]
-        found = dict(complete_many(asked[0][1].model, prompts, schemas))
-        return [found[place] for place in range(len(asked))]
+        return complete_many(asked[0][1].model, prompts, schemas)
 
     def relevance(self, asked: Sequence[tuple[Any, Relevance]]) -> list[np.ndarray]:
         """Return the relevance model's scores."""

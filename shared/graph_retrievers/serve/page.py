@@ -1,4 +1,4 @@
-"""The page that shows searches: the files that a server sends, or one file with one search."""
+"""The files of the page that shows searches."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
-
-from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.serve.picture import picture, subgraph
-
-__all__ = ["search_page"]
 
 _FOLDER = Path(__file__).parent
 
@@ -23,44 +18,17 @@ FILES = {
 }
 """The files of the page, and their types."""
 
-# Characters of a text on a page that stands for itself.
-_TEXT = 20_000
-
 
 def page_file(name: str) -> str:
     """Return the content of one of :data:`FILES`."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def search_page(retriever: Retriever, question: str, k: int | None = None) -> str:
-    """Search, and return the search as one HTML page, which contains everything that it needs and loads nothing.
+def filled_page(data: Any) -> str:
+    """Return the page as one file, with the data of a search, values for JSON; it loads nothing.
 
-    It shows the hits with their texts and paths, and the search as a graph, step by step. Texts of documents cannot become part
-    of its code: they are data, and the page runs only its own scripts (Content-Security-Policy by hashes).
-
-    Parameters
-    ----------
-    retriever : Retriever
-        On an index in memory.
-    question : str
-    k : int, optional
-        Number of hits; by default that of the retriever.
-
-    Examples
-    --------
-    >>> from graph_retrievers import BM25, GraphIndex
-    >>> page = search_page(Retriever(GraphIndex.from_texts(["A loom.", "A card."]), BM25()), "Which </script> loom?")
-    >>> page[:15], page.count("</script>")
-    ('<!doctype html>', 3)
+    Texts in the data cannot become part of its code: it runs only its own scripts (Content-Security-Policy by hashes).
     """
-    drawn, graph = picture(retriever, question, k), retriever.index.graph
-    rows = list(dict.fromkeys(row for hit in drawn["hits"] for row in hit["rows"]))
-    part = subgraph(graph, rows)
-    data = {
-        "picture": drawn,
-        "texts": {row: graph.texts[row][:_TEXT] for row in rows},
-        "exports": {"json": json.dumps(part.to_node_link()), "graphml": part.to_graphml()},
-    }
     styles, scripts = [page_file("page.css")], [page_file("cytoscape.min.js"), page_file("page.js")]
     allowed = {"script-src": scripts, "style-src": styles}
     sources = "; ".join(f"{kind} {' '.join(map(_hash, parts))}" for kind, parts in allowed.items())

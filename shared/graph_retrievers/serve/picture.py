@@ -1,7 +1,8 @@
-"""A search as plain values for drawing: its hits, the results of each step, and the nodes and edges that it visited."""
+"""A search as plain values for drawing, and as a page: its hits, the results of each step, and the nodes and edges visited."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from time import perf_counter
@@ -16,11 +17,13 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.labels import label
 from graph_retrievers.graph.subgraph import Subgraph
-from graph_retrievers.hits import Hit, Hits
+from graph_retrievers.hits.hit import Hit
+from graph_retrievers.hits.hits import Hits
 from graph_retrievers.retrievers.memory import MemoryRetriever
 from graph_retrievers.retrievers.retriever import Retriever
+from graph_retrievers.serve.page import filled_page
 
-__all__ = ["named", "picture", "subgraph"]
+__all__ = ["named", "picture", "search_page", "subgraph"]
 
 MOST_NODES = 5000
 """Maximum number of nodes drawn for one search."""
@@ -31,6 +34,8 @@ _FEW_NODES = 300
 # What of a call is listed: its best nodes.
 _LISTED = 200
 _NAME, _SNIPPET = 200, 320
+# Characters of a text on a page that stands for itself.
+_TEXT = 20_000
 
 # What a request asks for, in words; others are told by their names.
 _ASKED = {
@@ -131,6 +136,38 @@ def picture(retriever: Retriever, question: str, k: int | None = None, *, most: 
         "edges": _edges(graph, rows, hits, found),
         "left_out": len(every - drawn),
     }
+
+
+def search_page(retriever: Retriever, question: str, k: int | None = None) -> str:
+    """Search, and return the search as one HTML page, which contains everything that it needs and loads nothing.
+
+    It shows the hits with their texts and paths, and the search as a graph, step by step. Texts of documents cannot become part
+    of its code.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        On an index in memory.
+    question : str
+    k : int, optional
+        Number of hits; by default that of the retriever.
+
+    Examples
+    --------
+    >>> from graph_retrievers import BM25, GraphIndex
+    >>> page = search_page(Retriever(GraphIndex.from_texts(["A loom.", "A card."]), BM25()), "Which </script> loom?")
+    >>> page[:15], page.count("</script>")
+    ('<!doctype html>', 3)
+    """
+    drawn, graph = picture(retriever, question, k), retriever.index.graph
+    rows = list(dict.fromkeys(row for hit in drawn["hits"] for row in hit["rows"]))
+    part = subgraph(graph, rows)
+    data = {
+        "picture": drawn,
+        "texts": {row: graph.texts[row][:_TEXT] for row in rows},
+        "exports": {"json": json.dumps(part.to_node_link()), "graphml": part.to_graphml()},
+    }
+    return filled_page(data)
 
 
 def named(graph: CorpusGraph, row: int) -> dict[str, Any]:

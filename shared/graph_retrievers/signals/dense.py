@@ -319,9 +319,6 @@ class DenseIndex(VectorSignal):
     def restore(cls, tensors: dict[str, Tensor], settings: dict[str, Any], device: torch.device | None = None) -> DenseIndex:
         """Return the signal of a :meth:`state`."""
         kept, scales = tensors["vectors"], tensors.get("scales")
-        if settings.get("backend") == "faiss":
-            # Of an earlier version, in which it was a choice.
-            settings = settings | {"backend": "exact"}
         like = cls(torch.zeros(0, kept.shape[-1]), **settings)
         if like.precision == "float32":
             kept = like.prepared(check_vectors(kept))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from graph_retrievers.arguments import called, positive, strings, typed
+from graph_retrievers.arguments import called, strings
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names, name_words
 
@@ -19,6 +19,14 @@ _OPENING = frozenset(
     "why did does do is are was were has have had both between among under over and but or if it he she they his her its their "
     "this that these those there".split()
 )
+
+
+# Texts that a spaCy pipeline reads at a time, and its entities that join texts only by chance.
+_TEXTS = 64
+_LEFT_OUT = frozenset(("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"))
+# What a GLiNER model looks for, and the least score of an entity.
+_LABELS = ("person", "organization", "location", "event", "work of art", "product")
+_THRESHOLD = 0.5
 
 
 @runtime_checkable
@@ -52,83 +60,26 @@ class CapitalizedNames:
         return [_distinct(map(without_opening, capitalized_names(text))) for text in texts]
 
 
-class SpacyEntities:
-    """The entities of a spaCy pipeline (``pip install 'graph-retrievers[spacy]'``, and a model such as ``en_core_web_sm``).
+class _Spacy:
+    """The entities of a spaCy pipeline, a component of which sets ``doc.ents``."""
 
-    Parameters
-    ----------
-    pipeline : spacy.language.Language
-        With a component that sets ``doc.ents``.
-    leave_out : sequence of str
-        Labels of entities to ignore because they join texts by chance: by default dates, times and numbers of OntoNotes.
-    batch_size : int, default 64
-        Texts that the pipeline reads at a time.
-
-    Examples
-    --------
-    >>> class Doc:
-    ...     def __init__(self, text):
-    ...         self.ents = [type("Span", (), {"text": word, "label_": "PERSON"}) for word in text.split() if word.istitle()]
-    >>> class Pipeline:
-    ...     def pipe(self, texts, batch_size):
-    ...         return map(Doc, texts)
-    >>> SpacyEntities(Pipeline()).names(["what Ada wrote"])
-    [['Ada']]
-    """
-
-    LEFT_OUT = ("DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL")
-
-    @typed
-    def __init__(self, pipeline: Any, *, leave_out: Sequence[str] = LEFT_OUT, batch_size: int = 64) -> None:
-        if not callable(getattr(pipeline, "pipe", None)):
-            raise InvalidArgumentError(f"pipeline is {shown(pipeline)}; expected one of spaCy, as spacy.load('en_core_web_sm').")
-        self.pipeline, self.leave_out = pipeline, strings("leave_out", leave_out)
-        self.batch_size = positive("batch_size", batch_size)
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline = pipeline
 
     def names(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return the entities of each text."""
-        read = self.pipeline.pipe(list(texts), batch_size=self.batch_size)
-        return [_distinct(span.text for span in document.ents if span.label_ not in self.leave_out) for document in read]
+        read = self.pipeline.pipe(list(texts), batch_size=_TEXTS)
+        return [_distinct(span.text for span in document.ents if span.label_ not in _LEFT_OUT) for document in read]
 
 
-class GLiNEREntities:
-    """The entities that a GLiNER model finds for your own labels (``pip install 'graph-retrievers[gliner]'``).
+class _GLiNER:
+    """The entities that a GLiNER model finds."""
 
-    Parameters
-    ----------
-    model : gliner.GLiNER
-        Such as ``GLiNER.from_pretrained("urchade/gliner_small-v2.1")``.
-    labels : sequence of str
-        Kinds of entities, in plain words.
-    threshold : float, default 0.5
-        Minimum score of an entity.
-
-    Examples
-    --------
-    >>> class Model:
-    ...     def predict_entities(self, text, labels, threshold):
-    ...         return [{"text": word, "label": labels[0], "score": 0.9} for word in text.split() if word.istitle()]
-    >>> GLiNEREntities(Model()).names(["what Ada wrote"])
-    [['Ada']]
-    """
-
-    LABELS = ("person", "organization", "location", "event", "work of art", "product")
-
-    @typed
-    def __init__(self, model: Any, *, labels: Sequence[str] = LABELS, threshold: float = 0.5) -> None:
-        if not callable(getattr(model, "predict_entities", None)):
-            raise InvalidArgumentError(f"model is {shown(model)}; expected one of GLiNER, with the method predict_entities.")
-        if not 0 <= threshold <= 1:
-            raise InvalidArgumentError(f"threshold must lie in [0, 1], got {shown(threshold)}.")
-        self.model, self.labels, self.threshold = model, strings("labels", labels), threshold
+    def __init__(self, model: Any) -> None:
+        self.model = model
 
     def names(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return the entities of each text."""
-        labels = list(self.labels)
-        return [
-            _distinct(found["text"] for found in self.model.predict_entities(text, labels, threshold=self.threshold))
-            for text in texts
-        ]
+        found = (self.model.predict_entities(text, list(_LABELS), threshold=_THRESHOLD) for text in texts)
+        return [_distinct(entity["text"] for entity in entities) for entities in found]
 
 
 class _Called:
@@ -144,7 +95,13 @@ class _Called:
 def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
     """Return an extractor of a given extractor, spaCy pipeline, GLiNER model, or function from a text to names.
 
-    None is :class:`CapitalizedNames`. Raises InvalidArgumentError for anything else.
+    None is :class:`CapitalizedNames`. Raises InvalidArgumentError for anything else. Of a pipeline such as
+    ``spacy.load("en_core_web_sm")``, dates, times and numbers are left out, which join texts only by chance. A model such as
+    ``GLiNER.from_pretrained("urchade/gliner_small-v2.1")`` finds persons, organizations, locations, events, works and products
+    with a score of at least 0.5. A function chooses others.
+
+    >>> as_entity_extractor(lambda text: [word for word in text.split() if word.istitle()]).names(["what Ada wrote"])
+    [['Ada']]
     """
     if extractor is None:
         return CapitalizedNames()
@@ -153,9 +110,9 @@ def as_entity_extractor(extractor: Any = None) -> EntityExtractor:
     if isinstance(extractor, EntityExtractor):
         return extractor
     if callable(getattr(extractor, "pipe", None)):
-        return SpacyEntities(extractor)
+        return _Spacy(extractor)
     if callable(getattr(extractor, "predict_entities", None)):
-        return GLiNEREntities(extractor)
+        return _GLiNER(extractor)
     if callable(extractor):
         return _Called(extractor)
     raise InvalidArgumentError(

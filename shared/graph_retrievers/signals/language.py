@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +16,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.concurrency import called, most_calls
+from graph_retrievers.concurrency import at_most, called, in_threads, most_calls
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, reason, shown
 from graph_retrievers.progress import progress_bar
 
@@ -182,16 +181,16 @@ def complete_many(
     workers: int | None = None,
     show_progress: bool = False,
     description: str = "asking",
-) -> Iterator[tuple[int, Any]]:
-    """Yield the places of prompts and their JSON answers as they arrive; an answer is what :func:`complete_json` returns or raises.
+) -> list[Any]:
+    """Return the JSON answers to prompts, in their order; an answer is what :func:`complete_json` returns or raises.
 
     `schema` is one for all n prompts, or a sequence with one per prompt. `workers` prompts are sent at the same time, by default 4,
     or as many as the caller's batch may ask at once (:func:`~graph_retrievers.concurrency.at_most`); 1 uses the calling thread, for
     models that are not thread-safe. After an error the other prompts are still sent. `description` is the
     text of the progress bar; the other arguments are those of :func:`complete_json`.
 
-    >>> list(complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1))
-    [(0, 1801), (1, 1801)]
+    >>> complete_many(lambda prompt: "1801", ["When?", "When then?"], {"type": "integer"}, workers=1)
+    [1801, 1801]
     """
     workers = positive("workers", most_calls(4) if workers is None else workers)
     port = as_language_model(model)
@@ -206,22 +205,11 @@ def complete_many(
             return complete_json(port, prompts[position], schemas[position], attempts=attempts, check=check)
         except LanguageModelError as error:
             return error
-
-    with progress_bar(total=len(prompts), desc=description, unit="prompt", disable=not show_progress) as bar:
-        if workers == 1:
-            for position in range(len(prompts)):
-                answer = ask(position)
-                bar.update()
-                yield position, answer
-            return
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="language-model")
-        try:
-            position_of = {pool.submit(ask, position): position for position in range(len(prompts))}
-            for future in as_completed(position_of):
-                bar.update()
-                yield position_of[future], future.result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            bar.update()
+
+    with progress_bar(total=len(prompts), desc=description, unit="prompt", disable=not show_progress) as bar, at_most(workers):
+        return in_threads(ask, range(len(prompts)))
 
 
 def failure_note(error: Exception, instead: str) -> str:

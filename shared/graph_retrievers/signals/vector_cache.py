@@ -52,11 +52,6 @@ def cache_folder() -> Path:
     return Path(given).expanduser() if given else Path.home() / ".cache" / "graph-retrievers"
 
 
-def cached_vectors(embedding: Any, contents: list[str], *, folder: Path | None = None, show_progress: bool = False) -> Tensor:
-    """Return the vectors of n texts, shape [n, d], float32, each embedded once by a model: see :class:`VectorCache`."""
-    return VectorCache(embedding, folder, texts=contents).vectors(contents, show_progress)
-
-
 def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | None = None, show_progress: bool = False) -> Tensor:
     """Return the vectors of the texts of a corpus: Tensor, shape [n, d], float32.
 
@@ -89,7 +84,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
                 return kept.vectors(texts, show_progress)
         elif cache is not None and cache is not False:
             folder = None if cache is True else as_path("cache", cache)
-            return cached_vectors(inner, texts, folder=folder, show_progress=show_progress)
+            return VectorCache(inner, folder, texts=texts).vectors(texts, show_progress)
         return embed_texts(model, texts, show_progress)
     except Exception as error:
         # What a local model raises for another reason is for who wrote it.
@@ -135,7 +130,7 @@ class VectorCache:
     Vectors are stored by the digest of the text as they are computed: after an interruption, only missing vectors are embedded.
     Any number of processes may use a folder; of those that embed the same texts, one does and the others wait for it. Each vector
     has a checksum; a damaged vector or an unreadable file is computed again. Texts themselves are not stored. The folder may be
-    deleted at any time.
+    deleted at any time. A file has at most 4 GiB of vectors, or as many as the texts of a call need; the oldest are dropped.
 
     Parameters
     ----------
@@ -144,8 +139,6 @@ class VectorCache:
         `max_length`, `pooling` and `precision`, if it has them, and by its vectors of two fixed texts, which are embedded first.
     folder : Path, optional
         :func:`cache_folder` by default, with one file per model. InvalidArgumentError if it is not writable.
-    limit : int, optional
-        Maximum bytes of vectors in a file; the oldest are dropped. By default 4 GiB, or as many as the texts of a call need.
     required : bool, default True
         Whether a file that cannot be written to is an error; otherwise it causes a warning, and the vectors are not kept.
     size : int, default 0
@@ -177,7 +170,6 @@ class VectorCache:
         self,
         embedding: Any,
         folder: Path | None = None,
-        limit: int | None = None,
         required: bool = True,
         size: int = 0,
         texts: Sequence[str] = (),
@@ -193,15 +185,14 @@ class VectorCache:
             if not alone or _any_kept(root, early):
                 early = {}
             probe, vectors = self._probed(root, list(early.values()))
-            self._open(root, probe, limit, required)
+            self._open(root, probe, required)
             if vectors:
                 self._store([list(early)[place] for place in vectors], torch.stack(list(vectors.values())))
 
-    def _open(self, root: Path, probe: Tensor, limit: int | None, required: bool) -> None:
+    def _open(self, root: Path, probe: Tensor, required: bool) -> None:
         """Find the file of a model that gives the fixed texts these vectors, [2, d]."""
         self._width, self.found, self._required = probe.shape[1], 0, required
-        self._limit = _LIMIT if limit is None else limit
-        self._given, self._lost = limit is not None, False
+        self._limit, self._lost = _LIMIT, False
         self.certain = bool((probe[0] - probe[1]).norm() > _ALIKE * probe.norm(dim=1).max())
         settings = [str(getattr(self._model, name, "")) for name in ("max_length", "pooling", "precision")]
         # What classes of LangChain call their models; another object of this name is not a name.
@@ -244,8 +235,7 @@ class VectorCache:
         """
         keys = [_digest(text) for text in texts]
         by_key = dict(zip(keys, texts, strict=True))
-        if not self._given:
-            self._limit = max(_LIMIT, (max(len(by_key), self._size) + len(PROBES)) * (4 * self._width + _CHECK))
+        self._limit = max(_LIMIT, (max(len(by_key), self._size) + len(PROBES)) * (4 * self._width + _CHECK))
         held = self._held(by_key)
         if len(held) == len(by_key) and self._failed is None:
             self.found = len(keys)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 from graph_retrievers.core.compositions import FirstStage
 from graph_retrievers.core.operator import Operator
@@ -44,18 +43,15 @@ def written(search: System | str | Operator) -> str | None:
         return None
 
 
-def read_first(settings: Mapping[str, Any]) -> System | None:
-    """Return the first search that the settings of a checkpoint name; None if they name none.
+def read_first(text: str | None, checkpoint: str | Path | None) -> System:
+    """Return the first search of a checkpoint by its text (see :func:`written`); InvalidArgumentError if it has none.
 
-    ``first`` is its text (see :func:`written`). Earlier versions wrote its short name, and its parameters as ``first_settings``.
-
-    >>> read_first({"first": "ppr", "first_settings": {"seeds": 7}})
+    >>> read_first("ppr(seeds=7)", "a folder")
     PPR(seeds=7)
     """
-    text, beside = settings["first"], settings["first_settings"]
     if text is None:
-        return None
-    return read_system({"system": text, **beside} if beside else text)
+        raise InvalidArgumentError(f"{checkpoint} was trained behind a search that it cannot name; pass it as first=.")
+    return read_system(text)
 
 
 def first_stage(index: Corpus, first: System | str | Operator, depth: int) -> Operator:

@@ -17,7 +17,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Similarity
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
 

@@ -36,18 +36,9 @@ __all__ = ["GRAG", "fit_grag"]
 
 _PART, _FIRST, _DEPTH = "g-rag", "vector", 100
 _PAPER_NETWORK: dict[str, Any] = {"layer": "gcn", "hidden": 8, "layers": 2, "dropout": 0.1, "paths": True}
-_DEFAULTS: dict[str, Any] = {
-    "first": None,
-    "first_settings": {},
-    "depth": _DEPTH,
-    "together": False,
-    "parser": None,
-    "embedding": None,
-}
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "network": (dict,),
     "first": (str, type(None)),
-    "first_settings": (dict,),
     "depth": (int,),
     "together": (bool,),
     "parser": (str, type(None)),
@@ -160,16 +151,13 @@ class GRAG(CompositeSystem):
     def _first(self) -> System | Operator:
         if self.first is not None or self.checkpoint is None:
             return as_first(_FIRST if self.first is None else self.first)
-        first = read_first(self._trained[1])
-        if first is None:
-            raise InvalidArgumentError(f"{self.checkpoint} was trained behind a search that it cannot name; pass it as first=.")
-        return first
+        return read_first(self._trained[1]["first"], self.checkpoint)
 
     @cached_property
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The weights and the settings of the checkpoint."""
         assert self.checkpoint is not None
-        return load_part(self.checkpoint, _PART, _SETTINGS, "G-RAG", _DEFAULTS)
+        return load_part(self.checkpoint, _PART, _SETTINGS, "G-RAG")
 
     @cached_property
     def _cache(self) -> MeaningCache:

@@ -36,9 +36,6 @@ _PAPER_MODEL: dict[str, Any] = {"encoder": "transformer", "layers": 2, "hidden":
 _SETTINGS: dict[str, tuple[type, ...]] = {"model": (dict,), "hops": (int, type(None)), "sparse": (str,), "direction": (str,)}
 # Compared with the index.
 _SETTINGS |= dict.fromkeys(("dimension", "embedding", "sparse_kind"), (object,))
-# Earlier versions scaled the bias of messages, too, so that their weights are of another network.
-_SETTINGS |= {"gated": (str,)}
-_GATED = {"gated": "vectors"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -155,11 +152,7 @@ class LeSeGR(System):
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The weights and the settings of the checkpoint."""
         assert self.checkpoint is not None
-        tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR", {"gated": "messages"})
-        if settings["model"].get("encoder") == "transformer" and settings["gated"] != _GATED["gated"]:
-            raise InvalidArgumentError(
-                f"{self.checkpoint} has a Graph Transformer of an earlier version, in which gates also scaled a bias; fit it again."
-            )
+        tensors, settings = load_part(self.checkpoint, _PART, _SETTINGS, "LeSeGR")
         if isinstance(self.model, Mapping):
             wanted = {**self.model, "hops": self.hops, "direction": self.direction}
             check_trained({**settings["model"], **settings}, wanted, f"{self.checkpoint} was trained with", "fit lesegr")
@@ -259,7 +252,6 @@ def fit_lesegr(
         "dimension": index.dense.dimension,
         "embedding": index.embedding_name,
         "sparse_kind": index.signal(sparse).kind,
-        **_GATED,
         "seed": seed,
         "history": history.to_dict(),
     }

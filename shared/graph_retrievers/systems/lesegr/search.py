@@ -21,7 +21,7 @@ from graph_retrievers.core.requests import Neighbors, Request
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.neighborhood import DIRECTIONS, Adjacency, Neighborhood, Senders, sparse_signal

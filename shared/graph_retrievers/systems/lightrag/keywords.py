@@ -78,8 +78,7 @@ class LanguageModelKeywords:
     def extract(self, questions: Sequence[str]) -> list[Any]:
         """Return the keywords of each question, or the LanguageModelError of the question that got none."""
         prompts = [_PROMPT + question for question in questions]
-        found = dict(complete_many(self.model, prompts, KEYWORDS_SCHEMA, attempts=self.attempts, workers=self.workers))
-        return [found[place] for place in range(len(prompts))]
+        return complete_many(self.model, prompts, KEYWORDS_SCHEMA, attempts=self.attempts, workers=self.workers)
 
 
 def as_extractor(model: Any) -> KeywordExtractor:

@@ -167,8 +167,8 @@ class TriGraphSearch(Operator):
     Departures. The paper adds up all activation of a sentence and an entity, :math:`\max(M^T(\sigma \odot M a), a)`: the
     activation then grows with the number of mentions, above every threshold, and a place that is named everywhere is activated
     most. Here only the largest counts, at both steps. An entity that stage 1 reaches twice keeps its first L. Negative cosines
-    count as 0. By default, names are recognised by capitals; the paper uses spaCy's transformer, available as
-    :class:`~graph_retrievers.signals.entities.SpacyEntities`. Equal names, ignoring case and a leading article, match with 1.
+    count as 0. By default, names are recognised by capitals; the paper uses spaCy's transformer
+    (``extractor=spacy.load("en_core_web_trf")``). Equal names, ignoring case and a leading article, match with 1.
 
     References
     ----------

@@ -113,8 +113,7 @@ class LanguageModelPlanner:
         """Return a plan for each question, or the LanguageModelError of the question that got none."""
         schema = TypeSchema.of(graph)
         prompts = [planning_prompt(query, schema, self.examples) for query in queries]
-        plans = dict(complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers))
-        return [plans[place] for place in range(len(prompts))]
+        return complete_many(self.model, prompts, PLAN_SCHEMA, attempts=self.attempts, workers=self.workers)
 
 
 class CausalPlanner:

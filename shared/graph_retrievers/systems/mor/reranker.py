@@ -21,8 +21,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.learning.checkpoint import read_weights, restored
-from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.learning.checkpoint import check_scores, read_weights, restored
 from graph_retrievers.seeding import seeded_weights
 from graph_retrievers.signals.embedding import as_embedding, embed_texts
 from graph_retrievers.systems.mor.traversal import matching_signal

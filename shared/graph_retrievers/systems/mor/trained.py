@@ -14,9 +14,8 @@ from graph_retrievers.arguments import choice, fraction, positive
 from graph_retrievers.errors import InvalidArgumentError, InvalidPlanError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import GraphFacts
-from graph_retrievers.learning.checkpoint import load_part, restored, save_checkpoint
+from graph_retrievers.learning.checkpoint import check_scores, load_part, restored, save_checkpoint
 from graph_retrievers.learning.loop import History, fit
-from graph_retrievers.learning.scores import check_scores
 from graph_retrievers.systems.mor.parse import read_plan
 from graph_retrievers.systems.mor.plan import PathStep, PlanningGraph, ReasoningPath
 from graph_retrievers.systems.mor.spans import QuestionWords, Span

@@ -37,10 +37,9 @@ __all__ = ["PathReranking"]
 
 _PART = "path-reranking"
 _FILE, _MODEL, _UNDER_WAY = f"{_PART}.json", "cross-encoder", "under-way"
-_DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "first_settings": {}, "weight": 0.5, "depth": 30}
+_DEFAULTS: dict[str, Any] = {"first": "walk-fusion", "weight": 0.5, "depth": 30}
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "first": (object,),
-    "first_settings": (dict,),
     "weight": (int, float),
     "depth": (int,),
     "max_length": (int,),
@@ -123,12 +122,7 @@ class PathReranking(CompositeSystem):
 
     @cached_property
     def _first(self) -> System | Operator:
-        if self.first is not None:
-            return as_first(self.first)
-        first = read_first(self._settings)
-        if first is None:
-            raise InvalidArgumentError(f"{self.checkpoint} was trained behind a search that it cannot name; pass it as first=.")
-        return first
+        return read_first(self._settings["first"], self.checkpoint) if self.first is None else as_first(self.first)
 
     @cached_property
     def _models(self) -> Cache:
@@ -150,7 +144,7 @@ def _read(root: Path) -> dict[str, Any]:
     file = root / _FILE
     with _reading(root):
         config = read_settings(file)
-        settings = checked_settings({"first_settings": {}, **config}, _SETTINGS, "path reranking", file)
+        settings = checked_settings(config, _SETTINGS, "path reranking", file)
         if _digests(root / _MODEL) != config.get("files"):
             raise InvalidArgumentError(f"{file} does not belong to {root / _MODEL}: a file was changed, or writing them stopped")
         if not isinstance(settings["first"], str | None) or _name(settings["first"]) == _PART:

@@ -39,8 +39,7 @@ def extract_entities(language_model: Any, questions: Sequence[str]) -> list[list
 
     A question for which the model fails, or gives no answer that matches the schema, gets the LanguageModelError.
     """
-    answers = dict(complete_many(language_model, [_PROMPT + question for question in questions], texts_schema("entities")))
-    found = [answers[position] for position in range(len(questions))]
+    found = complete_many(language_model, [_PROMPT + question for question in questions], texts_schema("entities"))
     return [each if isinstance(each, LanguageModelError) else [n for n in each["entities"] if n.strip()] for each in found]
 
 

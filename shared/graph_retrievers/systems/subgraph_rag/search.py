@@ -16,7 +16,7 @@ from graph_retrievers.core.candidates import Candidates, best, distinct, falling
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Vectors
-from graph_retrievers.learning.scores import check_scores
+from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
 
