@@ -77,7 +77,13 @@ def test_the_normalisations():
     assert found[0].tolist() == pytest.approx([0, 0.5294, 0.3846], abs=1e-4)
     assert found.sum(1).tolist() == pytest.approx([0.914, 1.258, 0.828], abs=1e-3)
     assert found.sum(0).tolist() == pytest.approx([1, 1, 1])
-    assert normalized(torch.zeros(3, 3, 2)).abs().sum() == 0
+    found = normalized(EDGES, "doubly-stochastic")[..., 0]
+    assert found[0].tolist() == pytest.approx([0.4932, 0.1538, 0.3529], abs=1e-4)
+    assert found.sum(0).tolist() == pytest.approx([1, 1, 1]) == found.sum(1).tolist()
+    for name in ("row-column", "doubly-stochastic"):
+        assert normalized(torch.zeros(3, 3, 2), name).abs().sum() == 0
+    with pytest.raises(InvalidArgumentError, match="normalization"):
+        normalized(EDGES, "symmetric")
 
 
 def test_each_label_counts_once_and_relations_by_labels_and_role():
@@ -452,6 +458,7 @@ def test_errors_say_what_is_missing():
         {"layers": 0},
         {"layers": 10**9},
         {"layer": "gat", "hidden": 6, "heads": 4},
+        {"normalization": "no"},
     ):
         with pytest.raises(InvalidArgumentError):
             DocumentGraphNetwork(4, **wrong)

@@ -7,11 +7,13 @@ from collections.abc import Hashable, Iterable, Sequence
 import torch
 from torch import Tensor
 
+from graph_retrievers.arguments import choice
 from graph_retrievers.signals.meaning import MeaningGraph
 
 __all__ = ["joined"]
 
 ROOT = "question"
+NORMALIZATIONS = ("row-column", "doubly-stochastic")
 
 
 def joined(question: MeaningGraph, document: MeaningGraph) -> MeaningGraph:
@@ -118,21 +120,27 @@ def edge_features(graphs: Sequence[MeaningGraph]) -> Tensor:
     return torch.stack(channels, -1)
 
 
-def normalized(edges: Tensor) -> Tensor:
+def normalized(edges: Tensor, normalization: str = "row-column") -> Tensor:
     r"""Return edge features, shape [..., n, n, l], at least 0, each channel normalised over its rows and columns.
 
     .. math::
         \tilde E_{ij} = \hat E_{ij} / \sum_k \hat E_{ik}, \qquad
-        E_{ij} = \tilde E_{ij} / \sum_v \tilde E_{vj}
+        E_{ij} = \tilde E_{ij} / \sum_v \tilde E_{vj} \quad\text{(row-column)} \quad\text{or}\quad
+        E_{ij} = \sum_k \tilde E_{ik} \tilde E_{jk} / \sum_v \tilde E_{vk} \quad\text{(doubly-stochastic)}
 
-    This is G-RAG's text (section 3.2.2), "normalized on the first and second dimension, respectively"; in the paper that it cites
-    (Gong and Cheng, EGNN, 2019), rows and columns both sum to 1. The result is zero where a row or column is zero.
+    "row-column" follows G-RAG's text (section 3.2.2), "normalized on the first and second dimension, respectively".
+    "doubly-stochastic" follows the paper that it cites (Gong and Cheng, EGNN, 2019), whose rows and columns both sum to 1; it
+    gives nodes weights on themselves. The result is zero where a row or column is zero.
 
     >>> edges = torch.tensor([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]]).unsqueeze(-1)
     >>> normalized(edges)[0].flatten()
     tensor([0.0000, 0.5294, 0.3846])
     """
-    return _shares(_shares(edges, -2), -3)
+    choice("normalization", normalization, NORMALIZATIONS)
+    rows = _shares(edges, -2)
+    if normalization == "row-column":
+        return _shares(rows, -3)
+    return torch.einsum("...ikl,...jkl->...ijl", rows, _shares(rows, -3))
 
 
 def _shares(values: Tensor, dimension: int) -> Tensor:

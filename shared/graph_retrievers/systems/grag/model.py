@@ -13,6 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.learning.graph_layers import GATConv, GINConv, SAGEConv
 from graph_retrievers.seeding import seeded_weights
+from graph_retrievers.systems.grag.document_graph import NORMALIZATIONS
 
 __all__ = ["DocumentGraphNetwork", "EvidenceNetwork"]
 
@@ -49,6 +50,8 @@ class DocumentGraphNetwork(nn.Module):
     heads : int, default 8
         For "gat".
     dropout : float, default 0.1
+    normalization : {"row-column", "doubly-stochastic"}, default "row-column"
+        See :func:`~graph_retrievers.systems.grag.document_graph.normalized`.
     paths : bool, default True
         Whether the vector of a document is that of its text and of :math:`a_i`, the concepts on the paths from the question; else
         only that of its text (the paper's "GCN").
@@ -85,6 +88,7 @@ class DocumentGraphNetwork(nn.Module):
         layers: int = 2,
         heads: int = 8,
         dropout: float = 0.1,
+        normalization: str = "row-column",
         paths: bool = True,
         seed: int = 0,
     ) -> None:
@@ -95,6 +99,7 @@ class DocumentGraphNetwork(nn.Module):
             if value > most:
                 raise InvalidArgumentError(f"{name} must be at most {most}, got {value}.")
         self.layer, self.dropout = choice("layer", layer, LAYERS), _rate(dropout)
+        self.normalization = choice("normalization", normalization, NORMALIZATIONS)
         self.paths, self._seed = choice("paths", paths, (True, False)), seed
         if layer == "gat" and hidden % heads:
             raise InvalidArgumentError(f"hidden is {hidden}, which {heads} heads cannot share equally.")
@@ -116,7 +121,7 @@ class DocumentGraphNetwork(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """Return the arguments that make this network again, for JSON."""
-        names = ("dimension", "layer", "hidden", "layers", "heads", "dropout", "paths")
+        names = ("dimension", "layer", "hidden", "layers", "heads", "dropout", "normalization", "paths")
         return {"kind": self.kind, **{name: getattr(self, name) for name in names}}
 
     @property

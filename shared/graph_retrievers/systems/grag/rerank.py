@@ -160,7 +160,7 @@ class DocumentGraphRerank(Operator):
             )
         else:
             vectors, asked = yield DocumentVectors(network, nodes, documents)
-            arguments = (vectors, normalized(documents.shared), asked)
+            arguments = (vectors, normalized(documents.shared, network.normalization), asked)
         device, unparsed = question.corpus.device, sum(not graph.concepts for graph in documents.documents)
         return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected.numpy(), unparsed)
 
