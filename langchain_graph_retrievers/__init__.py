@@ -1,5 +1,6 @@
 """Graph retrievers as LangChain retrievers, GRanker and G-RAG as document compressors."""
 
+from langchain_graph_retrievers.cg_rag import create_cg_rag_chain
 from langchain_graph_retrievers.compressors import GRAGCompressor, GRankerCompressor
 from langchain_graph_retrievers.documents import document_prompt, to_context, to_documents
 from langchain_graph_retrievers.embeddings import minilm
@@ -17,6 +18,7 @@ from langchain_graph_retrievers.remote_vectors import LangChainVectors
 from langchain_graph_retrievers.toolkit import GraphToolkit
 
 __all__ = [
+    "create_cg_rag_chain",
     "document_prompt",
     "FastInsightRetriever",
     "GRAGCompressor",

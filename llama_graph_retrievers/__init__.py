@@ -5,6 +5,7 @@
 database, or your own. Six classes are the same with a system preset.
 """
 
+from llama_graph_retrievers.cg_rag import CGRAGQueryEngine
 from llama_graph_retrievers.embeddings import SentenceEmbedding, minilm
 from llama_graph_retrievers.graph_retriever import GraphRetriever
 from llama_graph_retrievers.graph_vector_store import GraphVectorStore
@@ -23,6 +24,7 @@ from llama_graph_retrievers.remote_vectors import LlamaIndexVectors
 from llama_graph_retrievers.tool_spec import GraphToolSpec
 
 __all__ = [
+    "CGRAGQueryEngine",
     "FastInsightRetriever",
     "GRAGPostprocessor",
     "GRAGRetriever",

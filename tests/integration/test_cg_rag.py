@@ -1,17 +1,24 @@
-"""What CG-RAG needs in both frameworks: contexts on documents, and their summaries, with fake language models."""
+"""CG-RAG in both frameworks: contexts on documents, summaries, the chain and the query engine, with fake language models."""
+
+import asyncio
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.language_models import FakeListLLM
+from langchain_core.prompts import PromptTemplate
+from llama_index.core import PromptTemplate as LlamaPrompt
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.llms.callbacks import llm_completion_callback
 
 from graph_retrievers import Retriever
-from graph_retrievers.errors import LanguageModelError
+from graph_retrievers.errors import InvalidArgumentError, LanguageModelError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.systems import LeSeGR
-from langchain_graph_retrievers import GraphRetriever, LeSeGRRetriever, to_context
+from langchain_graph_retrievers import GraphRetriever, LeSeGRRetriever, create_cg_rag_chain, to_context
+from llama_graph_retrievers import CGRAGQueryEngine, provenance
 from llama_graph_retrievers import LeSeGRRetriever as LlamaLeSeGRRetriever
-from llama_graph_retrievers import provenance
 from llama_graph_retrievers import to_context as llama_to_context
 from tests.helpers import HashEmbedding, linked_index
 
@@ -27,6 +34,23 @@ class Recorder:
     def complete(self, prompt, schema=None):
         self.asked.append(prompt)
         return f"summary\n{len(self.asked)}"
+
+
+class LlamaRecorder(CustomLLM):
+    asked: list[str] = []
+
+    @property
+    def metadata(self):
+        return LLMMetadata()
+
+    @llm_completion_callback()
+    def complete(self, prompt, formatted=False, **kwargs):
+        self.asked.append(prompt)
+        return CompletionResponse(text=f"answer {len(self.asked)}")
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        yield self.complete(prompt, formatted)
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +116,38 @@ def test_summaries_stand_in_place_of_the_texts(index):
 
     with pytest.raises(LanguageModelError, match="TimeoutError: no answer"):
         hits.to_context(QUESTION, broken)
+
+
+def test_the_chain_answers_from_summaries(index):
+    retriever = LeSeGRRetriever(index=index, k=2)
+    documents = retriever.invoke(QUESTION, provenance=True)
+    count = sum("context" in document.metadata for document in documents)
+    llm = FakeListLLM(responses=[f"says {number}" for number in range(1, 9)])
+    result = create_cg_rag_chain(retriever, llm).invoke({"input": QUESTION})
+    assert result["input"] == QUESTION and result["documents"] == documents
+    assert result["answer"] == f"says {count + 1}"
+    assert [f"Context: says {n}" in result["context"] for n in range(1, count + 2)] == [True] * count + [False]
+    plain = create_cg_rag_chain(retriever, llm, PromptTemplate.from_template("{context} / {input}"), summarize=False)
+    assert plain.invoke({"input": QUESTION})["context"] == to_context(documents)
+    again = asyncio.run(plain.ainvoke({"input": QUESTION}))
+    assert again["documents"] == documents
+    with pytest.raises(InvalidArgumentError, match="expected"):
+        create_cg_rag_chain(retriever, llm, PromptTemplate.from_template("{question}"))
+
+
+def test_the_query_engine_answers_from_summaries(index):
+    retriever, llm = LlamaLeSeGRRetriever(index, similarity_top_k=2), LlamaRecorder(asked=[])
+    nodes = retriever.retrieve(QUESTION)
+    count = sum("context" in provenance(scored) for scored in nodes)
+    engine = CGRAGQueryEngine(retriever, llm)
+    response = engine.query(QUESTION)
+    assert [n.node.node_id for n in response.source_nodes] == [n.node.node_id for n in nodes]
+    assert response.response == f"answer {count + 1}" and len(llm.asked) == count + 1
+    assert response.metadata["context"] in llm.asked[-1] and "Context: answer 1" in response.metadata["context"]
+    again = asyncio.run(engine.aquery(QUESTION))
+    assert [n.node.node_id for n in again.source_nodes] == [n.node.node_id for n in nodes]
+    plain = CGRAGQueryEngine(retriever, LlamaRecorder(asked=[]), LlamaPrompt("{context_str} / {query_str}"), summarize=False)
+    assert plain.query(QUESTION).metadata["context"] == llama_to_context(nodes)
+    engine.update_prompts({"prompt": LlamaPrompt("Other: {context_str} {query_str}")})
+    engine.query(QUESTION)
+    assert llm.asked[-1].startswith("Other: ") and list(engine.get_prompts()) == ["prompt"]
