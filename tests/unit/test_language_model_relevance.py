@@ -43,6 +43,51 @@ def read(prompt):
     return question, lines[:count], {line["id"]: line["text"] for line in lines}
 
 
+def test_each_passage_is_scored_in_a_call_of_its_own():
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        passage = json.loads(next(line for line in prompt.splitlines() if line.startswith("Passage: "))[9:])
+        return json.dumps({"score": 85 if "Lund" in passage else 20 if "Kismet" in passage else 0})
+
+    judge = LanguageModelRelevance(model, pointwise=True, depth=4)
+    assert judge.score(judge.encode([QUESTION] * 5, TEXTS[:5])).tolist() == [20, 85, 0, 0, -1]
+    assert judge.calls == len(prompts) == 4 and not judge.paths and LanguageModelRelevance(model).paths
+    assert all(prompt.count(json.dumps(QUESTION)) == 1 and "0, not at all, to 100" in prompt for prompt in prompts)
+    # An earlier answer is kept.
+    judge.encode([QUESTION], TEXTS[:1])
+    assert judge.calls == 4
+    # A path is not read, only its node.
+    judge.encode([QUESTION], [PathText("She was born in Lund.", "directed by", "Kismet is a film.")])
+    assert judge.calls == 4
+    index = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(), relevance=judge)
+    hits = Retriever(index, Re2(depth=4), backfill=False).retrieve(QUESTION)
+    assert sorted((hit.score for hit in hits), reverse=True) == [hit.score for hit in hits] and hits.notes == ()
+
+
+@pytest.mark.parametrize("answer", ["not JSON", '{"score": 101}', '{"score": -1}', '{"score": "high"}', '{"grade": 5}', "[]"])
+def test_a_score_that_cannot_be_used_is_asked_for_again_and_then_zero(answer):
+    def model(prompt):
+        return answer if "Lund" in prompt else '{"score": 40}'
+
+    judge = LanguageModelRelevance(model, pointwise=True)
+    ((latents, note),) = judge.encode_lists([("q", ["Lund", "Oslo", "Rome"])])
+    assert latents.tolist() == [[0.0], [40.0], [40.0]] and judge.calls == 4
+    assert note.startswith("the language model did not score 1 of 3 passages, which get 0: ")
+
+
+def test_a_judge_that_fails_for_all_passages_leaves_their_order():
+    def model(prompt):
+        raise RuntimeError("no credit")
+
+    index = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding(), relevance=LanguageModelRelevance(model, pointwise=True))
+    plain = GraphIndex.from_texts(TEXTS, embedding=HashEmbedding())
+    hits = Retriever(index, Re2(depth=4), backfill=False).retrieve(QUESTION)
+    assert [hit.id for hit in hits] == [hit.id for hit in Retriever(plain, "vector").retrieve(QUESTION, 4)]
+    assert "did not score 4 of 4 passages" in hits.notes[0] and "no credit" in hits.notes[0]
+
+
 class Reader:
     """A model that reads: the director's passage answers if it was reached from the film's; other births do not."""
 
