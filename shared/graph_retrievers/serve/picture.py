@@ -146,11 +146,8 @@ def search_page(retriever: Retriever, question: str, k: int | None = None) -> st
 
     Parameters
     ----------
-    retriever : Retriever
-        On an index in memory.
-    question : str
-    k : int, optional
-        Number of hits; by default that of the retriever.
+    retriever, question, k
+        As for :func:`picture`.
 
     Examples
     --------
