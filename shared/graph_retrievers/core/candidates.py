@@ -265,46 +265,56 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarra
     if nodes is not None:
         (nodes,) = _fitting("order", len(scores), nodes=nodes)
     scores = scores.astype(np.float64, copy=False)
-    if groups is not None:
-        by = np.lexsort((-scores, groups) if nodes is None else (nodes, -scores, groups))
-    else:
-        by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
+    by = descending(scores, groups)
     run = runs(scores[by], None if groups is None else groups[by])
-    return by if run is None else by[np.lexsort((by if nodes is None else nodes[by], run))]
+    if run is not None:
+        equal = np.append(False, run[1:] == run[:-1])
+        tied = np.flatnonzero(equal | np.append(equal[1:], False))
+        own = by[tied]
+        by[tied] = own[np.lexsort((own if nodes is None else nodes[own], run[tied]))]
+    return by
+
+
+def descending(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return an order of scores, shape [K], highest first, group by group; equal scores in any order."""
+    by = np.argsort(-scores)
+    if groups is None:
+        return by
+    # Numbers of one or two bytes are sorted by counting them.
+    return by[np.argsort(groups[by].astype(np.min_scalar_type(groups.max(initial=0))), kind="stable")]
 
 
 def runs(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray | None:
     """Return the run of equal scores to which each of some descending scores, shape [K], belongs: int64, shape [K], from 1.
 
-    None if no scores differ only by rounding. A run begins with its highest score. With ascending `groups`, shape [K], the scores
-    of each group descend, and a run has one group.
+    None if no scores are equal. A run begins with its highest score. With ascending `groups`, shape [K], the scores of each group
+    descend, and a run has one group.
     """
-    with np.errstate(invalid="ignore"):
-        gap, slack = values[:-1] - values[1:], _ROUNDING * np.abs(values)
-    near = gap <= slack[:-1]
+    # Infinite scores equal only each other.
+    least = np.minimum(values * (1 - _ROUNDING), values * (1 + _ROUNDING))
+    near = values[1:] >= least[:-1]
     if groups is not None:
         near &= groups[1:] == groups[:-1]
     # Often there are none; count_nonzero takes a fifth of the time of any.
-    if not np.count_nonzero(near & (gap > 0)):
+    if not np.count_nonzero(near):
         return None
-    # Infinite scores equal only each other.
-    slack[np.isinf(values)] = 0.0
-    near &= gap <= slack[:-1]
     first = np.append(True, ~near)
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
-    with np.errstate(invalid="ignore"):
-        wide = np.flatnonzero(values[head] - values > slack[head])
+    wide = np.flatnonzero(values < least[head])
     if len(wide):
         # A chain of many small steps: a run ends where a score is too far below the first of the run.
         for start in np.unique(head[wide]).tolist():
             stop = start + 1 + int(np.argmax(np.append(first[start + 1 :], True)))
-            first[start:stop] = _begun(values[start:stop], slack[start:stop])
+            first[start:stop] = _begun(values[start:stop], least[start:stop])
     return np.cumsum(first)
 
 
-def _begun(values: np.ndarray, slack: np.ndarray) -> np.ndarray:
-    """Return which of some descending scores, each near to the one before, begin a run: bool, shape [K]."""
-    after = np.append(np.searchsorted(-values, slack - values, side="right"), len(values))
+def _begun(values: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Return which of some descending scores, each near to the one before, begin a run: bool, shape [K].
+
+    `least`, shape [K], has the lowest score that equals each.
+    """
+    after = np.append(np.searchsorted(-values, -least, side="right"), len(values))
     first = np.zeros(len(values) + 1, bool)
     first[[0, -1]] = True
     while True:
@@ -335,7 +345,8 @@ def places_within(groups: np.ndarray) -> np.ndarray:
     >>> places_within(np.array([2, 2, 5, 5, 5]))
     array([0, 1, 0, 1, 2])
     """
-    return np.arange(len(groups)) - np.searchsorted(groups, groups)
+    counts = np.bincount(groups)
+    return np.arange(len(groups)) - (np.cumsum(counts) - counts)[groups]
 
 
 def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
@@ -356,29 +367,13 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
     if nodes is not None:
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
     if groups is not None:
-        near = _large(scores, k, groups)
-        by = near[order(scores[near], None if nodes is None else nodes[near], groups[near])]
+        by = order(scores, nodes, groups)
         return by[places_within(groups[by]) < k]
     if len(scores) <= 4 * k:
         return order(scores, nodes)[:k]
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
-
-
-def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
-    """Return places that contain those of the `k` best scores of each group, ties among them; all of a group that is not long."""
-    if len(scores) <= 4 * k or (groups[1:] < groups[:-1]).any():
-        return np.arange(len(scores))
-    ends = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), len(groups))
-    keep = np.ones(len(scores), bool)
-    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        if stop - start > 4 * k:
-            own = scores[start:stop]
-            least = np.partition(own, -k)[-k]
-            if np.isfinite(least):
-                keep[start:stop] = own >= least - 2 * _ROUNDING * abs(least)
-    return np.flatnonzero(keep)
 
 
 def distinct(scores: np.ndarray, nodes: np.ndarray) -> np.ndarray:
