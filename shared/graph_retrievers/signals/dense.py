@@ -195,6 +195,23 @@ class DenseIndex(VectorSignal):
             products = products.index_copy(1, rows, products.index_select(1, first))
         return zeroed(products, self._slack(queries))
 
+    def entries(self, products: np.ndarray, lengths: np.ndarray, batch: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return what :meth:`cleared` has for some pairs, `batch` and `rows` of shape [n], without clearing all: shape [n].
+
+        `products` are those of queries with these `lengths`, shape [B].
+        """
+        found = products[batch, self._firsts.take(rows)]
+        found[np.abs(found) <= (self._rounding.item() * lengths).take(batch)] = 0.0
+        return found
+
+    @cached_property
+    def _firsts(self) -> np.ndarray:
+        """The lowest row with the vector of each row: shape [N]."""
+        firsts = np.arange(len(self))
+        rows, first = self._repeated
+        firsts[rows.numpy()] = first.numpy()
+        return firsts
+
     @cached_property
     def _repeated(self) -> tuple[Tensor, Tensor]:
         """The rows whose vector a lower row has too, and the lowest such row of each: Tensors of shape [M]."""
