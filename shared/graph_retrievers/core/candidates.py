@@ -39,6 +39,8 @@ LONGEST_TRAIL = 32
 _BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
 # Scores nearer to each other than this share of the larger differ only by the rounding of single precision.
 _ROUNDING = 1e-6
+# Scores of a block, of which only the largest is sorted first.
+_BLOCK = 16
 
 
 class MisfitError(InvalidArgumentError):
@@ -362,18 +364,33 @@ def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
 
 
 def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
-    """Return the first `k` of :func:`order`, of each of the `groups`, shape [K], without sorting all scores of one group."""
+    """Return the first `k` of :func:`order`, of each of the ascending `groups`, shape [K], without sorting all scores."""
     (scores,) = _fitting("best", _count(scores), scores=scores)
     if nodes is not None:
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
     if groups is not None:
-        by = order(scores, nodes, groups)
+        near = _large(scores, k, groups)
+        by = near[order(scores[near], None if nodes is None else nodes[near], groups[near])]
         return by[places_within(groups[by]) < k]
     if len(scores) <= 4 * k:
         return order(scores, nodes)[:k]
     least = -np.partition(-scores, k - 1)[k - 1]
     near = np.flatnonzero(scores >= least - 2 * _ROUNDING * abs(least)) if np.isfinite(least) else np.arange(len(scores))
     return near[order(scores[near], None if nodes is None else nodes[near])[:k]]
+
+
+def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
+    """Return ascending places that contain those of the `k` best scores of each of the ascending groups, ties among them.
+
+    The largest scores of k blocks of a group are k scores, so that the k-th of all is no lower than the lowest of them.
+    """
+    if len(scores) <= _BLOCK * k:
+        return np.arange(len(scores))
+    blocks = np.flatnonzero(places_within(groups) % _BLOCK == 0)
+    most, owners = np.maximum.reduceat(scores, blocks), groups[blocks]
+    full, least = np.flatnonzero(places_within(owners) == k - 1), np.full(groups[-1] + 1, -np.inf)
+    least[owners[full]] = most[descending(most, owners)[full]]
+    return np.flatnonzero(scores >= np.minimum(least * (1 - 2 * _ROUNDING), least * (1 + 2 * _ROUNDING))[groups])
 
 
 def distinct(scores: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ class AdaptiveReranking(Operator):
 
 
 class _Frontier:
-    """F: the nodes that were reached and are not scored yet, in the order in which they entered.
+    """F: the nodes that were reached and are not scored yet, those of each question in the order in which they entered.
 
     `priority`, shape [N], is the highest score of the nodes that led to a node, of which `parent` has the first: -inf before it is
     reached, inf once it is scored itself. `lowest` has the lowest score, for each question, that ever added a node.
@@ -137,7 +137,8 @@ class _Frontier:
         enters = waiting < left[owner]
         np.minimum.at(self.lowest, owner[enters], scores[lead[enters]])
         enters |= scores[lead] >= self.lowest[owner]
-        self.nodes = np.concatenate([self.nodes, node[enters & new]])
+        nodes = np.concatenate([self.nodes, node[enters & new]])
+        self.nodes = nodes[np.argsort(nodes // size, kind="stable")]
         node, lead = node[enters], lead[enters]
         self.priority[node], self.parent[node] = scores[lead], batch[lead]
 
