@@ -38,7 +38,7 @@ class LatentCache:
 
     def missing(self, keys: Sequence[int]) -> list[int]:
         """Return which of `keys` are not in the cache, each once, in their order."""
-        return list(filterfalse(self._places.__contains__, dict.fromkeys(keys)))
+        return list(dict.fromkeys(filterfalse(self._places.__contains__, keys)))
 
     def add(self, keys: Sequence[int], latents: Tensor) -> None:
         """Keep latents, shape [n, d], under n distinct new keys."""

@@ -237,6 +237,8 @@ class MemoryBackend(Backend):
             near = near.kept(_passing(self.queries.walk_allowed, near.node))
         if type(asked[0][0]) is not int:
             near = Near(near.owner, near.node + (nodes - rows).take(near.owner))
+        if len(asked) == 1:
+            return [near]
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
 
@@ -339,17 +341,21 @@ class MemoryBackend(Backend):
         Nodes of several questions as one are in order.
         """
         indptr, indices = self._lists(parallel)
-        rows = nodes % self.size
         several = len(nodes) and int(nodes[-1]) >= self.size
-        if not parallel and not several and (indptr.take(rows + 1) - indptr.take(rows)).sum() > _HUBS * len(nodes) ** 2:
+        rows = nodes % self.size if several else nodes
+        start = indptr.take(rows)
+        length = indptr.take(rows + 1) - start
+        if not parallel and not several and length.sum() > _HUBS * len(nodes) ** 2:
             # Long lists: the pairs are looked up.
             keys = self.graph.on_host("edge_keys")
             wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
             entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             held = np.flatnonzero(keys[entry] == wanted)
             return held // len(nodes), held % len(nodes), entry[held]
-        owner, entry = slices(indptr, rows)
-        near = indices.take(entry) + (nodes - rows).take(owner)
+        owner, entry = runs(start, length)
+        near = indices.take(entry)
+        if several:
+            near = near + (nodes - rows).take(owner)
         # From 1 on, so that most of the table is never written; it is left empty.
         table = self._place(int(nodes.max(initial=0)))
         table[nodes] = np.arange(1, len(nodes) + 1)
