@@ -270,8 +270,7 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarra
     by = descending(scores, groups)
     run = runs(scores[by], None if groups is None else groups[by])
     if run is not None:
-        equal = np.append(False, run[1:] == run[:-1])
-        tied = np.flatnonzero(equal | np.append(equal[1:], False))
+        tied = np.flatnonzero(np.bincount(run)[run] > 1)
         own = by[tied]
         by[tied] = own[np.lexsort((own if nodes is None else nodes[own], run[tied]))]
     return by
@@ -300,7 +299,7 @@ def runs(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray | N
     # Often there are none; count_nonzero takes a fifth of the time of any.
     if not np.count_nonzero(near):
         return None
-    first = np.append(True, ~near)
+    first = np.concatenate([[True], ~near])
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
     wide = np.flatnonzero(values < least[head])
     if len(wide):
