@@ -257,8 +257,8 @@ def _together(parts: Sequence[Any]) -> Any:
 def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
     """Return the order of scores, shape [K], highest first, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
 
-    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their order. With `groups`, shape [K],
-    the scores of a lower group come first.
+    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, and keep their order without these, or where these
+    are equal. With `groups`, shape [K], the scores of a lower group come first.
 
     >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
     array([1, 2, 3, 0])
@@ -272,7 +272,7 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarra
     if run is not None:
         tied = np.flatnonzero(np.bincount(run)[run] > 1)
         own = by[tied]
-        by[tied] = own[np.lexsort((own if nodes is None else nodes[own], run[tied]))]
+        by[tied] = own[np.lexsort((own, run[tied]) if nodes is None else (own, nodes[own], run[tied]))]
     return by
 
 

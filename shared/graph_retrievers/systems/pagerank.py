@@ -329,11 +329,12 @@ def walk_parents(graph: TransitionGraph, nodes: np.ndarray, shares: np.ndarray, 
     walked = np.flatnonzero(places_of(seeds, nodes) < 0)
     owner, entry = slices(indptr, rows[walked])
     place = walked[owner]
-    near = neighbors[entry] + (nodes - rows)[place]
-    before = np.flatnonzero((at[near] > 0) & (at[near] <= place))
-    place, near, entry = place[before], near[before], entry[before]
+    near = neighbors.take(entry) + (nodes - rows).take(place)
+    rank = at.take(near)
+    before = np.flatnonzero((rank > 0) & (rank <= place))
+    place, near, entry, rank = place[before], near[before], entry[before], rank[before]
     # What a neighbour sends is this times the root of the strength of the node itself.
-    flow = (shares[at[near] - 1] * values[entry] / root[near % graph.size]).astype(np.float32)
+    flow = (shares[rank - 1] * values[entry] / root[near % graph.size]).astype(np.float32)
     most, parents = best_of_each(place, flow, near), np.full(len(nodes), -1)
     parents[place[most]] = near[most]
     return parents

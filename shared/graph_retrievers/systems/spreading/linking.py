@@ -201,9 +201,9 @@ class EntityLinking(Operator):
             matches = yield Mentioned(fold)
         else:
             matches = list(zip(given, (yield Titled(tuple(given), fold)), strict=True))
-        matches = [(name, self._started(question, rows)) for name, rows in matches]
-        missing = [name for name, rows in matches if not len(rows) and given is not None]
-        named = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in matches)])
+        named = np.array([row for _, rows in matches for row in rows], np.int64)
+        named = named[question.started(named) & ~question.typed(named, self.exclude_types)]
+        missing = list[str]() if given is None else [name for name, rows in matches if not np.isin(rows, named).any()]
         nodes, scores = named, np.ones(len(named))
         searches = self._searches(question, len(named), given or (), missing)
         if searches:
@@ -217,14 +217,11 @@ class EntityLinking(Operator):
         nodes, at = np.unique(nodes, return_inverse=True)
         best = np.zeros(len(nodes), np.float32)
         np.maximum.at(best, at, scores)
+        origins = np.ones(len(nodes), np.int64)
+        origins[at[: len(named)]] = 0
         by = order(best)
-        nodes, best = nodes[by], best[by]
-        operators = (self.name, VectorSearch.name) if searches else (self.name,)
-        return Candidates(nodes, best, nodes[:, None], (~np.isin(nodes, named)).astype(np.int64), operators)
-
-    def _started(self, question: Question, rows: Sequence[int]) -> np.ndarray:
-        nodes = np.array(rows, np.int64)
-        return nodes[question.started(nodes) & ~question.typed(nodes, self.exclude_types)]
+        nodes, operators = nodes[by], (self.name, VectorSearch.name) if searches else (self.name,)
+        return Candidates(nodes, best[by], nodes[:, None], origins[by], operators)
 
     def _searches(
         self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]
