@@ -257,8 +257,8 @@ def _together(parts: Sequence[Any]) -> Any:
 def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
     """Return the order of scores, shape [K], highest first, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
 
-    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, and keep their order without these, or where these
-    are equal. With `groups`, shape [K], the scores of a lower group come first.
+    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, and keep their order without these, or where
+    these are equal. With `groups`, shape [K], the scores of a lower group come first.
 
     >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
     array([1, 2, 3, 0])

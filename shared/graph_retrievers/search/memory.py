@@ -193,7 +193,8 @@ class MemoryBackend(Backend):
             queries, places = self._searched(asked, asked[0][1].signal)
             pairs = self._pairs([(row, request) for row, (_, request) in zip(places, asked, strict=True)])
             return split_by(asked, queries.pair_scores(*pairs, asked[0][1].signal))
-        found = self._entries(*entries_of(asked, self.size), asked[0][1].signal)
+        batch, nodes = entries_of(asked, self.size)
+        found = self._entries(batch, nodes, asked[0][1].signal)
         if found is None:
             return split_by(asked, self.queries.scores(*self._pairs(asked), asked[0][1].signal))
         return [found[start:stop] for start, stop in pairwise(ends_of(asked))]

@@ -240,7 +240,7 @@ class DenseIndex(VectorSignal):
             parts = zip(batch.split(size), rows.split(size), strict=True)
             return torch.cat([self.scores(queries, b, row) for b, row in parts])
         products = queries.index_select(0, batch).mul_(self.taken(rows)).sum(-1)
-        return zeroed(products, self._slack(queries)[batch, 0])
+        return zeroed(products, self._slack(queries).flatten().index_select(0, batch))
 
     def search(self, queries: Tensor, k: int, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the k rows with the largest dot products; see :meth:`Signal.search`. Scores equal up to rounding are ties."""
