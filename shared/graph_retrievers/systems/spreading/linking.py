@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.core.candidates import Candidates, order
+from graph_retrievers.core.candidates import Candidates, distinct
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind, one_by_one
 from graph_retrievers.core.question import Question, Questions
@@ -213,15 +213,10 @@ class EntityLinking(Operator):
             elif missing and question.embeds_texts:
                 cosines = yield Similarity(near)
             nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
-        # Every node once, by row, with its best score.
-        nodes, at = np.unique(nodes, return_inverse=True)
-        best = np.zeros(len(nodes), np.float32)
-        np.maximum.at(best, at, scores)
-        origins = np.ones(len(nodes), np.int64)
-        origins[at[: len(named)]] = 0
-        by = order(best)
+        # Every node once, with its best score; of equal ones that of its name, as named nodes come first.
+        by = distinct(scores, nodes)
         nodes, operators = nodes[by], (self.name, VectorSearch.name) if searches else (self.name,)
-        return Candidates(nodes, best[by], nodes[:, None], origins[by], operators)
+        return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(named)).astype(np.int64), operators)
 
     def _searches(
         self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]
