@@ -262,7 +262,7 @@ class Queries(Batch):
 
     def contents(self, rows: np.ndarray) -> list[str]:
         """Return the texts of nodes, shape [n], as models read them."""
-        return [self.index.graph.content(row) for row in rows.tolist()]
+        return list(map(self.index.graph.content, rows.tolist()))
 
     def node_id(self, row: int) -> str:
         """Return the id of a node."""
