@@ -56,7 +56,8 @@ class LatentCache:
     def get(self, keys: Sequence[int]) -> Tensor:
         """Return the latents of cached keys: Tensor, shape [n, d]."""
         assert self._latents is not None
-        return self._latents[list(map(self._places.__getitem__, keys))]
+        places = torch.from_numpy(np.fromiter(map(self._places.__getitem__, keys), np.int64, len(keys)))
+        return self._latents.index_select(0, places.to(self._latents.device))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the contents as ``keys``, shape [n], and ``latents``, shape [n, d]; empty if there are none."""
