@@ -10,6 +10,7 @@ import torch
 from graph_retrievers import Retriever
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.operators import Pipeline, VectorSearch
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.relevance import PairScorer
 from graph_retrievers.systems.gar import GAR, AdaptiveReranking
@@ -55,6 +56,28 @@ def test_worked_case(budget, batches):
     if budget == 6:
         assert ids == list("xbzcad")
         assert scores == pytest.approx([0.95, 0.9, 0.8, 0.4, 0.2, 0.1])
+
+
+@pytest.mark.parametrize("first", [[0.5], [0.1], [0.5, 0.1], [0.1, 0.5]])
+def test_while_as_many_wait_as_are_left_only_nodes_that_score_enough_for_their_question_expand(first):
+    # f, g and h wait by the score of a. When f is scored, g and h wait for the two places left: v enters by f only if a scored no
+    # more, else by b, after w.
+    ids, scores = list("afghbwv"), {**dict.fromkeys("fghwv", 0.4), "b": 0.9}
+    graph = CorpusGraph(ids, ids, edges=[("a", "f"), ("a", "g"), ("a", "h"), ("f", "v"), ("b", "w"), ("b", "v")])
+    relevance = PairScorer(lambda pairs: [scores.get(text, float(query)) for query, text in pairs])
+    index = GraphIndex.from_graph(graph, vectors=[[{"a": 2, "b": 1}.get(i, 0)] for i in ids], bm25=False, relevance=relevance)
+    retriever = Retriever(index, Pipeline(VectorSearch(2), AdaptiveReranking(4, 1)))
+    found = retriever.retrieve_batch([str(score) for score in first], 4, vectors=[[1.0]] * len(first))
+    assert [{hit.id for hit in hits} for hits in found] == [{"a", "f", "b", "w" if score > 0.4 else "v"} for score in first]
+
+
+def test_a_node_that_waits_already_takes_no_other_place():
+    # Of c and d, c leads to u, which waits already by the score of a: there is room for v, to which d leads.
+    scores = {**dict.fromkeys("bxyuv", 0.2), "a": 0.5, "c": 0.9, "d": 0.3}
+    edges = [("a", "x"), ("a", "y"), ("a", "u"), ("c", "u"), ("d", "v")]
+    initial = [("a", 4), ("b", 3), ("c", 2), ("d", 1)]
+    [(drawn, *_)] = run(list("abcdxyuv"), edges, initial, scores, 8, 2)
+    assert ["".join(batch) for batch in drawn] == ["ab", "xy", "cd", "uv"]
 
 
 def published():

@@ -88,9 +88,9 @@ def test_power_iteration_equals_the_definition(case, tolerance):
         assert np.abs(row.numpy() - dense_solution(size, edges, weights, damping)).sum() < tolerance
 
 
-@pytest.mark.parametrize("gradients", [300, 0])
-def test_a_query_that_is_done_stays_as_it_is_beside_others(monkeypatch, gradients):
-    monkeypatch.setattr(pagerank, "_GRADIENTS", gradients)
+@pytest.mark.parametrize("steps", [300, 0])
+def test_a_query_that_is_done_stays_as_it_is_beside_others(monkeypatch, steps):
+    monkeypatch.setattr(pagerank, "_STEPS", steps)
     # A walk from an isolated node is done at once, one from a hub before one from the end of a chain.
     graph = transition(60, chain(0, 40) + [(40, n) for n in range(41, 59)])
     restart = torch.eye(60, dtype=torch.float64)[[59, 40, 0, 0]]
@@ -112,10 +112,10 @@ def test_hits_of_a_chain_are_those_of_the_walk():
     assert {hit.operator for hit in hits} == {"PersonalizedPageRank"} and hits.notes == ()
 
 
-@pytest.mark.parametrize("gradients", [300, 0])
-def test_the_bound_holds_where_nearly_all_mass_restarts_at_an_isolated_node(monkeypatch, gradients):
-    # With or without the steps of conjugate gradients before those of the walk.
-    monkeypatch.setattr(pagerank, "_GRADIENTS", gradients)
+@pytest.mark.parametrize("steps", [300, 0])
+def test_the_bound_holds_where_nearly_all_mass_restarts_at_an_isolated_node(monkeypatch, steps):
+    # With or without the steps of Chebyshev before those of the walk.
+    monkeypatch.setattr(pagerank, "_STEPS", steps)
     # The isolated node keeps 1 - d of its mass, so that bringing the sum to 1 enlarges all errors nearly a hundredfold.
     # The chain of triangles mixes slowly without swinging between two sides, which leaves the bound hardly any room.
     edges = chain(0, 90) + [(n, n + 2) for n in range(88)]

@@ -39,6 +39,8 @@ LONGEST_TRAIL = 32
 _BESIDE: dict[str, float] = {"seed_scores": np.nan, "trail_scores": np.nan, "context": -1, "ranks": 0}
 # Scores nearer to each other than this share of the larger differ only by the rounding of single precision.
 _ROUNDING = 1e-6
+# Scores of a block, of which only the largest is sorted first.
+_BLOCK = 16
 
 
 class MisfitError(InvalidArgumentError):
@@ -255,8 +257,8 @@ def _together(parts: Sequence[Any]) -> Any:
 def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
     """Return the order of scores, shape [K], highest first, by the rule of :func:`graph_retrievers.graph.ragged.descending`.
 
-    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, or keep their order. With `groups`, shape [K],
-    the scores of a lower group come first.
+    Scores that differ only by rounding are equal: ties go to the lower of `nodes`, and keep their order without these, or where
+    these are equal. With `groups`, shape [K], the scores of a lower group come first.
 
     >>> order(np.array([0.5, 0.9, 0.90000001, 0.7]))
     array([1, 2, 3, 0])
@@ -265,46 +267,55 @@ def order(scores: np.ndarray, nodes: np.ndarray | None = None, groups: np.ndarra
     if nodes is not None:
         (nodes,) = _fitting("order", len(scores), nodes=nodes)
     scores = scores.astype(np.float64, copy=False)
-    if groups is not None:
-        by = np.lexsort((-scores, groups) if nodes is None else (nodes, -scores, groups))
-    else:
-        by = np.argsort(-scores, kind="stable") if nodes is None else np.lexsort((nodes, -scores))
+    by = descending(scores, groups)
     run = runs(scores[by], None if groups is None else groups[by])
-    return by if run is None else by[np.lexsort((by if nodes is None else nodes[by], run))]
+    if run is not None:
+        tied = np.flatnonzero(np.bincount(run)[run] > 1)
+        own = by[tied]
+        by[tied] = own[np.lexsort((own, run[tied]) if nodes is None else (own, nodes[own], run[tied]))]
+    return by
+
+
+def descending(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Return an order of scores, shape [K], highest first, group by group; equal scores in any order."""
+    by = np.argsort(-scores)
+    if groups is None:
+        return by
+    # Numbers of one or two bytes are sorted by counting them.
+    return by[np.argsort(groups[by].astype(np.min_scalar_type(groups.max(initial=0))), kind="stable")]
 
 
 def runs(values: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray | None:
     """Return the run of equal scores to which each of some descending scores, shape [K], belongs: int64, shape [K], from 1.
 
-    None if no scores differ only by rounding. A run begins with its highest score. With ascending `groups`, shape [K], the scores
-    of each group descend, and a run has one group.
+    None if no scores are equal. A run begins with its highest score. With ascending `groups`, shape [K], the scores of each group
+    descend, and a run has one group.
     """
-    with np.errstate(invalid="ignore"):
-        gap, slack = values[:-1] - values[1:], _ROUNDING * np.abs(values)
-    near = gap <= slack[:-1]
+    # Infinite scores equal only each other.
+    least = np.minimum(values * (1 - _ROUNDING), values * (1 + _ROUNDING))
+    near = values[1:] >= least[:-1]
     if groups is not None:
         near &= groups[1:] == groups[:-1]
     # Often there are none; count_nonzero takes a fifth of the time of any.
-    if not np.count_nonzero(near & (gap > 0)):
+    if not np.count_nonzero(near):
         return None
-    # Infinite scores equal only each other.
-    slack[np.isinf(values)] = 0.0
-    near &= gap <= slack[:-1]
-    first = np.append(True, ~near)
+    first = np.concatenate([[True], ~near])
     head = np.flatnonzero(first)[np.cumsum(first) - 1]
-    with np.errstate(invalid="ignore"):
-        wide = np.flatnonzero(values[head] - values > slack[head])
+    wide = np.flatnonzero(values < least[head])
     if len(wide):
         # A chain of many small steps: a run ends where a score is too far below the first of the run.
         for start in np.unique(head[wide]).tolist():
             stop = start + 1 + int(np.argmax(np.append(first[start + 1 :], True)))
-            first[start:stop] = _begun(values[start:stop], slack[start:stop])
+            first[start:stop] = _begun(values[start:stop], least[start:stop])
     return np.cumsum(first)
 
 
-def _begun(values: np.ndarray, slack: np.ndarray) -> np.ndarray:
-    """Return which of some descending scores, each near to the one before, begin a run: bool, shape [K]."""
-    after = np.append(np.searchsorted(-values, slack - values, side="right"), len(values))
+def _begun(values: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Return which of some descending scores, each near to the one before, begin a run: bool, shape [K].
+
+    `least`, shape [K], has the lowest score that equals each.
+    """
+    after = np.append(np.searchsorted(-values, -least, side="right"), len(values))
     first = np.zeros(len(values) + 1, bool)
     first[[0, -1]] = True
     while True:
@@ -335,7 +346,8 @@ def places_within(groups: np.ndarray) -> np.ndarray:
     >>> places_within(np.array([2, 2, 5, 5, 5]))
     array([0, 1, 0, 1, 2])
     """
-    return np.arange(len(groups)) - np.searchsorted(groups, groups)
+    counts = np.bincount(groups)
+    return np.arange(len(groups)) - (np.cumsum(counts) - counts)[groups]
 
 
 def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
@@ -351,7 +363,7 @@ def largest(scores: np.ndarray, groups: np.ndarray | None) -> Any:
 
 
 def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np.ndarray | None = None) -> np.ndarray:
-    """Return the first `k` of :func:`order`, of each of the `groups`, shape [K], without sorting all scores of one group."""
+    """Return the first `k` of :func:`order`, of each of the ascending `groups`, shape [K], without sorting all scores."""
     (scores,) = _fitting("best", _count(scores), scores=scores)
     if nodes is not None:
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
@@ -367,18 +379,17 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
 
 
 def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
-    """Return places that contain those of the `k` best scores of each group, ties among them; all of a group that is not long."""
-    if len(scores) <= 4 * k or (groups[1:] < groups[:-1]).any():
+    """Return ascending places that contain those of the `k` best scores of each of the ascending groups, ties among them.
+
+    The largest scores of k blocks of a group are k scores, so that the k-th of all is no lower than the lowest of them.
+    """
+    if len(scores) <= _BLOCK * k:
         return np.arange(len(scores))
-    ends = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), len(groups))
-    keep = np.ones(len(scores), bool)
-    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        if stop - start > 4 * k:
-            own = scores[start:stop]
-            least = np.partition(own, -k)[-k]
-            if np.isfinite(least):
-                keep[start:stop] = own >= least - 2 * _ROUNDING * abs(least)
-    return np.flatnonzero(keep)
+    blocks = np.flatnonzero(places_within(groups) % _BLOCK == 0)
+    most, owners = np.maximum.reduceat(scores, blocks), groups[blocks]
+    full, least = np.flatnonzero(places_within(owners) == k - 1), np.full(groups[-1] + 1, -np.inf)
+    least[owners[full]] = most[descending(most, owners)[full]]
+    return np.flatnonzero(scores >= np.minimum(least * (1 - 2 * _ROUNDING), least * (1 + 2 * _ROUNDING))[groups])
 
 
 def distinct(scores: np.ndarray, nodes: np.ndarray) -> np.ndarray:

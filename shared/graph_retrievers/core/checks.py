@@ -95,8 +95,7 @@ def check_requests(asked: Any, size: int | None, owner: str) -> Sequence[Request
                 _check_rows(request, nodes, end, owner)
             if isinstance(request, Relevance):
                 _check_beside(request, owner)
-            elif isinstance(request, EdgesAmong | WeightedNeighbors | Weights) and len(set(nodes.tolist())) < len(nodes):
-                row = next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
+            elif isinstance(request, EdgesAmong | WeightedNeighbors | Weights) and (row := _repeated(nodes)) is not None:
                 cure = "expected distinct rows, such as `found.nodes` or `np.unique(near.node)`"
                 raise InvalidArgumentError(f"{owner} asked for {type(request).__name__} of row {row} twice; {cure}.")
     return asked  # type: ignore[no-any-return]
@@ -143,6 +142,14 @@ def _check_rows(request: Request, nodes: Any, size: int, owner: str) -> None:
     outside = nodes[(nodes < 0) | (nodes >= size)]
     if len(outside):
         raise InvalidArgumentError(f"{told} row {outside[0]}; expected rows from 0 to {size - 1}.")
+
+
+def _repeated(nodes: np.ndarray) -> int | None:
+    """Return the first row that stands in an array, shape [n], for a second time; None if all are distinct."""
+    rows = np.sort(nodes)
+    if not np.count_nonzero(rows[1:] == rows[:-1]):
+        return None
+    return next(row for place, row in enumerate(nodes.tolist()) if row in nodes[:place])
 
 
 def check_answers(found: Any, asked: Sequence[tuple[int, Request]]) -> None:
@@ -198,8 +205,7 @@ def check_candidates(found: Any, question: Question, owner: str) -> None:
         raise InvalidArgumentError(f"{owner} returned {told}; expected rows from 0 to {size - 1} and numbers.")
     if np.count_nonzero(trails[:, -1] != nodes):
         raise InvalidArgumentError(f"{owner} returned a trail that does not end in its node; pads stand before a trail.")
-    if len(set(rows := nodes.tolist())) < count:
-        twice = next(row for place, row in enumerate(rows) if row in rows[:place])
+    if (twice := _repeated(nodes)) is not None:
         cure = "`found.joined(...)` keeps the first of each node (neighbours come once an owner)"
         raise InvalidArgumentError(f"{owner} returned row {twice} twice for one query; {cure}.")
 

@@ -129,7 +129,7 @@ def run(
                 raise limit.error(Trace(trace or ()))
             now, waiting = waiting, []
             if not now:
-                now, costly = sorted(costly, key=lambda one: np.min(one[0].place)), []
+                now, costly = sorted(costly, key=lambda one: np.min(one[0].place)) if len(costly) > 1 else costly, []
             try:
                 ready = _answered(backend, now, trace, size)
             except DatabaseUnreachableError as error:

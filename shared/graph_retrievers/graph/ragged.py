@@ -174,7 +174,7 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     tensor([[0.0000, 0.5000, 1.0000]])
     """
     level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
-    return ((values - low) / (high - low).masked_fill(level, 1.0)).clamp(0, 1).masked_fill(level, 1.0)
+    return (values - low).div_((high - low).masked_fill(level, 1.0)).clamp_(0, 1).masked_fill_(level, 1.0)
 
 
 def ranked_on_host(scores: Tensor, rows: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -315,16 +315,14 @@ def entries_of(asked: Sequence[tuple[Any, Any]], size: int = 0) -> np.ndarray:
     Requests of several questions as one (:class:`~graph_retrievers.core.question.Questions`) have an array of places; `size` is
     then the number of nodes N.
     """
-    sizes = [len(request.nodes) for _, request in asked]
-    entries = np.empty((2, sum(sizes)), np.int64)
+    ends = ends_of(asked)
+    entries = np.empty((2, ends[-1]), np.int64)
     np.concatenate([request.nodes for _, request in asked], out=entries[1])
-    if type(asked[0][0]) is int:
-        entries[0] = np.repeat([b for b, _ in asked], sizes)
-    else:
-        owner, entries[1] = np.divmod(entries[1], size)
-        np.concatenate(
-            [place[owner[a:b]] for (place, _), (a, b) in zip(asked, pairwise(ends_of(asked)), strict=True)], out=entries[0]
-        )
+    several = type(asked[0][0]) is not int
+    if several:
+        np.divmod(entries[1], size, out=(entries[0], entries[1]))
+    for (place, _), (start, stop) in zip(asked, pairwise(ends), strict=True):
+        entries[0, start:stop] = place[entries[0, start:stop]] if several else place
     return entries
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import filterfalse
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Self
@@ -38,7 +38,7 @@ class LatentCache:
 
     def missing(self, keys: Sequence[int]) -> list[int]:
         """Return which of `keys` are not in the cache, each once, in their order."""
-        return [key for key in dict.fromkeys(keys) if key not in self._places]
+        return list(dict.fromkeys(filterfalse(self._places.__contains__, keys)))
 
     def add(self, keys: Sequence[int], latents: Tensor) -> None:
         """Keep latents, shape [n, d], under n distinct new keys."""
@@ -56,7 +56,8 @@ class LatentCache:
     def get(self, keys: Sequence[int]) -> Tensor:
         """Return the latents of cached keys: Tensor, shape [n, d]."""
         assert self._latents is not None
-        return self._latents[[self._places[key] for key in keys]]
+        places = torch.from_numpy(np.fromiter(map(self._places.__getitem__, keys), np.int64, len(keys)))
+        return self._latents.index_select(0, places.to(self._latents.device))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the contents as ``keys``, shape [n], and ``latents``, shape [n, d]; empty if there are none."""
@@ -285,19 +286,16 @@ class Batch:
         model = self.relevance
         if not len(batch):
             return model.encode([], []).to(self.index.device)
-        owners = np.asarray(batch)
-        order = np.argsort(owners, kind="stable")
-        listed, owners = [texts[place] for place in order.tolist()], owners[order]
-        ends = np.append(np.flatnonzero(np.diff(owners, prepend=-1)), len(owners)).tolist()
-        places = owners[ends[:-1]].tolist()
-        found = model.encode_lists(
-            [(self.texts[b], listed[start:stop]) for b, (start, stop) in zip(places, pairwise(ends), strict=True)]
-        )
-        for b, (_, note) in zip(places, found, strict=True):
+        asked = dict[int, list[int]]()
+        for place, b in enumerate(batch):
+            asked.setdefault(b, []).append(place)
+        found = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in asked.items()])
+        for b, (_, note) in zip(asked, found, strict=True):
             if note:
                 self.relevance_notes.setdefault(b, []).append(note)
         latents = torch.cat([part for part, _ in found]).to(self.index.device)
-        return latents if (order[1:] > order[:-1]).all() else latents[np.argsort(order).tolist()]
+        order = [place for places in asked.values() for place in places]
+        return latents if order == list(range(len(order))) else latents[np.argsort(order)]
 
     @property
     def relevance_notes(self) -> dict[int, list[str]]:

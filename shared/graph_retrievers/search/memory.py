@@ -179,12 +179,12 @@ class MemoryBackend(Backend):
 
     def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
         """Return cosines, from the table of all scores if there is one."""
-        queries, table = self.queries, self._table("dense")
-        if table is None:
-            return split_by(asked, queries.cosines(*self._pairs(asked)))
         batch, nodes = entries_of(asked, self.size)
-        lengths = queries.index.dense.norms.numpy().take(nodes) * queries.lengths.numpy().take(batch)
-        cosines = table[batch, nodes].astype(np.float64) / np.maximum(lengths, 1e-30)
+        found = self._entries(batch, nodes, "dense")
+        if found is None:
+            return split_by(asked, self.queries.cosines(*self._pairs(asked)))
+        lengths = self.queries.index.dense.norms.numpy().take(nodes) * self.queries.lengths.numpy().take(batch)
+        cosines = found.astype(np.float64) / np.maximum(lengths, 1e-30)
         return [cosines[start:stop] for start, stop in pairwise(ends_of(asked))]
 
     def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
@@ -193,11 +193,10 @@ class MemoryBackend(Backend):
             queries, places = self._searched(asked, asked[0][1].signal)
             pairs = self._pairs([(row, request) for row, (_, request) in zip(places, asked, strict=True)])
             return split_by(asked, queries.pair_scores(*pairs, asked[0][1].signal))
-        table = self._table(asked[0][1].signal)
-        if table is None:
-            return split_by(asked, self.queries.scores(*self._pairs(asked), asked[0][1].signal))
         batch, nodes = entries_of(asked, self.size)
-        found = table[batch, nodes]
+        found = self._entries(batch, nodes, asked[0][1].signal)
+        if found is None:
+            return split_by(asked, self.queries.scores(*self._pairs(asked), asked[0][1].signal))
         return [found[start:stop] for start, stop in pairwise(ends_of(asked))]
 
     def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
@@ -210,9 +209,8 @@ class MemoryBackend(Backend):
         read = self.graph.content if asked[0][1].titles else self.graph.texts.__getitem__
         return [list(map(read, request.nodes.tolist())) for _, request in asked]
 
-    def _table(self, signal: str) -> np.ndarray | None:
-        table = self.queries.table_at_hand(signal) if self.queries.index.device.type == "cpu" else None
-        return None if table is None else host(table)
+    def _entries(self, batch: np.ndarray, nodes: np.ndarray, signal: str) -> np.ndarray | None:
+        return self.queries.entries(batch, nodes, signal) if self.queries.index.device.type == "cpu" else None
 
     def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length; MissingSignalError if they are not in memory."""
@@ -240,6 +238,8 @@ class MemoryBackend(Backend):
             near = near.kept(_passing(self.queries.walk_allowed, near.node))
         if type(asked[0][0]) is not int:
             near = Near(near.owner, near.node + (nodes - rows).take(near.owner))
+        if len(asked) == 1:
+            return [near]
         places = np.searchsorted(near.owner, ends).tolist()
         return [Near(near.owner[a:b] - first, near.node[a:b]) for first, (a, b) in zip(ends, pairwise(places), strict=False)]
 
@@ -342,17 +342,21 @@ class MemoryBackend(Backend):
         Nodes of several questions as one are in order.
         """
         indptr, indices = self._lists(parallel)
-        rows = nodes % self.size
         several = len(nodes) and int(nodes[-1]) >= self.size
-        if not parallel and not several and (indptr.take(rows + 1) - indptr.take(rows)).sum() > _HUBS * len(nodes) ** 2:
+        rows = nodes % self.size if several else nodes
+        start = indptr.take(rows)
+        length = indptr.take(rows + 1) - start
+        if not parallel and not several and length.sum() > _HUBS * len(nodes) ** 2:
             # Long lists: the pairs are looked up.
             keys = self.graph.on_host("edge_keys")
             wanted = (nodes[:, None] * len(self.graph) + nodes).ravel()
             entry = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             held = np.flatnonzero(keys[entry] == wanted)
             return held // len(nodes), held % len(nodes), entry[held]
-        owner, entry = slices(indptr, rows)
-        near = indices.take(entry) + (nodes - rows).take(owner)
+        owner, entry = runs(start, length)
+        near = indices.take(entry)
+        if several:
+            near = near + (nodes - rows).take(owner)
         # From 1 on, so that most of the table is never written; it is left empty.
         table = self._place(int(nodes.max(initial=0)))
         table[nodes] = np.arange(1, len(nodes) + 1)

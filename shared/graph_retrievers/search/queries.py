@@ -191,9 +191,10 @@ class Queries(Batch):
     def table(self, signal: str = "dense") -> Tensor | None:
         """Return the scores of all rows of a signal: Tensor, shape [B, N], or None if that is too large."""
         searched = self.index.signal(signal)
-        if not searched.tabled or len(self) * len(searched) > _TABLE_LIMIT:
-            return None
-        return self.cache.get(("table", signal), lambda: self._table(signal, searched))
+        return self.cache.get(("table", signal), lambda: self._table(signal, searched)) if self._tabled(searched) else None
+
+    def _tabled(self, searched: Signal) -> bool:
+        return searched.tabled and len(self) * len(searched) <= _TABLE_LIMIT
 
     def _table(self, name: str, searched: Signal) -> Tensor:
         if isinstance(searched, DenseIndex):
@@ -206,8 +207,24 @@ class Queries(Batch):
 
     def table_at_hand(self, signal: str = "dense") -> Tensor | None:
         """Return :meth:`table` if a search has computed it, or if it costs little; else None."""
+        return self.table(signal) if self._at_hand(signal) else None
+
+    def _at_hand(self, signal: str) -> bool:
         made = any((kind, signal) in self.cache for kind in ("table", "products"))
-        return self.table(signal) if made or len(self.index.signal(signal)) < _LARGE else None
+        return made or len(self.index.signal(signal)) < _LARGE
+
+    def entries(self, batch: np.ndarray, rows: np.ndarray, signal: str = "dense") -> np.ndarray | None:
+        """Return the entries of :meth:`table_at_hand` for pairs, `batch` and `rows` of shape [n]; None if there is no table.
+
+        Only on a processor.
+        """
+        searched = self.index.signal(signal)
+        if not isinstance(searched, DenseIndex):
+            table = self.table_at_hand(signal)
+            return None if table is None else table.numpy()[batch, rows]
+        if not self._at_hand(signal) or not self._tabled(searched):
+            return None
+        return searched.entries(self._products(signal, searched).numpy(), self.lengths.numpy(), batch, rows)
 
     def _cleared(self, signal: Signal, scores: Tensor, batch: Tensor) -> Tensor:
         """Return scores of a signal, and of vectors in a store exact zeros where they are rounding, as those in memory have."""
@@ -245,7 +262,7 @@ class Queries(Batch):
 
     def contents(self, rows: np.ndarray) -> list[str]:
         """Return the texts of nodes, shape [n], as models read them."""
-        return [self.index.graph.content(row) for row in rows.tolist()]
+        return list(map(self.index.graph.content, rows.tolist()))
 
     def node_id(self, row: int) -> str:
         """Return the id of a node."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.core.candidates import Candidates, runs
+from graph_retrievers.core.candidates import Candidates, descending, runs
 
 
 def level(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
@@ -18,7 +18,7 @@ def level(scores: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
     >>> level(np.array([0.5, 0.9, 0.90000001]))
     array([0.5       , 0.90000001, 0.90000001])
     """
-    by = np.argsort(-scores, kind="stable") if groups is None else np.lexsort((-scores, groups))
+    by = descending(scores, groups)
     run = runs(scores[by], None if groups is None else groups[by])
     if run is None:
         return scores
@@ -71,7 +71,7 @@ def bounds(scores: np.ndarray, depth: int | None, groups: np.ndarray | None) -> 
     else:
         low = np.minimum(least, least * sizes / depth)
         full = np.flatnonzero(sizes >= depth)
-        low[full] = scores[np.lexsort((-scores, groups))][starts[full] + depth - 1]
+        low[full] = scores[descending(scores, groups)][starts[full] + depth - 1]
     return np.repeat(low, sizes), np.repeat(high, sizes)
 
 

@@ -74,8 +74,8 @@ class RelevanceModel(ABC):
 
         `lists` has each query of a batch with its texts, at least one. By default each pair is judged independently.
         """
-        pairs = [(query, text) for query, texts in lists for text in texts]
-        found = self.encode([query for query, _ in pairs], [text for _, text in pairs])
+        queries = [query for query, texts in lists for _ in texts]
+        found = self.encode(queries, [text for _, texts in lists for text in texts])
         return [(part, "") for part in found.split([len(texts) for _, texts in lists])]
 
 

@@ -13,8 +13,7 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Neighbors, Relevance
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.core.requests import Near, Neighbors, Relevance
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.search.vector_search import VectorSearch
@@ -75,63 +74,81 @@ class AdaptiveReranking(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the scored nodes, best first."""
-        ids, size = question.ids, question.nodes
-        left, lowest = np.full(question.count, self.budget), np.full(question.count, inf)
-        initial = np.arange(len(found))  # R_0, as places of the first ranking
-        frontier = found.nodes[:0]  # F, in the order in which its nodes entered
-        scored, waits = np.zeros(question.size, bool), np.zeros(question.size, bool)
-        priority, parent = np.zeros(question.size, np.float32), np.zeros(question.size, np.int64)
+        initial, frontier, size = found.nodes, _Frontier(question), question.nodes  # R_0 and F
+        left = np.full(question.count, self.budget)
         rounds, turn = list[tuple[np.ndarray, ...]](), 0
-        while len(initial) or len(frontier):
+        while len(initial) or len(frontier.nodes):
             # Line 5: the best of one pool, by turns.
-            if turn % 2:
-                batch = frontier[best(priority[frontier], self.nodes_per_round, groups=frontier // size)]
-            else:
-                batch = found.nodes[initial]
-            owner = batch // size
-            room = places_within(owner) < np.minimum(self.nodes_per_round, left)[owner]
-            batch, owner = batch[room], owner[room]
+            pool = frontier.best(self.nodes_per_round) if turn % 2 else initial
+            owner = pool // size
+            batch = pool[places_within(owner) < np.minimum(self.nodes_per_round, left)[owner]]
             if len(batch):
-                source = parent[batch] if turn % 2 else np.full(len(batch), -1)
+                source = frontier.parent[batch] if turn % 2 else np.full(len(batch), -1)
                 texts = yield from texts_read(question, _stepped(batch, source))
                 scores, near = yield Relevance(batch, texts=texts, notes=question.heard), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
-                scored[batch] = True
-                left -= np.bincount(owner, minlength=question.count)
-                goes_on = left > 0
-                initial = initial[~scored[found.nodes[initial]] & goes_on[found.nodes[initial] // size]]
-                frontier = frontier[~scored[frontier] & goes_on[frontier // size]]
-                # Line 9: the neighbours of the batch enter the frontier.
-                near = near.kept(~scored[near.node] & goes_on[near.node // size])
-                ends = np.searchsorted(near.owner, np.arange(len(batch) + 1))
-                by_id = np.array(sorted(range(len(batch)), key=lambda i: ids[batch[i] % size], reverse=True))
-                by = by_id[order(scores[by_id], groups=owner[by_id])]
-                place, waiting = places_within(owner[by]), np.bincount(frontier // size, minlength=question.count)
-                # The neighbours of the first node of each question, then those of the second, ...
-                by = by[np.argsort(place, kind="stable")]
-                of, entry = slices(ends, by)
-                origin, reached = by[of], near.node[entry]
-                last = np.cumsum(np.bincount(np.sort(place)[of], minlength=place.max() + 1)).tolist()
-                for span in map(slice, [0, *last], last):
-                    node, source = reached[span], origin[span]
-                    score, of = scores[source], owner[source]
-                    enters = (waiting[of] < left[of]) | (score >= lowest[of])
-                    if not np.count_nonzero(enters):
-                        continue
-                    enters &= ~waits[node] | (score > priority[node])
-                    node, source, score, of = node[enters], source[enters], score[enters], of[enters]
-                    new = ~waits[node]
-                    frontier = np.concatenate([frontier, node[new]])
-                    waiting += np.bincount(of[new], minlength=question.count)
-                    waits[node], priority[node], parent[node] = True, score, batch[source]
-                    lowest[of] = np.minimum(lowest[of], score)
+                left -= np.bincount(batch // size, minlength=question.count)
+                frontier.priority[batch] = inf
+                initial, frontier.nodes = (
+                    pool[(frontier.priority[pool] < inf) & (left[pool // size] > 0)] for pool in (initial, frontier.nodes)
+                )
+                frontier.enter(batch, scores, near, left)  # line 9
             turn += 1
         if not rounds:
             return found
         nodes, scores, parents, turns = map(np.concatenate, zip(*rounds, strict=True))
         latest = np.argsort(-turns, kind="stable")
-        by = latest[order(scores[latest], groups=nodes[latest] // size)]
+        by = latest[order(scores[latest], groups=question.owners(nodes[latest]))]
         return found_by(self.name, found, nodes[by], scores[by], parents[by])
+
+
+class _Frontier:
+    """F: the nodes that were reached and are not scored yet, those of each question in the order in which they entered.
+
+    `priority`, shape [N], is the highest score of the nodes that led to a node, of which `parent` has the first: -inf before it is
+    reached, inf once it is scored itself. `lowest` has the lowest score, for each question, that ever added a node.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self.question, self.nodes = question, np.zeros(0, np.int64)
+        self.priority, self.parent = np.full(question.size, -inf, np.float32), np.zeros(question.size, np.int64)
+        self.lowest = np.full(question.count, inf)
+
+    def best(self, k: int) -> np.ndarray:
+        """Return the `k` nodes of the highest priorities, of each question."""
+        return self.nodes[best(self.priority[self.nodes], k, groups=self.question.owners(self.nodes))]
+
+    def enter(self, batch: np.ndarray, scores: np.ndarray, near: Near, left: np.ndarray) -> None:
+        """Add the neighbours of nodes, shape [n], that were scored; `left` has the budget of each question."""
+        size = self.question.nodes
+        near = near.kept((scores[near.owner] > self.priority[near.node]) & (left[near.node // size] > 0))
+        if not len(near.node):
+            return
+        # The best node comes first; a neighbour of several enters by the first of them.
+        rank = self._ranks(batch, scores)
+        by = np.argsort(rank[near.owner], kind="stable")
+        by = by[np.sort(np.unique(near.node[by], return_index=True)[1])]
+        node, lead = near.node[by], near.owner[by]
+        owner, rank, new = node // size, rank[lead], self.priority[node] == -inf
+        # How many nodes wait before the neighbours of the same node enter.
+        before = np.cumsum(new) - new
+        waiting = np.bincount(self.nodes // size, minlength=len(left))[owner]
+        waiting += before[np.searchsorted(rank, rank)] - before[np.searchsorted(owner, owner)]
+        enters = waiting < left[owner]
+        np.minimum.at(self.lowest, owner[enters], scores[lead[enters]])
+        enters |= scores[lead] >= self.lowest[owner]
+        nodes = np.concatenate([self.nodes, node[enters & new]])
+        self.nodes = nodes[np.argsort(nodes // size, kind="stable")]
+        node, lead = node[enters], lead[enters]
+        self.priority[node], self.parent[node] = scores[lead], batch[lead]
+
+    def _ranks(self, nodes: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the rank of each node, shape [n], by descending (score, id), in the order of the questions."""
+        ids = [self.question.ids[row] for row in (nodes % self.question.nodes).tolist()]
+        by = np.array(sorted(range(len(ids)), key=ids.__getitem__, reverse=True))
+        ranks = np.empty(len(by), np.int64)
+        ranks[by[order(scores[by], groups=self.question.owners(nodes[by]))]] = np.arange(len(by))
+        return ranks
 
 
 def _stepped(nodes: np.ndarray, parents: np.ndarray) -> Candidates:

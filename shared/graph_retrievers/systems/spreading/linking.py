@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.core.candidates import Candidates, order
+from graph_retrievers.core.candidates import Candidates, distinct
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind, one_by_one
 from graph_retrievers.core.question import Question, Questions
@@ -200,9 +200,9 @@ class EntityLinking(Operator):
             matches = yield Mentioned(fold)
         else:
             matches = list(zip(given, (yield Titled(tuple(given), fold)), strict=True))
-        matches = [(name, self._started(question, rows)) for name, rows in matches]
-        missing = [name for name, rows in matches if not len(rows) and given is not None]
-        named = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in matches)])
+        named = np.array([row for _, rows in matches for row in rows], np.int64)
+        named = named[question.started(named) & ~question.typed(named, self.exclude_types)]
+        missing = list[str]() if given is None else [name for name, rows in matches if not np.isin(rows, named).any()]
         nodes, scores = named, np.ones(len(named))
         searches = self._searches(question, len(named), given or (), missing)
         if searches:
@@ -212,18 +212,10 @@ class EntityLinking(Operator):
             elif missing and question.embeds_texts:
                 cosines = yield Similarity(near)
             nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
-        # Every node once, by row, with its best score.
-        nodes, at = np.unique(nodes, return_inverse=True)
-        best = np.zeros(len(nodes), np.float32)
-        np.maximum.at(best, at, scores)
-        by = order(best)
-        nodes, best = nodes[by], best[by]
-        operators = (self.name, VectorSearch.name) if searches else (self.name,)
-        return Candidates(nodes, best, nodes[:, None], (~np.isin(nodes, named)).astype(np.int64), operators)
-
-    def _started(self, question: Question, rows: Sequence[int]) -> np.ndarray:
-        nodes = np.array(rows, np.int64)
-        return nodes[question.started(nodes) & ~question.typed(nodes, self.exclude_types)]
+        # Every node once, with its best score; of equal ones that of its name, as named nodes come first.
+        by = distinct(scores, nodes)
+        nodes, operators = nodes[by], (self.name, VectorSearch.name) if searches else (self.name,)
+        return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(named)).astype(np.int64), operators)
 
     def _searches(
         self, question: Question, named: int, given: Sequence[str], missing: Sequence[str]
