@@ -233,6 +233,14 @@ def test_what_is_no_setting_of_bm25_is_refused(given):
         GraphIndex.from_texts(["a loom"], bm25=given)
 
 
+@pytest.mark.parametrize("weight", [-0.5, float("nan"), float("inf")])
+def test_weights_that_no_word_has_are_refused(weight):
+    tensors, settings = GraphIndex.from_texts(["Vitamin A", "Vitamin D"]).bm25.state()
+    tensors["data"][0] = weight
+    with pytest.raises(ValueError, match="not a matrix of weights by terms"):
+        BM25.restore(tensors, settings)
+
+
 def test_bm25_of_another_version_is_refused():
     index = GraphIndex.from_texts(["Vitamin A", "Vitamin D"])
     tensors, settings = index.bm25.state()

@@ -98,7 +98,7 @@ class TermSignal(Signal):
         indptr, rows, data = (tensors[name] for name in ("indptr", "rows", "data"))
         whole = indptr.numel() > 0 and int(indptr[0]) == 0 and int(indptr[-1]) == rows.numel() and bool((indptr.diff() >= 0).all())
         kinds = (indptr.dtype, rows.dtype, data.dtype) == (torch.int64, torch.int32, torch.float32)
-        inside = bool(((rows >= 0) & (rows < num_rows)).all()) and bool(torch.isfinite(data).all())
+        inside = bool(((rows >= 0) & (rows < num_rows)).all()) and bool((torch.isfinite(data) & (data >= 0)).all())
         if not (whole and kinds and inside and rows.shape == data.shape and indptr.dim() == rows.dim() == 1):
             raise ValueError("indptr, rows and data are not a matrix of weights by terms")
         self._assign(indptr, rows, data, num_rows, device)
