@@ -104,10 +104,9 @@ def filter_mask(graph: CorpusGraph, condition: Filter) -> Tensor:
 
     Notes
     -----
-    A warning is logged, once per graph, field and operator, for a field that no node has, and for a value that cannot be equal to or
-    ordered with any value, because the field never has one of its type, and for values that are not dates in a field of dates: they
-    match no date. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name
-    fields that no node has.
+    A warning is logged, once per graph, field and operator, for a field that no node has, and for a value that cannot be equal to
+    or ordered with any value, because the field never has one of its type, and for values that are not dates in a field of dates:
+    they match no date. ``$exists``, ``$ne``, ``$nin`` and ``$not`` may name fields that no node has.
 
     Examples
     --------
