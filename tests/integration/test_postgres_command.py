@@ -64,6 +64,7 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         ((f"postgresql://me:{SECRET}@127.0.0.1:1/x", "loom"), "INDEX holds a password; set PGPASSWORD in the environment."),
         (("postgresql://db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql://localhost:1,db.example.org:2/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql://localhost%2Cdb.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql:///x?host=/tmp,db.example.org", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql://localhost/x?hostaddr=127.0.0.1,192.0.2.1", "loom"), "would send texts to 192.0.2.1 without TLS"),
         (("postgresql://localhost/x?host=::ffff:192.0.2.1", "loom"), "would send texts to ::ffff:192.0.2.1 without TLS"),
@@ -80,7 +81,10 @@ def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypa
             given.setenv(variable, "192.0.2.1")
             assert main(["inspect", "postgresql:///x"]) == 2
             assert "would send texts to 192.0.2.1 without TLS" in capsys.readouterr().err
-    for address in ("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"):
+    for address in (
+        *("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"),
+        "postgresql://%2Fnowhere/x",
+    ):
         assert main(["inspect", address]) == 2
         assert "cannot be reached" in capsys.readouterr().err
 
