@@ -217,6 +217,15 @@ def test_an_index_of_odd_texts_is_described_as_in_memory(postgres):
     assert str(open_index(postgres, "bare").describe()).split("advice: ")[1].startswith("There are no edges")
 
 
+def test_types_and_relations_are_described_in_the_order_of_the_index(postgres):
+    nodes = [Node(name, f"A {name}.", "", kind) for name, kind in (("loom", "tool"), ("Ada", "person"), ("card", "tool"))]
+    edges = [("Ada", "loom", "writes for"), ("loom", "card", "reads"), ("Ada", "card", "writes for")]
+    write_index(GraphIndex.from_nodes(nodes, edges), postgres, "works")
+    found = open_index(postgres, "works").describe()
+    assert list(found.types.items()) == [("tool", 2), ("person", 1)]
+    assert list(found.edges.items()) == [("writes for", 2), ("reads", 1)]
+
+
 def test_a_command_that_reads_a_folder_says_so_of_an_address(capsys):
     where = f"postgresql://me:{SECRET}@127.0.0.1:1/x"
     for arguments in (
