@@ -226,6 +226,22 @@ def test_types_and_relations_are_described_in_the_order_of_the_index(postgres):
     assert list(found.edges.items()) == [("writes for", 2), ("reads", 1)]
 
 
+def test_the_tokens_are_those_that_the_model_reads_as_in_memory(postgres):
+    model = HashEmbedding(16)
+    texts = ["The loom of the mill weaves a cloth.", "The cards of the loom are read.", "The wheel of the mill."]
+    nodes = [Node(str(row), text, "A title of five words") for row, text in enumerate(texts)]
+    # The shortest text has as many as the model reads.
+    shortest = GraphIndex.from_nodes(nodes, include_titles=False).describe().tokens[0]
+    model.name, model.max_length, model.languages = "reader", shortest, ("de",)
+    for titles, longer in ((False, 2), (True, 3)):
+        index = GraphIndex.from_nodes(nodes, [("0", "1")], embedding=model, include_titles=titles)
+        write_index(index, postgres, "works", replace=True)
+        found = open_index(postgres, "works", embedding=model).describe()
+        assert (found.truncated, found.embedding) == (longer, "reader") and "reads German" in str(found.advice)
+        assert replace(found, components=2, largest_component=2) == replace(index.describe(), components=2, largest_component=2)
+    assert open_index(postgres, "works").describe().embedding == "reader"
+
+
 def test_a_command_that_reads_a_folder_says_so_of_an_address(capsys):
     where = f"postgresql://me:{SECRET}@127.0.0.1:1/x"
     for arguments in (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers import Edge, Node, WalkFusion
-from graph_retrievers.errors import DatabaseAuthError
+from graph_retrievers.errors import DatabaseAuthError, EmptyGraphError
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import open_index, update_index
 from tests.helpers import HashEmbedding
@@ -92,6 +92,13 @@ def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, capl
         assert (found.nodes, found.edges, found.untitled) == (4, {"near": 4}, 0) and found.tokens[0] > 0
         assert all(name in node for node, _, _ in found.hubs) and other not in str(found)
         secured[name].close()
+
+
+def test_a_role_that_sees_no_row_has_nothing_described(secured, postgres_server):
+    films = secured["films"]
+    with postgres_server.open(films.schema, url=films.url.replace("tenant%3Dfilms", "tenant%3Dnobody")) as database:
+        with pytest.raises(EmptyGraphError, match="The user may read no node of PostgresCorpus"):
+            open_index(database, "works", embedding=HashEmbedding(16)).describe()
 
 
 def test_a_role_without_a_right_is_told_which(postgres_server, postgres):
