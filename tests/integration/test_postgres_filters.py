@@ -229,6 +229,7 @@ NEVER = [
     *({"size": {"$gt": {"width": 1}}}, {"size": {"width": {"$gt": "1"}}}, {"press.cty": "Lund"}, {"press.city": 5}, {"a.b": 5}),
     *({"a.c": 5}, {"'; DROP TABLE nodes; --": 1}, {"\x00\x00": 1}, {"\x00": "2"}, {'it\'s "odd"; --$$': "1"}, {"%(key)s {a}": 1}),
     *({"n" * 5000: 1}, {"ü\U0001f9f6": 1}, {"": 1}, {".": 1}, {"$or": [{"yaer": 1}, {"year": "x"}, {"no": 1}, {"year": 1950}]}),
+    *({"$or": [{"year": 1950}, {"year": "1950"}]}, {"year": 1950, "$and": [{"year": [1950]}]}),
     {"$or": [{f"no{number}": 1} for number in range(30)] + [{"year": "1"}]},
 ]
 MAY = [
@@ -279,6 +280,15 @@ def test_what_may_match_is_not_told(name, told, caplog):
     stored = Retriever(open_index(told[1], "works"), "bm25")
     for condition in MAY:
         assert warnings_of(caplog, stored, "loom", **{name: condition}) == [], condition
+
+
+def test_a_value_of_another_type_than_one_before_is_told_as_in_memory(told, caplog):
+    index, database = told
+    database.checked = type(database.checked)(database.checked.limit)
+    for place in (GraphIndex.from_nodes([index.graph.node(row) for row in range(len(index))]), open_index(database, "works")):
+        conditions = ({"year": 1950}, {"year": "1950"}, {"year": "1951"}, {"year": 1951}, {"year": {"$in": [None, 1]}})
+        found = [warnings_of(caplog, Retriever(place, "bm25"), "loom", filter=condition) for condition in conditions]
+        assert [len(messages) for messages in found] == [0, 1, 0, 0, 0]
 
 
 def test_in_a_scope_the_fields_of_the_scope_are_told(postgres, caplog):
