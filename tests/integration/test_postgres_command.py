@@ -81,9 +81,13 @@ def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypa
             given.setenv(variable, "192.0.2.1")
             assert main(["inspect", "postgresql:///x"]) == 2
             assert "would send texts to 192.0.2.1 without TLS" in capsys.readouterr().err
+    with monkeypatch.context() as given:
+        given.setenv("PGHOST", "192.0.2.1")
+        assert main(["inspect", "postgresql://localhost:1/x"]) == 2
+        assert "cannot be reached" in capsys.readouterr().err
     for address in (
         *("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"),
-        "postgresql://%2Fnowhere/x",
+        *("postgresql://%2Fnowhere/x", "postgresql://me,you@localhost:1/x"),
     ):
         assert main(["inspect", address]) == 2
         assert "cannot be reached" in capsys.readouterr().err
