@@ -8,6 +8,8 @@ import pytest
 from graph_retrievers import GraphIndex, Node, Retriever, WalkFusion, minilm
 from graph_retrievers.commands import index as index_command
 from graph_retrievers.commands.cli import main
+from graph_retrievers.commands.engines import check_postgres
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.vector_cache import PROBES
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index, writer
@@ -91,6 +93,16 @@ def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypa
     ):
         assert main(["inspect", address]) == 2
         assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_another_machine_is_asked_with_tls_or_if_the_user_says_so(monkeypatch):
+    where = "postgresql://db.example.org/x"
+    check_postgres("INDEX", f"{where}?sslmode=verify-full", insecure=False)
+    check_postgres("INDEX", where, insecure=True)
+    with pytest.raises(InvalidArgumentError, match="would send texts to db.example.org without TLS"):
+        check_postgres("INDEX", where, insecure=False)
+    monkeypatch.setenv("PGSSLMODE", "require")
+    check_postgres("INDEX", where, insecure=False)
 
 
 def test_another_model_than_that_of_the_vectors_is_told_once(postgres_server, caplog):
