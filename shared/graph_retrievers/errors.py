@@ -31,6 +31,8 @@ def few(items: Collection[object], separator: str = ", ") -> str:
 
     >>> few(range(10)), few(range(11))
     ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...')
+    >>> few(["Anne, Anne of Austria", "Louis"], "; ")
+    'Anne, Anne of Austria; Louis'
     """
     return separator.join([*map(str, islice(items, 10)), *(["..."] if len(items) > 10 else [])])
 
