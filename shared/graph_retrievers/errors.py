@@ -29,8 +29,10 @@ def shown(value: Any, length: int = 80) -> str:
 def few(items: Collection[object], separator: str = ", ") -> str:
     """Return the first ten items as text, with "..." at the end if there are more.
 
-    >>> few(range(3)), few(range(12))
-    ('0, 1, 2', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...')
+    >>> few(range(10)), few(range(11))
+    ('0, 1, 2, 3, 4, 5, 6, 7, 8, 9', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...')
+    >>> few(["Anne, Anne of Austria", "Louis"], "; ")
+    'Anne, Anne of Austria; Louis'
     """
     return separator.join([*map(str, islice(items, 10)), *(["..."] if len(items) > 10 else [])])
 

@@ -8,6 +8,8 @@ import pytest
 from graph_retrievers import GraphIndex, Node, Retriever, WalkFusion, minilm
 from graph_retrievers.commands import index as index_command
 from graph_retrievers.commands.cli import main
+from graph_retrievers.commands.engines import check_postgres
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.vector_cache import PROBES
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index, writer
@@ -64,6 +66,7 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         ((f"postgresql://me:{SECRET}@127.0.0.1:1/x", "loom"), "INDEX holds a password; set PGPASSWORD in the environment."),
         (("postgresql://db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql://localhost:1,db.example.org:2/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql://localhost%2Cdb.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql:///x?host=/tmp,db.example.org", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql://localhost/x?hostaddr=127.0.0.1,192.0.2.1", "loom"), "would send texts to 192.0.2.1 without TLS"),
         (("postgresql://localhost/x?host=::ffff:192.0.2.1", "loom"), "would send texts to ::ffff:192.0.2.1 without TLS"),
@@ -80,9 +83,26 @@ def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypa
             given.setenv(variable, "192.0.2.1")
             assert main(["inspect", "postgresql:///x"]) == 2
             assert "would send texts to 192.0.2.1 without TLS" in capsys.readouterr().err
-    for address in ("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"):
+    with monkeypatch.context() as given:
+        given.setenv("PGHOST", "192.0.2.1")
+        assert main(["inspect", "postgresql://localhost:1/x"]) == 2
+        assert "cannot be reached" in capsys.readouterr().err
+    for address in (
+        *("postgresql://[::1]:1/x", "postgresql://me@127.0.0.1:1,localhost:1/x", "postgresql:///x?host=/nowhere"),
+        *("postgresql://%2Fnowhere/x", "postgresql://me,you@localhost:1/x"),
+    ):
         assert main(["inspect", address]) == 2
         assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_another_machine_is_asked_with_tls_or_if_the_user_says_so(monkeypatch):
+    where = "postgresql://db.example.org/x"
+    check_postgres("INDEX", f"{where}?sslmode=verify-full", insecure=False)
+    check_postgres("INDEX", where, insecure=True)
+    with pytest.raises(InvalidArgumentError, match="would send texts to db.example.org without TLS"):
+        check_postgres("INDEX", where, insecure=False)
+    monkeypatch.setenv("PGSSLMODE", "require")
+    check_postgres("INDEX", where, insecure=False)
 
 
 def test_another_model_than_that_of_the_vectors_is_told_once(postgres_server, caplog):
@@ -211,6 +231,31 @@ def test_an_index_of_odd_texts_is_described_as_in_memory(postgres):
     assert replace(found, components=3, largest_component=2) == replace(index.describe(), components=3, largest_component=2)
     write_index(GraphIndex.from_texts(["A loom.", "A drum."]), postgres, "bare")
     assert str(open_index(postgres, "bare").describe()).split("advice: ")[1].startswith("There are no edges")
+
+
+def test_types_and_relations_are_described_in_the_order_of_the_index(postgres):
+    nodes = [Node(name, f"A {name}.", "", kind) for name, kind in (("loom", "tool"), ("Ada", "person"), ("card", "tool"))]
+    edges = [("Ada", "loom", "writes for"), ("loom", "card", "reads"), ("Ada", "card", "writes for")]
+    write_index(GraphIndex.from_nodes(nodes, edges), postgres, "works")
+    found = open_index(postgres, "works").describe()
+    assert list(found.types.items()) == [("tool", 2), ("person", 1)]
+    assert list(found.edges.items()) == [("writes for", 2), ("reads", 1)]
+
+
+def test_the_tokens_are_those_that_the_model_reads_as_in_memory(postgres):
+    model = HashEmbedding(16)
+    texts = ["The loom of the mill weaves a cloth.", "The cards of the loom are read.", "The wheel of the mill."]
+    nodes = [Node(str(row), text, "A title of five words") for row, text in enumerate(texts)]
+    # The shortest text has as many as the model reads.
+    shortest = GraphIndex.from_nodes(nodes, include_titles=False).describe().tokens[0]
+    model.name, model.max_length, model.languages = "reader", shortest, ("de",)
+    for titles, longer in ((False, 2), (True, 3)):
+        index = GraphIndex.from_nodes(nodes, [("0", "1")], embedding=model, include_titles=titles)
+        write_index(index, postgres, "works", replace=True)
+        found = open_index(postgres, "works", embedding=model).describe()
+        assert (found.truncated, found.embedding) == (longer, "reader") and "reads German" in str(found.advice)
+        assert replace(found, components=2, largest_component=2) == replace(index.describe(), components=2, largest_component=2)
+    assert open_index(postgres, "works").describe().embedding == "reader"
 
 
 def test_a_command_that_reads_a_folder_says_so_of_an_address(capsys):

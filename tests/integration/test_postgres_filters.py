@@ -151,6 +151,19 @@ def test_a_date_beside_what_has_no_date_is_refused_as_in_memory(filtered):
         store.check_filter(condition)
 
 
+def test_dates_are_compared_with_what_an_index_holds_now(postgres):
+    for name, held in (("dated", {"when": "1950-01-01"}), ("worded", {"when": "soon"}), ("bare", {"when": []})):
+        write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata=held)]), postgres, name)
+    condition, refused = {"when": {"$gt": DAY}}, r"no node has a date there; one has 'soon'"
+    for name in ("dated", "bare", "dated"):
+        PostgresGraph(PostgresCorpus(postgres, name)).check_filter(condition)
+    with pytest.raises(InvalidArgumentError, match=refused):
+        PostgresGraph(PostgresCorpus(postgres, "worded")).check_filter(condition)
+    update_index(postgres, "dated", upsert=[Node("t", "A loom.", metadata={"when": "soon"})])
+    with pytest.raises(InvalidArgumentError, match=refused):
+        PostgresGraph(PostgresCorpus(postgres, "dated")).check_filter(condition)
+
+
 def test_a_filter_that_few_pass_is_answered_from_an_index(postgres):
     nodes = [Node(f"n{row}", "", metadata={"tenant": f"t{row % 1000}", "tags": [row % 997, "all"]}) for row in range(5000)]
     write_index(GraphIndex.from_nodes(nodes), postgres, "works")
@@ -216,6 +229,7 @@ NEVER = [
     *({"size": {"$gt": {"width": 1}}}, {"size": {"width": {"$gt": "1"}}}, {"press.cty": "Lund"}, {"press.city": 5}, {"a.b": 5}),
     *({"a.c": 5}, {"'; DROP TABLE nodes; --": 1}, {"\x00\x00": 1}, {"\x00": "2"}, {'it\'s "odd"; --$$': "1"}, {"%(key)s {a}": 1}),
     *({"n" * 5000: 1}, {"ü\U0001f9f6": 1}, {"": 1}, {".": 1}, {"$or": [{"yaer": 1}, {"year": "x"}, {"no": 1}, {"year": 1950}]}),
+    *({"$or": [{"year": 1950}, {"year": "1950"}]}, {"year": 1950, "$and": [{"year": [1950]}]}),
     {"$or": [{f"no{number}": 1} for number in range(30)] + [{"year": "1"}]},
 ]
 MAY = [
@@ -268,6 +282,15 @@ def test_what_may_match_is_not_told(name, told, caplog):
         assert warnings_of(caplog, stored, "loom", **{name: condition}) == [], condition
 
 
+def test_a_value_of_another_type_than_one_before_is_told_as_in_memory(told, caplog):
+    index, database = told
+    database.checked = type(database.checked)(database.checked.limit)
+    for place in (GraphIndex.from_nodes([index.graph.node(row) for row in range(len(index))]), open_index(database, "works")):
+        conditions = ({"year": 1950}, {"year": "1950"}, {"year": "1951"}, {"year": 1951}, {"year": {"$in": [None, 1]}})
+        found = [warnings_of(caplog, Retriever(place, "bm25"), "loom", filter=condition) for condition in conditions]
+        assert [len(messages) for messages in found] == [0, 1, 0, 0, 0]
+
+
 def test_in_a_scope_the_fields_of_the_scope_are_told(postgres, caplog):
     nodes = [Node(f"t{row}", "A loom.", metadata={**held, "owner": "t"}) for row, held in enumerate(HELD)]
     index = GraphIndex.from_nodes([*nodes, Node("v", "A loom.", metadata={"owner": "v", "color": "red", "year": "MCM"})])
@@ -294,7 +317,11 @@ def test_a_filter_that_was_checked_takes_no_further_round_trip(postgres, caplog,
             "jsonb_typeof(n.fields -> " in texts or "jsonb_typeof(f.value)" in texts or "n.dates ?" in texts for texts in asked
         )
 
-    for condition, more in (({"year": {"$lt": 1}, "tags": ["x"]}, 1), ({"nowhere": 1, "year": {"$lt": 1}}, 2), ({"when": DAY}, 2)):
+    several = {"$id": {"$in": [None, "t"]}, "year": {"$in": [None, 1955]}}
+    for condition, more in (
+        *(({"year": {"$lt": 1}, "tags": ["x"]}, 1), ({"nowhere": 1, "year": {"$lt": 1}}, 2)),
+        *(({"when": DAY}, 2), (several, 1)),
+    ):
         assert round_trips(filter=condition, seed_filter=condition) == more
         assert round_trips(filter=condition, traversal_filter=condition) == 0
     # Also after a change, and in a scope after its first question.
@@ -304,6 +331,35 @@ def test_a_filter_that_was_checked_takes_no_further_round_trip(postgres, caplog,
     scoped = {"scope": {"owner": "t"}, "filter": {"when": {"$gt": DAY}}}
     assert [round_trips(**scoped), round_trips(**scoped)] == [3, 0]
     assert ["nowhere" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize("condition", [{"\ud800": 1}, {"\ud800": {"$gt": DAY}}])
+def test_a_field_whose_name_cannot_be_sent_is_told_of_as_in_memory(condition, postgres, caplog):
+    index = GraphIndex.from_nodes([Node("t", "A loom.", metadata=HELD[0])])
+    write_index(index, postgres, "works")
+    places = (index, open_index(postgres, "works"))
+    local, stored = (warnings_of(caplog, Retriever(place, "bm25"), "loom", filter=condition) for place in places)
+    assert stored == local != []
+
+
+def test_each_index_of_a_database_is_told_of(postgres, caplog):
+    for name in ("works", "others"):
+        write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata=HELD[0])]), postgres, name)
+        retriever = Retriever(open_index(postgres, name), "bm25")
+        assert len(warnings_of(caplog, retriever, "loom", filter={"yaer": 1})) == 1
+
+
+def test_what_is_read_for_a_warning_is_bounded(postgres, caplog, monkeypatch):
+    write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata={"a": 1, "b": 2, "c": 3})]), postgres, "works")
+    graph, read, asked = PostgresGraph(PostgresCorpus(postgres, "works")), postgres.read, []
+    monkeypatch.setattr(postgres, "read", lambda *statements: asked.append(str(statements)) or read(*statements))
+    graph.check_filter({f"no{number}": 1 for number in range(30)})
+    assert sum(texts.count("jsonb_typeof(n.fields -> ") for texts in asked) == 20 and len(caplog.records) == 30
+    for most, told in ((2, 0), (3, 1)):
+        monkeypatch.setattr("graph_retrievers.stores.postgres.graph._FIELDS", most)
+        caplog.clear()
+        graph.check_filter({f"more than {most}": 1})
+        assert len(caplog.records) == told
 
 
 def test_what_many_threads_ask_at_once_is_told_once(postgres, caplog):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graph_retrievers import Edge, Node, WalkFusion
-from graph_retrievers.errors import DatabaseAuthError
+from graph_retrievers.errors import DatabaseAuthError, EmptyGraphError
 from graph_retrievers.retrievers.retriever import Retriever
 from graph_retrievers.stores.postgres import open_index, update_index
 from tests.helpers import HashEmbedding
@@ -77,7 +77,9 @@ def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, p
         np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], rtol=1e-5)
 
 
-def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, caplog):
+def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, caplog, monkeypatch):
+    # Of several nodes of the index, the tokens of one would be counted, which one tenant may not read.
+    monkeypatch.setattr("graph_retrievers.stores.postgres.description._TEXTS", 1)
     for name, other in (NAMES, NAMES[::-1]):
         remote = open_index(secured[name], "works", embedding=HashEmbedding(16))
         for filters in ({}, {"scope": {"tenant": name}}):
@@ -87,9 +89,16 @@ def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, capl
             assert [message.partition("any node.")[0].split("'")[1] for message in told] == [f"of {other}", "of"]
             assert all(message.endswith(f"The fields are: of {name}, tenant.") for message in told)
         found = remote.describe()
-        assert (found.nodes, found.edges, found.untitled) == (4, {"near": 4}, 0)
+        assert (found.nodes, found.edges, found.untitled) == (4, {"near": 4}, 0) and found.tokens[0] > 0
         assert all(name in node for node, _, _ in found.hubs) and other not in str(found)
         secured[name].close()
+
+
+def test_a_role_that_sees_no_row_has_nothing_described(secured, postgres_server):
+    films = secured["films"]
+    with postgres_server.open(films.schema, url=films.url.replace("tenant%3Dfilms", "tenant%3Dnobody")) as database:
+        with pytest.raises(EmptyGraphError, match="The user may read no node of PostgresCorpus"):
+            open_index(database, "works", embedding=HashEmbedding(16)).describe()
 
 
 def test_a_role_without_a_right_is_told_which(postgres_server, postgres):

@@ -129,6 +129,27 @@ def test_equal_vectors_have_equal_products(count, questions, precision):
         torch.testing.assert_close(found, asked @ signal.vectors.T, rtol=0, atol=1e-5)
 
 
+def test_vectors_of_one_direction_are_equal_if_their_lengths_are():
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        table = torch.randn(13, 6, generator=draw)
+        # In eight bits, these differ from the first by their scale alone.
+        table[4::4] = 2 * table[0]
+        signal, asked = DenseIndex(table, precision="int8"), torch.randn(1, 6, generator=draw)
+        found = signal.table(asked)
+        assert (found[:, 4::4] == found[:, 4:5]).all()
+        torch.testing.assert_close(found, asked @ signal.vectors.T, rtol=0, atol=1e-5)
+
+
+def test_vectors_that_differ_keep_their_products_whatever_is_drawn(monkeypatch):
+    # All vectors then look alike until they are compared.
+    monkeypatch.setattr(torch, "randint", lambda low, high, size, **options: torch.zeros(size, dtype=torch.int64))
+    table = torch.tensor([[1.0, 0.0], [1.0, 0.5], [0.0, 1.0], [1.0, 0.0]])
+    assert DenseIndex(table).table(torch.eye(2)).T.tolist() == table.tolist()
+    rounded = DenseIndex([[1.0, 0.0], [2.0, 0.0]], precision="int8")
+    assert rounded.table(torch.eye(2)).T.tolist() == rounded.vectors.tolist() == [[1.0, 0.0], [2.0, 0.0]]
+
+
 @pytest.mark.parametrize("name", ["lesegr", "walk-fusion", "g-retriever", "eager", "scored", FUSED_SPREADING])
 def test_orthogonal_vectors_rank_alike_in_a_batch_and_alone(name):
     retriever = Retriever(linked_index(HashEmbedding()), name)

@@ -349,6 +349,7 @@ def test_true_equals_1_as_in_python_and_in_llama_index():
         ({"tags": {"$gt": "a"}}, "'tags' of the nodes is a list. Give a value of that type"),
         ({"$title": {"$gt": 5}}, r"'\$title' of the nodes is a text"),
         ({"$and": [{"year": {"$gt": 1900, "$lt": "2000"}}]}, r"'\$lt': '2000'"),
+        ({"$and": [{"color": {"$exists": True}}, {"color": "red"}]}, "names 'color'"),
     ],
 )
 def test_what_can_never_match_is_named_once(condition, words, caplog):
@@ -356,6 +357,19 @@ def test_what_can_never_match_is_named_once(condition, words, caplog):
     assert not filter_mask(g, condition).any() and not filter_mask(g, condition).any()
     (told,) = [record.message for record in caplog.records if record.name == "graph_retrievers.graph.filters"]
     assert re.search(words, told)
+
+
+def test_each_operator_on_a_field_is_told_once(caplog):
+    g = graph(metadata=[{"year": 1950}] * 4)
+    for condition in ({"year": "1950"}, {"year": {"$gt": "5"}}, {"year": "1951"}, {"year": {"$gt": "6"}}):
+        filter_mask(g, condition)
+    assert [re.findall(r"\$\w+", record.message) for record in caplog.records] == [["$eq"], ["$gt"]]
+
+
+def test_an_order_of_a_list_of_dates_and_a_date_can_never_match(caplog):
+    g = graph(metadata=[{"days": ["2024-05-01"]}] * 4)
+    assert not filter_mask(g, {"days": {"$gt": date(2024, 1, 1)}}).any()
+    assert "can never match: 'days' of the nodes is a list." in caplog.text
 
 
 def test_an_order_of_mappings_can_never_match(caplog):
@@ -372,6 +386,7 @@ def test_an_order_of_mappings_can_never_match(caplog):
         ({"$not": {"archived": True}}, "abcd"),
         ({"archived": None}, "abcd"),
         ({"$or": [{"archived": {"$exists": False}}, {"archived": {"$in": [""]}}]}, "abcd"),
+        ({"$or": [{"archived": {"$exists": False}}, {"$and": [{"archived": True}, {"year": 1}]}]}, "abcd"),
         ({"mixed": "1950"}, "b"),
         ({"mixed": {"$in": ["no", 1]}}, "a"),
         ({"year": {"$in": []}}, ""),

@@ -679,3 +679,10 @@ def test_nodes_that_are_mere_names_are_returned_only_if_asked_for_as_in_memory()
     assert "entity:ada holm" in both and "b" in both
     told = [[hit.id for hit in each.retrieve("", scope={"$id": {"$nin": ["c"]}})] for each in (here, there)]
     assert told == [["a", "b"]] * 2
+
+
+def test_an_index_whose_database_does_not_count_is_not_described():
+    index = GraphIndex.from_texts(["A loom."])
+    remote = RemoteIndex(MemoryGraph(index.graph), vectors=None, signals={"bm25": index.bm25})
+    with pytest.raises(InvalidArgumentError, match="MemoryGraph cannot be described; describe the index that was written there"):
+        remote.describe()

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import sys
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from pathlib import Path
@@ -237,8 +238,12 @@ def test_the_command_line_imports_a_system_of_ones_own(tmp_path, monkeypatch, ca
     assert found["retriever"] == "my_systems:words(depth=1)" and found["hits"][0]["text"] == "a card"
     (tmp_path / "my_other.py").write_text("import no_such")
     missing = "there is no module {!r} in this folder or the environment; the module of a file my_module.py is my_module"
-    refused = {name + ":words": missing.format(name) for name in ("no_such", "./my_systems", "my_systems.py", "my systems", "..x")}
+    refused = {
+        name + ":words": missing.format(name)
+        for name in ("no_such", "no_such.one", "./my_systems", "my_systems.py", "my systems", "..x")
+    }
     refused |= {"my_other:words": "No module named 'no_such'", "my_systems:word": "Unknown system 'word'", ":x": ""}
     for wrong, words in refused.items():
+        places = list(sys.path)
         assert main(["search", "index", "Which card?", "--retriever", wrong]) == 2
-        assert words in capsys.readouterr().err
+        assert words in capsys.readouterr().err and sys.path == places

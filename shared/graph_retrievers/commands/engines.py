@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
@@ -155,7 +155,7 @@ def check_postgres(what: str, url: str, insecure: bool) -> None:
         parts = urlsplit(url)
         options = parse_qs(parts.query)
         # libpq tries several, each with a port of its own.
-        hosts = [urlsplit(f"//{each}").hostname or "" for each in parts.netloc.rpartition("@")[2].split(",")]
+        hosts = [unquote(urlsplit(f"//{each}").hostname or "") for each in parts.netloc.rpartition("@")[2].split(",")]
     except ValueError as error:
         raise InvalidArgumentError(f"{what} is not an address: {error}.") from error
     # Not shown, because it contains a secret.
@@ -164,8 +164,8 @@ def check_postgres(what: str, url: str, insecure: bool) -> None:
     # What is not given, libpq takes from the environment.
     places = options.get("host") or ([] if any(hosts) else [os.environ.get("PGHOST", "")])
     places += options.get("hostaddr") or [os.environ.get("PGHOSTADDR", "")]
-    hosts += [each for place in places for each in place.split(",")]
-    others = [each for each in hosts if each and not each.startswith("/") and not _is_local(each)]
+    tried = [each for place in [*hosts, *places] for each in place.split(",")]
+    others = [each for each in tried if each and not each.startswith("/") and not _is_local(each)]
     if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not insecure:
         raise InvalidArgumentError(
             f"{what} would send texts to {others[0]} without TLS if the server allows it. Add ?sslmode=verify-full (or require) to "

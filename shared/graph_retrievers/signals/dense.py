@@ -217,9 +217,11 @@ class DenseIndex(VectorSignal):
         """The rows whose vector a lower row has too, and the lowest such row of each: Tensors of shape [M]."""
         bits = self._kept.view(_BITS[self._kept.element_size()])
         draw = torch.Generator().manual_seed(0)
-        weights = torch.randint(-(1 << 62), 1 << 62, bits.shape[1:], generator=draw).to(bits.device)
+        weights = torch.randint(-(1 << 62), 1 << 62, (1 + self.dimension,), generator=draw).to(bits.device)
         # Sums of integers, which wrap around, are the same for the same vectors in any order.
-        sums = torch.cat([(tile * weights).sum(1) for tile in bits.split(_MANY)])
+        sums = torch.cat([(tile * weights[1:]).sum(1) for tile in bits.split(_MANY)])
+        if self._scales is not None:
+            sums += self._scales.view(torch.int32) * weights[0]
         groups, rows = sums.unique(return_inverse=True)[1], torch.arange(len(sums), device=sums.device)
         first = torch.full_like(rows, len(rows)).scatter_reduce_(0, groups, rows, "amin")[groups]
         repeated = (first != rows).nonzero().flatten()

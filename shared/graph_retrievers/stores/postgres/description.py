@@ -18,6 +18,11 @@ from graph_retrievers.stores.postgres.values import decoded
 # Nodes whose tokens are counted.
 _TEXTS = 2000
 _OF = "FROM {nodes} n WHERE n.corpus = %(corpus)s"
+# Evenly among those that the user may read, which can be few of the index.
+_SAMPLE = f"""\
+SELECT s.position FROM (
+    SELECT n.position, row_number() OVER (ORDER BY n.position) - 1 AS place, count(*) OVER () AS nodes {_OF}
+) s WHERE s.place %% greatest(1, s.nodes / %(texts)s::bigint) = 0"""
 
 
 def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
@@ -35,8 +40,7 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
     """
     alike = f"SELECT coalesce(sum(t.nodes), 0)::bigint FROM (SELECT count(*) AS nodes {_OF} GROUP BY n.text HAVING count(*) > 1) t"
     counted = f"SELECT count(*) FILTER (WHERE n.title = ''), count(*) FILTER (WHERE n.fields ? %(blank)s), ({alike}) {_OF}"
-    places = list(range(0, corpus.nodes, max(1, corpus.nodes // _TEXTS)))
-    sample = f"SELECT n.id, n.text, n.title {_OF} AND n.position = ANY(%(places)s) ORDER BY n.position"
+    sample = f"SELECT n.id, n.text, n.title {_OF} AND n.position IN ({_SAMPLE}) ORDER BY n.position"
     hubs = f"SELECT n.id, n.title, n.text, n.degree {_OF} ORDER BY n.degree DESC, n.position LIMIT %(hubs)s"
     ((untitled, blank, repeated),), types, edges, degrees, best, texts = corpus.read(
         (counted, {"blank": BLANK}),
@@ -44,7 +48,7 @@ def describe_corpus(corpus: PostgresCorpus, signals: tuple[str, ...], embedding:
         ("SELECT e.relation, count(*) FROM {edges} e WHERE e.corpus = %(corpus)s GROUP BY 1 ORDER BY min(e.position)", {}),
         (f"SELECT n.degree, count(*) {_OF} GROUP BY n.degree ORDER BY n.degree", {}),
         (hubs, {"hubs": HUBS}),
-        (sample, {"places": places}),
+        (sample, {"texts": _TEXTS}),
     )
     if not texts:
         # Of rows that a policy hides.

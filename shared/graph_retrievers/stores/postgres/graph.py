@@ -142,11 +142,15 @@ class PostgresGraph:
     def _tell_impossible(self, condition: Mapping[str, Any]) -> None:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
         told = self.corpus.database.checked
-        asked = [each for each in needed_fields(condition) if self._checked(*told_key(*each)) not in told]
+        asked = [each for each in needed_fields(condition) if not any(key in told for key in self._told_keys(*each))]
         missing: list[tuple[str, str, Any]] = []
         for each, satisfied in zip(asked, self._satisfied(asked), strict=True):
-            # Only in one of several threads, and not again if what follows fails, since it may take long.
-            told.get(self._checked(*told_key(*each)), (lambda: None) if satisfied else partial(missing.append, each))
+            problem, possible = self._told_keys(*each)
+            if satisfied:
+                told.get(possible, lambda: None)
+            else:
+                # Only in one of several threads, and not again if what follows fails, since it may take long.
+                told.get(problem, partial(missing.append, each))
         if not missing:
             return
         text = "SELECT DISTINCT f.key, jsonb_typeof(f.value) FROM {nodes} n, jsonb_each(n.fields) f WHERE n.corpus = %(corpus)s"
@@ -177,6 +181,11 @@ class PostgresGraph:
         for place, rows in zip(sent, self._read(*sent.values()) if sent else (), strict=True):
             found[place] = bool(rows)
         return found
+
+    def _told_keys(self, key: str, operator: str, value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the keys under which is remembered that no node, or that some node, may satisfy a condition."""
+        problem, kinds = self._checked(*told_key(key, operator, value)), kinds_asked(operator, value)
+        return problem, (*problem, None if kinds is None else frozenset(kinds))
 
     def _checked(self, *what: Any) -> tuple[Any, ...]:
         """Return the key of what was checked of the nodes of this store."""
