@@ -221,7 +221,7 @@ class DenseIndex(VectorSignal):
         # Sums of integers, which wrap around, are the same for the same vectors in any order.
         sums = torch.cat([(tile * weights[1:]).sum(1) for tile in bits.split(_MANY)])
         if self._scales is not None:
-            sums += self._scales.view(torch.int32) * weights[0]
+            sums += self._scales.view(torch.int32).long() * weights[0]
         groups, rows = sums.unique(return_inverse=True)[1], torch.arange(len(sums), device=sums.device)
         first = torch.full_like(rows, len(rows)).scatter_reduce_(0, groups, rows, "amin")[groups]
         repeated = (first != rows).nonzero().flatten()
