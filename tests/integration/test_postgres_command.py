@@ -70,6 +70,12 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         (("postgresql:///x?host=/tmp,db.example.org", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql://localhost/x?hostaddr=127.0.0.1,192.0.2.1", "loom"), "would send texts to 192.0.2.1 without TLS"),
         (("postgresql://localhost/x?host=::ffff:192.0.2.1", "loom"), "would send texts to ::ffff:192.0.2.1 without TLS"),
+        (("postgresql://localhost#@db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
+        (("postgresql:///x?service=far", "loom"), "would send texts to the host of the service 'far' without TLS"),
+        (
+            (f"postgresql://me:{SECRET}@[::1/x", "loom"),
+            "INDEX is not an address that PostgreSQL reads; expected postgresql://USER@",
+        ),
         ((postgres_server.url, "loom", "--html", "page.html"), "--html draws the search of an index in a folder"),
     ]:
         assert main(["search", *options]) == 2
@@ -83,6 +89,10 @@ def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypa
             given.setenv(variable, "192.0.2.1")
             assert main(["inspect", "postgresql:///x"]) == 2
             assert "would send texts to 192.0.2.1 without TLS" in capsys.readouterr().err
+    with monkeypatch.context() as given:
+        given.setenv("PGSERVICE", "far")
+        assert main(["inspect", "postgresql://localhost:1/x"]) == 2
+        assert "would send texts to the host of the service 'far' without TLS" in capsys.readouterr().err
     with monkeypatch.context() as given:
         given.setenv("PGHOST", "192.0.2.1")
         assert main(["inspect", "postgresql://localhost:1/x"]) == 2

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SECONDS = 60
 # What Qdrant's local mode makes in its folder.
 _LOCAL = {".lock", "meta.json", "collection"}
+# What says where PostgreSQL is, and how it is reached.
+_WAY = ("host", "hostaddr", "service", "sslmode")
 
 
 def add_engines(parser: argparse.ArgumentParser) -> None:
@@ -151,24 +153,26 @@ def add_postgres(parser: argparse.ArgumentParser) -> None:
 
 def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
+    from graph_retrievers.stores.postgres.database import import_driver
+
+    driver = import_driver()
     try:
-        parts = urlsplit(url)
-        options = parse_qs(parts.query)
-        # libpq tries several, each with a port of its own.
-        hosts = [unquote(urlsplit(f"//{each}").hostname or "") for each in parts.netloc.rpartition("@")[2].split(",")]
-    except ValueError as error:
-        raise InvalidArgumentError(f"{what} is not an address: {error}.") from error
-    # Not shown, because it contains a secret.
-    if parts.password or "password" in options:
-        raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
-    # What is not given, libpq takes from the environment.
-    places = options.get("host") or ([] if any(hosts) else [os.environ.get("PGHOST", "")])
-    places += options.get("hostaddr") or [os.environ.get("PGHOSTADDR", "")]
-    tried = [each for place in [*hosts, *places] for each in place.split(",")]
-    others = [each for each in tried if each and not each.startswith("/") and not _is_local(each)]
-    if others and "sslmode" not in options and not os.environ.get("PGSSLMODE") and not insecure:
+        options = driver.conninfo.conninfo_to_dict(url)
+    except driver.Error:
+        # Nothing of it is shown, because it may contain a secret.
         raise InvalidArgumentError(
-            f"{what} would send texts to {others[0]} without TLS if the server allows it. Add ?sslmode=verify-full (or require) to "
+            f"{what} is not an address that PostgreSQL reads; expected postgresql://USER@HOST/DATABASE."
+        ) from None
+    if "password" in options:
+        raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
+    # What is not given, libpq takes from the environment; it tries several hosts, or sockets.
+    host, address, service, mode = (options.get(name) or os.environ.get(f"PG{name.upper()}", "") for name in _WAY)
+    places = [each for each in f"{host},{address}".split(",") if each and not each.startswith(("/", "@")) and not _is_local(each)]
+    if service:
+        places.append(f"the host of the service {service!r}")
+    if places and not mode and not insecure:
+        raise InvalidArgumentError(
+            f"{what} would send texts to {places[0]} without TLS if the server allows it. Add ?sslmode=verify-full (or require) to "
             "the url, or --insecure in a network that you trust."
         )
 

@@ -107,7 +107,7 @@ class PostgresDatabase:
     """
 
     def __init__(self, url: str, *, schema: str = "graph_retrievers", timeout: float = 30.0, connections: int = 8) -> None:
-        self._psycopg = _import_driver()
+        self._psycopg = import_driver()
         if not isinstance(url, str) or not url.startswith(_SCHEMES):
             # Not shown, because it may contain a password.
             raise InvalidArgumentError("The url of the database must begin with postgresql://, as in postgresql://host:5432/name.")
@@ -454,7 +454,8 @@ def _rows(cursor: Any) -> list[tuple[Any, ...]]:
     return [] if cursor.description is None else cursor.fetchall()
 
 
-def _import_driver() -> Any:
+def import_driver() -> Any:
+    """Return psycopg; MissingDependencyError without it."""
     try:
         import psycopg
         import psycopg.conninfo
