@@ -13,8 +13,6 @@ from graph_retrievers.stores.cypher.properties import stored
 from graph_retrievers.stores.cypher.schema import GraphSchema, quoted
 from graph_retrievers.stores.filters import Predicate, PredicateBuilder, checked_filter, joined
 
-__all__ = ["check_dates"]
-
 _OWN = {"$id": "id", "$type": "type", "$title": "name"}
 _SIGNS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
