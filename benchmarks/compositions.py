@@ -17,7 +17,7 @@ from graph_retrievers.evaluation.significance import compare
 from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 
 PAGE = Path(__file__).parents[1] / "docs" / "compose.md"
 NAMES = ("pagerank_then_paths", "paths_then_words")

@@ -39,7 +39,8 @@ def embedder(name: str) -> Callable[[list[str]], Any]:
         model.max_seq_length = 256
         model = model.bfloat16() if name.endswith("bfloat16") else model
         return lambda texts: model.encode(texts, batch_size=32, show_progress_bar=False)
-    from graph_retrievers.signals.embedding import embed_texts, minilm
+    from graph_retrievers.signals.embedding import embed_texts
+    from graph_retrievers.signals.sentence_encoder import minilm
 
     encoder = minilm() if name == "before" else minilm(dtype=name)
     return lambda texts: embed_texts(encoder, texts)

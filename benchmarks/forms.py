@@ -24,7 +24,7 @@ from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.significance import randomization_test
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems.traits import names_identify, names_mentioned
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
 

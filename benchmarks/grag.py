@@ -34,8 +34,8 @@ from graph_retrievers.learning.labelled import LabelledQuery
 from graph_retrievers.operators import DocumentGraphNetwork, DocumentGraphRerank, EvidenceNetwork, Operator, Rerank
 from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.meaning_cache import MeaningCache
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems.grag.training import fit_document_graph
 from graph_retrievers.systems.splits import labelled_queries

@@ -6,7 +6,8 @@ from typing import Any
 
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import HostedEmbedding, minilm
+from graph_retrievers.signals.embedding_models import HostedEmbedding
+from graph_retrievers.signals.sentence_encoder import minilm
 
 
 def kept_index(graph: CorpusGraph, **options: Any) -> GraphIndex:

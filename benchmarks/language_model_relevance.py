@@ -27,9 +27,9 @@ from graph_retrievers.evaluation.outcome import query_metrics
 from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.language import as_language_model
 from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import read_system
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -27,7 +27,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import HybridSearch, LexicalSemanticSearch, ReciprocalRankFusion
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import LeSeGR, WalkFusion
 from graph_retrievers.systems.lesegr.neighborhood import Adjacency
 from graph_retrievers.systems.lesegr.retriever import fit_lesegr

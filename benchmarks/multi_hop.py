@@ -15,7 +15,7 @@ from graph_retrievers.datasets import read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 
 DATASET, SOURCES = "wiki-multihop", {"hotpot": "HotpotQA", "2wiki": "2WikiMultiHopQA", "musique": "MuSiQue"}
 NAMES = ("vector", "bm25", "hybrid", "ppr", "spreading", "walk-fusion")

@@ -28,7 +28,7 @@ from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, Rerank
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import FastInsight, PathReranking
 from graph_retrievers.systems.path_reranking.retriever import fit_path_reranking
 

@@ -20,7 +20,7 @@ from kept import kept_index
 from graph_retrievers import PPR, GraphIndex, Pipeline, Retriever
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.operators import VectorSearch
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.stores.remote import FetchedRows, RemoteIndex
 from tests.remote import MemoryGraph, MemoryVectors

@@ -20,7 +20,7 @@ from graph_retrievers.construction import NumberedReferences
 from graph_retrievers.datasets import Dataset, is_dataset, read_dataset
 from graph_retrievers.evaluation.harness import evaluate
 from graph_retrievers.index import GraphIndex
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import default_system
 
 NAMES = ("vector", "bm25", "hybrid", "ppr")

@@ -31,7 +31,7 @@ from graph_retrievers.evaluation.tables import results_table
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.signals.vector_cache import cache_folder
 from graph_retrievers.systems import read_system
 from graph_retrievers.systems.mor.retriever import fit_mor

@@ -45,7 +45,7 @@ from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import MissingDatabaseFeatureError
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.operators import GatedPropagation, HybridSearch, Operator, Rerank, VectorSearch
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.stores.cypher import CypherDatabase, CypherGraphStore, CypherWords, GraphSchema
 from graph_retrievers.stores.engines import write_index

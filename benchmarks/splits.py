@@ -25,7 +25,7 @@ from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.construction import DocumentStructure, Links, Relationships
 from graph_retrievers.construction.markdown import slug
 from graph_retrievers.datasets import Dataset, read_dataset
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.systems import WalkFusion
 

@@ -21,7 +21,7 @@ from graph_retrievers.evaluation.tables import source_rows
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers import Retriever
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.systems import WalkFusion
 from graph_retrievers.systems.traits import names_mentioned
 

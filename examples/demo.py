@@ -16,7 +16,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 
 from graph_retrievers.construction.edges import TitleMentions
 from graph_retrievers.hits import NodePath
-from graph_retrievers.signals.embedding import minilm
+from graph_retrievers.signals.sentence_encoder import minilm
 from langchain_graph_retrievers import GraphRetriever
 from llama_graph_retrievers import GraphRetriever as LlamaGraphRetriever
 from llama_graph_retrievers import provenance

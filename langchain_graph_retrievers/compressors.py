@@ -18,7 +18,7 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.retrievers.excerpt import check_same_model, excerpt_vectors, rerank
-from graph_retrievers.signals.embedding import CachedEmbedding
+from graph_retrievers.signals.embedding_models import CachedEmbedding
 from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.systems.fastinsight import GRanker
 from graph_retrievers.systems.grag.rerank import DocumentGraphRerank

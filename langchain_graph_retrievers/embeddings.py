@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from graph_retrievers.signals.embedding import SentenceEncoder, minilm
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder, minilm
 
 __all__ = ["minilm"]
 

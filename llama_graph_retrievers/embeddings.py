@@ -7,8 +7,8 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 
-from graph_retrievers.signals.embedding import SentenceEncoder
-from graph_retrievers.signals.embedding import minilm as minilm_encoder
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder
+from graph_retrievers.signals.sentence_encoder import minilm as minilm_encoder
 
 __all__ = ["SentenceEmbedding", "minilm"]
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from graph_retrievers.arguments import called
 from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.errors import MissingSignalError
-from graph_retrievers.signals.embedding import Embedding, aembed_queries, as_embedding, awaits_queries, embed_queries
+from graph_retrievers.signals.embedding import Embedding, aembed_queries, awaits_queries, embed_queries
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 

@@ -1,6 +1,7 @@
 """What holds for every model: vectors and scores are finite, and do not depend on the texts beside."""
 
-from graph_retrievers.signals.embedding import as_embedding, embed_queries, embed_texts
+from graph_retrievers.signals.embedding import embed_queries, embed_texts
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
 
 TEXTS = ("A loom weaves cloth.", "Punched cards drive a loom.", "", "A mill grinds corn.", "A loom weaves cloth.")

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from graph_retrievers.retrievers import Retriever, StoreRetriever
     from graph_retrievers.retrievers.agents import GraphTools
     from graph_retrievers.signals.cross_encoder import CrossEncoder
-    from graph_retrievers.signals.embedding import HostedEmbedding, SentenceEncoder, minilm
+    from graph_retrievers.signals.embedding_models import HostedEmbedding
     from graph_retrievers.signals.language_model_relevance import LanguageModelRelevance
+    from graph_retrievers.signals.sentence_encoder import SentenceEncoder, minilm
     from graph_retrievers.systems import (
         BM25,
         GAR,
@@ -80,7 +81,8 @@ _HOMES = {
     "systems": "BM25 Decomposition Eager EgoGRAG FastInsight Fused GAR GNNRAG GRAG GRetriever GraphRAGLocal HippoRAG HippoRAG1 "
     "HyDE HyKGE HybGRAG Hybrid IRCoT KAR KG2RAG LeSeGR LightRAG LinearRAG MMR MoR PPR PathRAG PathReranking QAFD Re2 "
     "Scored SpreadingActivation SubgraphRAG System ThinkOnGraph ThinkOnGraph2 Vector WalkFusion read_system",
-    "signals.cross_encoder": "CrossEncoder", "signals.embedding": "HostedEmbedding SentenceEncoder minilm",
+    "signals.cross_encoder": "CrossEncoder", "signals.embedding_models": "HostedEmbedding",
+    "signals.sentence_encoder": "SentenceEncoder minilm",
     "signals.language_model_relevance": "LanguageModelRelevance",
 }
 

@@ -11,7 +11,7 @@ from graph_retrievers import CrossEncoder, GraphIndex, read_system
 from graph_retrievers.learning import loop
 from graph_retrievers.operators import EvidenceNetwork
 from graph_retrievers.signals.colbert import ColBERT
-from graph_retrievers.signals.embedding import SentenceEncoder
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.sparse_encoders import LexicalWeights, Splade
 from graph_retrievers.systems.gnn_rag.retriever import fit_gnn_rag
 from graph_retrievers.systems.grag.retriever import fit_grag

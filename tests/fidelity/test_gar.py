@@ -12,7 +12,7 @@ from graph_retrievers.graph import CorpusGraph
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import Pipeline, VectorSearch
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.signals.relevance import PairScorer
+from graph_retrievers.signals.models import PairScorer
 from graph_retrievers.systems.gar import GAR, AdaptiveReranking
 from tests.rankings import Ranking, ranked
 

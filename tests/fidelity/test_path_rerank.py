@@ -20,7 +20,9 @@ from graph_retrievers.operators import GRanker, Operator, OperatorKind, PathRera
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.path_texts import path_texts
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.signals.relevance import BiEncoder, PairScorer, RelevanceModel
+from graph_retrievers.signals.bi_encoder import BiEncoder
+from graph_retrievers.signals.models import PairScorer
+from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.systems import FastInsight
 from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 from tests.rankings import Ranking, lists_of, ranked

@@ -13,7 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.corpus_graph import Edge
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.signals.relevance import PairScorer
+from graph_retrievers.signals.models import PairScorer
 from graph_retrievers.systems.fastinsight import GRanker
 from llama_graph_retrievers import GRankerPostprocessor, GraphRetriever
 from tests.helpers import HashEmbedding, WordOverlap, linked_index

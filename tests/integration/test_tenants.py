@@ -8,7 +8,7 @@ import pytest
 from graph_retrievers import GRAG, HyDE, IndexStore, Pipeline, Retriever, StoreRetriever, WalkFusion
 from graph_retrievers.errors import UnexpectedArgumentError
 from graph_retrievers.operators import BM25Search, GRanker, Rerank, VectorSearch
-from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from tests.helpers import HashEmbedding
 from tests.retrievers import FUSED_SPREADING
 from tests.tenants import KINDS, compare, everything, foreign, index_of, interleaved, of_kind, questions, retrievers, world

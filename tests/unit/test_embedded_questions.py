@@ -12,7 +12,8 @@ from graph_retrievers import GraphIndex, HostedEmbedding, Retriever
 from graph_retrievers.concurrency import at_most, finished
 from graph_retrievers.errors import EmbeddingError
 from graph_retrievers.signals import retries
-from graph_retrievers.signals.embedding import aembed_queries, as_embedding, each_query_once, embed_queries, embed_texts
+from graph_retrievers.signals.embedding import aembed_queries, each_query_once, embed_queries, embed_texts
+from graph_retrievers.signals.embedding_models import as_embedding
 
 QUESTIONS = [f"question {number}" for number in range(12)]
 

@@ -14,7 +14,8 @@ import torch
 from graph_retrievers import GraphIndex, HostedEmbedding, IndexStore, Node
 from graph_retrievers.errors import DimensionMismatchError, EmbeddingError, InvalidArgumentError
 from graph_retrievers.signals import embedding_requests, retries
-from graph_retrievers.signals.embedding import CachedEmbedding, embed_texts, hosted, requests_for
+from graph_retrievers.signals.embedding import embed_texts, hosted, requests_for
+from graph_retrievers.signals.embedding_models import CachedEmbedding
 from graph_retrievers.signals.vector_cache import PROBES, embed_corpus
 from tests.helpers import HashEmbedding
 

@@ -7,10 +7,12 @@ import torch
 from graph_retrievers import Retriever
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from graph_retrievers.index import GraphIndex
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.embedding import CachedEmbedding, SentenceEncoder, as_embedding, embed_queries, minilm
+from graph_retrievers.signals.embedding import embed_queries
+from graph_retrievers.signals.embedding_models import CachedEmbedding, as_embedding
 from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder, minilm
 from tests.helpers import HashEmbedding, linked_index
 
 

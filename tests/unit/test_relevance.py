@@ -14,9 +14,9 @@ from langchain_core.cross_encoders import BaseCrossEncoder
 from graph_retrievers.errors import InvalidArgumentError, InvalidVectorError, MissingSignalError
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder, PairScorer
+from graph_retrievers.signals.models import PairScorer, as_relevance_model
 
 WORDS = ["graph", "node", "edge", "tree"]
 

@@ -12,8 +12,10 @@ import torch
 from graph_retrievers import GraphIndex, Retriever
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals import sentence_encoder
-from graph_retrievers.signals.embedding import SentenceEncoder, as_embedding, embed_texts, embedded_batches, load_embedding, minilm
+from graph_retrievers.signals.embedding import embed_texts, embedded_batches
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.loading import no_loading_bar
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder, load_embedding, minilm
 
 TEXTS = ["", "A loom.", "Punched cards held data by the presence of holes, in Lyon and elsewhere.", "織機 🧶", "loom " * 400]
 

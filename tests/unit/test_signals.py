@@ -15,9 +15,9 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.search.facts import NearestEdges, started_edges
 from graph_retrievers.search.memory import MemoryBackend
 from graph_retrievers.search.queries import Queries
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from tests.helpers import HashEmbedding, linked_edges, linked_index, linked_nodes
 from tests.rankings import ranked

@@ -11,8 +11,8 @@ from graph_retrievers.errors import DimensionMismatchError, GraphRetrieverError,
 from graph_retrievers.hits import NodePath
 from graph_retrievers.operators import BM25Search, GatedPropagation, Pipeline, VectorSearch
 from graph_retrievers.retrievers.protocol import BaseRetriever
-from graph_retrievers.signals.embedding import minilm
 from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.signals.sentence_encoder import minilm
 from graph_retrievers.testing import check_operator, check_retriever
 from tests.helpers import HashEmbedding, linked_index
 from tests.model_checks import check_embedding, check_relevance

@@ -77,7 +77,8 @@ def _built(args: argparse.Namespace) -> tuple[GraphIndex, Callable[[list[str]], 
     from graph_retrievers.graph.description import tell_no_edges
     from graph_retrievers.index.graph_index import GraphIndex
     from graph_retrievers.index.storage import check_target
-    from graph_retrievers.signals.embedding import embed_texts, load_embedding
+    from graph_retrievers.signals.embedding import embed_texts
+    from graph_retrievers.signals.sentence_encoder import load_embedding
 
     started = time.perf_counter()
     # Checked first, because the embedding takes long.

@@ -116,7 +116,7 @@ def _query_embedding(args: argparse.Namespace, folder: str) -> Any:
 
 def _loaded_embedding(args: argparse.Namespace, name: str, by_name: bool, has_vectors: bool) -> Any:
     """Return the embedding model that ``--embedding`` names, else that of an index, if it can be loaded by its name, else None."""
-    from graph_retrievers.signals.embedding import load_embedding
+    from graph_retrievers.signals.sentence_encoder import load_embedding
 
     if args.embedding:
         return load_embedding(absolute(args.embedding), args.device)
@@ -132,7 +132,7 @@ def _loaded_embedding(args: argparse.Namespace, name: str, by_name: bool, has_ve
 def embedded_index(args: argparse.Namespace, graph: CorpusGraph, *, edges: bool = False) -> GraphIndex:
     """Return the index of a dataset's graph, with signals of its edges if requested; vectors are kept for later runs."""
     from graph_retrievers.index.graph_index import GraphIndex
-    from graph_retrievers.signals.embedding import load_embedding
+    from graph_retrievers.signals.sentence_encoder import load_embedding
 
     # Loaded first, so that its errors are raised before the corpus is embedded.
     if (model := reranker(args)) is not None:

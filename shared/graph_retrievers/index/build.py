@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence, Sized
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor
 
 from graph_retrievers.construction.documents import document_vectors
 from graph_retrievers.construction.edges import edge_parts, needs_vectors
 from graph_retrievers.construction.spec import CorpusNodes, EdgeSource
-from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError, MissingSignalError, shown
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.blank import tell_blank
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.graph.languages import language_code
+from graph_retrievers.index.parts import Built, check_not_empty
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, as_embedding
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import embed_corpus, with_cache
 from graph_retrievers.signals.vectors import check_vectors, unit_vectors
@@ -25,21 +26,6 @@ from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 __all__ = ["build"]
 
 logger = logging.getLogger(__name__)
-
-
-class Built(NamedTuple):
-    """The parts of an index."""
-
-    graph: CorpusGraph
-    signals: dict[str, Signal]
-    embedding: Embedding | None
-    edge_sources: Sequence[EdgeSource]
-
-
-def check_not_empty(nodes: Sized) -> None:
-    """Raise EmptyGraphError if there are no nodes."""
-    if len(nodes) == 0:
-        raise EmptyGraphError("The corpus is empty: an index needs at least one node.")
 
 
 def build(

@@ -19,7 +19,7 @@ from graph_retrievers.construction.spec import CorpusNodes, EdgeSource, EdgeSpec
 from graph_retrievers.errors import DuplicateNodeError, InvalidArgumentError, MissingSignalError, UnknownNodeError, shown
 from graph_retrievers.graph.addresses import node_source
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph, Edge, EdgeLike, Rows
-from graph_retrievers.index.build import Built, check_not_empty
+from graph_retrievers.index.parts import Built, check_not_empty
 from graph_retrievers.index.rows import merged_keys, set_rows, surviving
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import embed_corpus

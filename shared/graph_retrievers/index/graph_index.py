@@ -30,10 +30,11 @@ from graph_retrievers.graph.description import describe, keep_told, tell_no_edge
 from graph_retrievers.graph.filters import Filter, filter_key, filter_mask
 from graph_retrievers.graph.languages import found_language
 from graph_retrievers.graph.names import name_types
-from graph_retrievers.index.build import Built, build, check_not_empty
+from graph_retrievers.index.build import build
 from graph_retrievers.index.change import change
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.options import SignalOptions
+from graph_retrievers.index.parts import Built, check_not_empty
 from graph_retrievers.index.scope import restricted
 from graph_retrievers.index.settings import (
     picklable_sources,
@@ -45,10 +46,13 @@ from graph_retrievers.index.settings import (
     tell_other_model,
 )
 from graph_retrievers.index.storage import read_saved, write_index
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.dense import DenseIndex
-from graph_retrievers.signals.embedding import Embedding, SentenceEncoder, as_embedding, described_model
+from graph_retrievers.signals.embedding import Embedding, described_model
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+from graph_retrievers.signals.relevance import RelevanceModel
+from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.signal import Signal
 
 __all__ = ["GraphIndex"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from graph_retrievers.construction.spec import EdgeSource
 from graph_retrievers.graph.blank import keep_blank
 from graph_retrievers.graph.corpus_graph import COLUMNS, CorpusGraph
-from graph_retrievers.index.build import Built
+from graph_retrievers.index.parts import Built
 from graph_retrievers.index.rows import set_rows, surviving
 
 __all__ = ["restricted"]

@@ -15,7 +15,7 @@ from graph_retrievers.index.folders import MANIFEST, PREVIOUS, locked
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.index.options import StoreOptions
 from graph_retrievers.index.storage import check_target, current_manifest, publish_index, read_saved
-from graph_retrievers.signals.embedding import CachedEmbedding, as_embedding
+from graph_retrievers.signals.embedding_models import CachedEmbedding, as_embedding
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.signals.vector_cache import with_cache
 

@@ -12,7 +12,7 @@ from graph_retrievers.graph.blank import blank_nodes
 from graph_retrievers.graph.description import NO_EDGES, NO_EDGES_NOTE
 from graph_retrievers.graph.names import name_types
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.systems.system import System
 
 __all__ = ["Composition"]

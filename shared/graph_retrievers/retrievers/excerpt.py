@@ -17,9 +17,11 @@ from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge, EdgeLike, Nod
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.memory import ranked
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.signals.embedding import as_embedding, embed_texts
+from graph_retrievers.signals.bi_encoder import BiEncoder
+from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder, RelevanceModel
+from graph_retrievers.signals.relevance import RelevanceModel
 
 __all__ = ["rerank"]
 

@@ -27,7 +27,7 @@ from graph_retrievers.retrievers.shared_calls import SharedCalls
 from graph_retrievers.search.backfill import Backfill
 from graph_retrievers.search.batch import DEFAULT_K
 from graph_retrievers.search.per_source import DEEPER, per_source
-from graph_retrievers.signals.relevance import BiEncoder
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.systems.baselines import BM25
 from graph_retrievers.systems.given import check_options
 from graph_retrievers.systems.registry import default_system, without_vectors

@@ -16,7 +16,8 @@ from graph_retrievers.core.requests import Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step
 from graph_retrievers.graph.node_path import NodePath
-from graph_retrievers.signals.relevance import BiEncoder, PathText, RelevanceModel
+from graph_retrievers.signals.bi_encoder import BiEncoder
+from graph_retrievers.signals.relevance import PathText, RelevanceModel
 
 __all__ = ["PathTexts"]
 

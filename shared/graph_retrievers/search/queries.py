@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.filters import Filter, filter_mask
 from graph_retrievers.graph.ragged import ranked_lists
-from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.search.batch import DEFAULT_K, Batch, compared_vectors
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.signals.dense import ROUNDING, DenseIndex, zeroed
@@ -25,6 +24,9 @@ from graph_retrievers.signals.multi_vector import MultiVectorIndex
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.signals.sparse import SparseIndex
 from graph_retrievers.signals.tfidf import TfIdf
+
+if TYPE_CHECKING:
+    from graph_retrievers.index.graph_index import GraphIndex
 
 __all__ = ["Queries", "both"]
 

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from graph_retrievers.arguments import not_a_class
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.signals.cross_encoder import CrossEncoder
-from graph_retrievers.signals.relevance import PairScorer, RelevanceModel
+from graph_retrievers.signals.relevance import RelevanceModel, check_pairs
+from graph_retrievers.signals.vectors import check_vectors
 
 # Methods of the language models of LangChain and LlamaIndex, some of which are callable or have a method `predict`.
 _LANGUAGE_MODELS = (("invoke", "generate_prompt"), ("complete", "stream_complete"))
@@ -53,6 +57,39 @@ def as_relevance_model(model: Any) -> RelevanceModel:
         "compress_documents(documents, query) or postprocess_nodes(nodes, query_bundle), or a callable from (query, text) "
         "pairs to scores."
     )
+
+
+class PairScorer(RelevanceModel):
+    """A model that only returns scores, such as a LangChain ``BaseCrossEncoder``; its latent is the score itself.
+
+    Graph rerankers then mix scores instead of representations, which is weaker. `score_pairs` takes a list of n (query, text) to n
+    numbers.
+
+    >>> model = PairScorer(lambda pairs: [float(query in text) for query, text in pairs])
+    >>> model.encode(["loom", "loom"], ["A loom.", "A card."])
+    tensor([[1.],
+            [0.]])
+    """
+
+    def __init__(self, score_pairs: Callable[[list[tuple[str, str]]], Any], name: str = "pair-scorer") -> None:
+        self._score_pairs = score_pairs
+        self.name = name
+
+    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
+        """Return the scores as latents of width 1: Tensor, shape [n, 1]."""
+        check_pairs(queries, texts)
+        if not texts:
+            return torch.empty((0, 1))
+        scores = self._score_pairs(list(zip(queries, texts, strict=True)))
+        try:
+            column = torch.as_tensor(scores, dtype=torch.float32).reshape(-1, 1)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InvalidArgumentError(f"{self.name} returned {shown(scores)}; expected a number for each pair.") from error
+        return check_vectors(column, len(texts), 1, name=f"scores of {self.name}")
+
+    def score(self, latent: Tensor) -> Tensor:
+        """Return the one entry of each latent: Tensor, shape [n]."""
+        return latent[..., 0]
 
 
 @dataclass

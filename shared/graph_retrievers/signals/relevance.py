@@ -7,15 +7,11 @@ GRanker mixes latents along edges before the head turns them into scores, so a m
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
-from graph_retrievers.signals.embedding import Embedding, embed_queries
-from graph_retrievers.signals.vectors import check_vectors
+from graph_retrievers.errors import InvalidArgumentError
 
 __all__ = ["RelevanceModel"]
 
@@ -85,71 +81,3 @@ def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
         raise InvalidArgumentError("Got a single string; expected two lists of strings of equal length.")
     if len(queries) != len(texts):
         raise InvalidArgumentError(f"Got {len(queries)} queries and {len(texts)} texts; expected one query for each text.")
-
-
-class BiEncoder(RelevanceModel):
-    r"""The dot product of query and node vectors, used without a cross-encoder.
-
-    The latent is the dot product :math:`v_q \cdot v_n` itself, of width 1. As the dot product is linear in the node vector, mixing
-    these latents along edges gives the dot product of the query with the mixed node vectors. `embedding` embeds texts; it is not
-    needed if the index has the vectors.
-    """
-
-    name = "bi-encoder"
-
-    def __init__(self, embedding: Embedding | None = None) -> None:
-        self.embedding = embedding
-
-    @property
-    def reads_texts(self) -> bool:  # type: ignore[override]
-        """Whether there is a model that embeds texts."""
-        return self.embedding is not None
-
-    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Return the dot product of each pair: Tensor, shape [n, 1]."""
-        check_pairs(queries, texts)
-        if self.embedding is None:
-            raise MissingSignalError("This bi-encoder has no embedding model to embed texts with; pass embedding=.")
-        if not texts:
-            return torch.empty((0, 1))
-        distinct = {q: i for i, q in enumerate(dict.fromkeys(queries))}
-        vectors = embed_queries(self.embedding, list(distinct))
-        nodes = check_vectors(self.embedding.embed_documents(list(texts)), len(texts))
-        return (vectors[[distinct[q] for q in queries]] * nodes).sum(-1, keepdim=True)
-
-    def score(self, latent: Tensor) -> Tensor:
-        """Return the one entry of each latent: Tensor, shape [n]."""
-        return latent[..., 0]
-
-
-class PairScorer(RelevanceModel):
-    """A model that only returns scores, such as a LangChain ``BaseCrossEncoder``; its latent is the score itself.
-
-    Graph rerankers then mix scores instead of representations, which is weaker. `score_pairs` takes a list of n (query, text) to n
-    numbers.
-
-    >>> model = PairScorer(lambda pairs: [float(query in text) for query, text in pairs])
-    >>> model.encode(["loom", "loom"], ["A loom.", "A card."])
-    tensor([[1.],
-            [0.]])
-    """
-
-    def __init__(self, score_pairs: Callable[[list[tuple[str, str]]], Any], name: str = "pair-scorer") -> None:
-        self._score_pairs = score_pairs
-        self.name = name
-
-    def encode(self, queries: Sequence[str], texts: Sequence[str]) -> Tensor:
-        """Return the scores as latents of width 1: Tensor, shape [n, 1]."""
-        check_pairs(queries, texts)
-        if not texts:
-            return torch.empty((0, 1))
-        scores = self._score_pairs(list(zip(queries, texts, strict=True)))
-        try:
-            column = torch.as_tensor(scores, dtype=torch.float32).reshape(-1, 1)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InvalidArgumentError(f"{self.name} returned {shown(scores)}; expected a number for each pair.") from error
-        return check_vectors(column, len(texts), 1, name=f"scores of {self.name}")
-
-    def score(self, latent: Tensor) -> Tensor:
-        """Return the one entry of each latent: Tensor, shape [n]."""
-        return latent[..., 0]

@@ -18,6 +18,7 @@ from torch.nn.functional import normalize
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.device import resolve_device
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.signals.embedding import BatchedEmbedding
 from graph_retrievers.signals.encoder import Encoder, fast_bfloat16, longest, named_dtype
 from graph_retrievers.signals.loading import load_pretrained
 
@@ -49,7 +50,7 @@ class _Loaded(NamedTuple):
     precision: str
 
 
-class SentenceEncoder:
+class SentenceEncoder(BatchedEmbedding):
     """A Hugging Face encoder with unit vectors, as in sentence-transformers models.
 
     It has the methods of LangChain's ``Embeddings``.

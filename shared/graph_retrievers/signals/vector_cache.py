@@ -20,16 +20,8 @@ from torch import Tensor
 
 from graph_retrievers.arguments import as_path
 from graph_retrievers.errors import EmbeddingError, GraphRetrieverError, InvalidArgumentError, reason
-from graph_retrievers.signals.embedding import (
-    CachedEmbedding,
-    Embedding,
-    HostedEmbedding,
-    as_embedding,
-    embed_texts,
-    embedded_batches,
-    hosted,
-    requests_for,
-)
+from graph_retrievers.signals.embedding import Embedding, embed_texts, embedded_batches, hosted, requests_for
+from graph_retrievers.signals.embedding_models import CachedEmbedding, HostedEmbedding, as_embedding
 from graph_retrievers.signals.retries import asked_pause, is_transient, status_of
 from graph_retrievers.signals.vectors import check_vectors
 

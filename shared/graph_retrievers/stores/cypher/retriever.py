@@ -13,7 +13,7 @@ from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.hits import Hits
 from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.retrievers.protocol import LISTED, NOTHING_PASSES, AsyncRetriever, Call
-from graph_retrievers.signals.embedding import as_embedding
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.stores.cypher.answers import answer, listed_hits
 from graph_retrievers.stores.cypher.database import CypherDatabase
 from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate

@@ -26,7 +26,8 @@ from graph_retrievers.index.build import word_options
 from graph_retrievers.index.change import check_ids as check_named
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.signals.embedding import Embedding, as_embedding, model_name
+from graph_retrievers.signals.embedding import Embedding, model_name
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.vector_cache import embed_corpus
 from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 from graph_retrievers.stores.changes import tell_bare_nodes

@@ -47,8 +47,8 @@ from graph_retrievers.graph.plain import copied
 from graph_retrievers.graph.ragged import falling, top_k
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.backend import Backend, entries_of, split_by
+from graph_retrievers.signals.bi_encoder import BiEncoder
 from graph_retrievers.signals.dense import ROUNDING
-from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal
 from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
 from graph_retrievers.stores.remote.pages import VECTORS, WORDS, FetchedGraph, StoreResults, name_key

@@ -18,9 +18,9 @@ from graph_retrievers.graph.description import GraphDescription
 from graph_retrievers.graph.facts import WholeGraphError
 from graph_retrievers.graph.filters import filter_key
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.embedding import as_embedding
+from graph_retrievers.signals.bi_encoder import BiEncoder
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.signals.models import as_relevance_model
-from graph_retrievers.signals.relevance import BiEncoder
 from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
 from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, asked_of

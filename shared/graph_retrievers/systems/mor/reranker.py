@@ -23,7 +23,8 @@ from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.learning.checkpoint import check_scores, read_weights, restored
 from graph_retrievers.seeding import seeded_weights
-from graph_retrievers.signals.embedding import as_embedding, embed_texts
+from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.systems.mor.traversal import matching_signal
 
 __all__ = ["TrajectoryReranker"]

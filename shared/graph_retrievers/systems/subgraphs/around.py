@@ -19,7 +19,8 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, shown
-from graph_retrievers.signals.embedding import CachedEmbedding, embed_texts
+from graph_retrievers.signals.embedding import embed_texts
+from graph_retrievers.signals.embedding_models import CachedEmbedding
 
 _LIMITED = "the subgraph was limited to {} nodes, of those farthest away to the ones most similar to the question"
 
