@@ -1,15 +1,20 @@
 """The command that writes an index to PostgreSQL."""
 
 import json
+import sys
+from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from graph_retrievers import GraphIndex, Node, Retriever, WalkFusion, minilm
 from graph_retrievers.commands import index as index_command
 from graph_retrievers.commands.cli import main
 from graph_retrievers.commands.engines import check_postgres
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.vector_cache import PROBES
 from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index, writer
@@ -73,7 +78,7 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         (("postgresql://localhost#@db.example.org/x", "loom"), "would send texts to db.example.org without TLS"),
         (("postgresql:///x?service=far", "loom"), "would send texts to the host of the service 'far' without TLS"),
         (
-            (f"postgresql://me:{SECRET}@[::1/x", "loom"),
+            (f"postgresql://{SECRET}@[::1/x", "loom"),
             "INDEX is not an address that PostgreSQL reads; expected postgresql://USER@",
         ),
         ((postgres_server.url, "loom", "--html", "page.html"), "--html draws the search of an index in a folder"),
@@ -81,6 +86,25 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
         assert main(["search", *options]) == 2
         err = capsys.readouterr().err
         assert said in err and SECRET not in err
+
+
+def test_a_password_is_found_where_libpq_finds_one_and_without_the_driver(monkeypatch):
+    draw, refused = np.random.default_rng(0), []
+    parts = "me secret password sslpassword %70assword %3A %40 %2F %26 : @ / ? & = ,".split() + [" "]
+    for length in draw.integers(1, 10, 20_000):
+        url = "postgresql://" + "".join(parts[part] for part in draw.integers(len(parts), size=length))
+        with suppress(psycopg.ProgrammingError):
+            options = conninfo_to_dict(url)
+            if options.get("password") or options.get("sslpassword"):
+                refused.append(url)
+    assert len(refused) > 100
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for url in refused:
+        with pytest.raises(InvalidArgumentError, match="^INDEX holds a password; set PGPASSWORD in the environment.$"):
+            check_postgres("INDEX", url, insecure=True)
+    for url in ("postgresql://me%3Ayou@localhost/x", "postgresql://me:@localhost/password=x?passfile=y"):
+        with pytest.raises(MissingDependencyError, match=r"pip install 'graph-retrievers\[postgres\]'"):
+            check_postgres("INDEX", url, insecure=True)
 
 
 def test_hosts_of_the_environment_are_checked_like_those_of_the_address(monkeypatch, capsys):

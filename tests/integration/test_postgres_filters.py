@@ -291,6 +291,16 @@ def test_a_value_of_another_type_than_one_before_is_told_as_in_memory(told, capl
         assert [len(messages) for messages in found] == [0, 1, 0, 0, 0]
 
 
+def test_a_field_of_a_filter_with_many_conditions_is_told_later_as_in_memory(told, caplog):
+    index, database = told
+    database.checked = type(database.checked)(database.checked.limit)
+    many = {"$or": [*({f"no{number}": 1} for number in range(30)), {"year": 1950}]}
+    for place in (GraphIndex.from_nodes([index.graph.node(row) for row in range(len(index))]), open_index(database, "works")):
+        retriever = Retriever(place, "bm25")
+        found = [warnings_of(caplog, retriever, "loom", filter=condition) for condition in (many, {"year": "1950"}, {"no29": "1"})]
+        assert [len(messages) for messages in found] == [30, 1, 0]
+
+
 def test_in_a_scope_the_fields_of_the_scope_are_told(postgres, caplog):
     nodes = [Node(f"t{row}", "A loom.", metadata={**held, "owner": "t"}) for row, held in enumerate(HELD)]
     index = GraphIndex.from_nodes([*nodes, Node("v", "A loom.", metadata={"owner": "v", "color": "red", "year": "MCM"})])
@@ -353,8 +363,16 @@ def test_what_is_read_for_a_warning_is_bounded(postgres, caplog, monkeypatch):
     write_index(GraphIndex.from_nodes([Node("t", "A loom.", metadata={"a": 1, "b": 2, "c": 3})]), postgres, "works")
     graph, read, asked = PostgresGraph(PostgresCorpus(postgres, "works")), postgres.read, []
     monkeypatch.setattr(postgres, "read", lambda *statements: asked.append(str(statements)) or read(*statements))
-    graph.check_filter({f"no{number}": 1 for number in range(30)})
-    assert sum(texts.count("jsonb_typeof(n.fields -> ") for texts in asked) == 20 and len(caplog.records) == 30
+
+    def looked_up(condition):
+        asked.clear()
+        graph.check_filter(condition)
+        return sum(texts.count("jsonb_typeof(n.fields -> ") for texts in asked), len(asked)
+
+    # Conditions of a field and a type are one; of many others, all fields are read at once.
+    assert looked_up({"$or": [{"a": number} for number in range(100)]}) == (1, 1) and not caplog.records
+    assert looked_up({f"no{number}": 1 for number in range(20)}) == (20, 2) and len(caplog.records) == 20
+    assert looked_up({f"other{number}": 1 for number in range(21)}) == (0, 1) and len(caplog.records) == 41
     for most, told in ((2, 0), (3, 1)):
         monkeypatch.setattr("graph_retrievers.stores.postgres.graph._FIELDS", most)
         caplog.clear()

@@ -237,7 +237,7 @@ def test_the_command_line_imports_a_system_of_ones_own(tmp_path, monkeypatch, ca
     found = json.loads(capsys.readouterr().out)
     assert found["retriever"] == "my_systems:words(depth=1)" and found["hits"][0]["text"] == "a card"
     (tmp_path / "my_other.py").write_text("import no_such")
-    missing = "there is no module {!r} in this folder or the environment; the module of a file my_module.py is my_module"
+    missing = "no module {!r} is in the working directory or installed; to name the file my_module.py, write my_module"
     refused = {
         name + ":words": missing.format(name)
         for name in ("no_such", "no_such.one", "./my_systems", "my_systems.py", "my systems", "..x")

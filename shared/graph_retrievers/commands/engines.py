@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SECONDS = 60
 # What Qdrant's local mode makes in its folder.
 _LOCAL = {".lock", "meta.json", "collection"}
+# Where libpq finds a password in an address: after the user, or in an option, whose name may be percent-encoded.
+_AFTER_USER, _IN_OPTION = re.compile(r"//[^/@:]*:[^/@]+@"), re.compile(r"[?&]\s*(ssl)?password\s*=")
 # What says where PostgreSQL is, and how it is reached.
 _WAY = ("host", "hostaddr", "service", "sslmode")
 
@@ -153,6 +155,9 @@ def add_postgres(parser: argparse.ArgumentParser) -> None:
 
 def check_postgres(what: str, url: str, insecure: bool) -> None:
     """Raise InvalidArgumentError if an address holds a password, or texts would go to another machine without TLS."""
+    # Before the driver is imported, which need not be installed.
+    if _AFTER_USER.search(url) or _IN_OPTION.search(unquote(url)):
+        raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
     from graph_retrievers.stores.postgres.database import import_driver
 
     driver = import_driver()
@@ -163,8 +168,6 @@ def check_postgres(what: str, url: str, insecure: bool) -> None:
         raise InvalidArgumentError(
             f"{what} is not an address that PostgreSQL reads; expected postgresql://USER@HOST/DATABASE."
         ) from None
-    if "password" in options:
-        raise InvalidArgumentError(f"{what} holds a password; set PGPASSWORD in the environment.")
     # What is not given, libpq takes from the environment; it tries several hosts, or sockets.
     host, address, service, mode = (options.get(name) or os.environ.get(f"PG{name.upper()}", "") for name in _WAY)
     places = [each for each in f"{host},{address}".split(",") if each and not each.startswith(("/", "@")) and not _is_local(each)]

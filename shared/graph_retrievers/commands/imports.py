@@ -13,7 +13,7 @@ from graph_retrievers.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from graph_retrievers.systems.system import System
 
-_MISSING = "there is no module {!r} in this folder or the environment; the module of a file my_module.py is my_module"
+_MISSING = "no module {!r} is in the working directory or installed; to name the file my_module.py, write my_module"
 
 
 def imported(option: str, path: str) -> Any:

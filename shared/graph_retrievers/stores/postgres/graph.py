@@ -64,7 +64,7 @@ SELECT @node@ FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.node IN (
 # Kinds of values of a field, by what JSON calls them.
 _KINDS = {"string": "text", "number": "number", "array": "list", "object": "mapping"}
 _DOT = re.compile(r"\.")
-# Conditions for each of which a node is looked for, and fields of all nodes that are read for a warning.
+# Most conditions for each of which a node is looked for, and fields of all nodes that are read for a warning.
 _CONDITIONS, _FIELDS = 20, 10_000
 
 
@@ -117,7 +117,8 @@ class PostgresGraph:
 
         A warning tells of a field that no node has, and of a value that cannot match any value there, as in memory
         (:func:`~graph_retrievers.graph.filters.filter_mask`), unless nodes have more than 10,000 fields. What is new in a filter
-        costs one round trip, once for an open database, an index and a scope; a warning costs another, which reads all fields.
+        costs one round trip, once for an open database, an index and a scope; a warning costs another, which reads all fields. Of
+        more than 20 new conditions, this one alone is made.
         """
         flat = checked_filter(condition)
         self._check_dates(flat)
@@ -141,36 +142,38 @@ class PostgresGraph:
 
     def _tell_impossible(self, condition: Mapping[str, Any]) -> None:
         """Log a warning, once, for each part of a filter that no node can satisfy."""
-        told = self.corpus.database.checked
-        asked = [each for each in needed_fields(condition) if not any(key in told for key in self._told_keys(*each))]
+        told, asked = self.corpus.database.checked, dict[Any, tuple[str, str, Any]]()
+        for each in needed_fields(condition):
+            kinds, problem = kinds_asked(each[1], each[2]), self._checked(*told_key(*each))
+            key = (*problem, None if kinds is None else frozenset(kinds))
+            if problem not in told and key not in told:
+                asked.setdefault(key, each)
+        # To look for a node for each of many takes longer than to read what fields there are.
+        satisfied = self._satisfied([*asked.values()]) if len(asked) <= _CONDITIONS else [False] * len(asked)
         missing: list[tuple[str, str, Any]] = []
-        for each, satisfied in zip(asked, self._satisfied(asked), strict=True):
-            problem, possible = self._told_keys(*each)
-            if satisfied:
-                told.get(possible, lambda: None)
-            else:
-                # Only in one of several threads, and not again if what follows fails, since it may take long.
-                told.get(problem, partial(missing.append, each))
+        for (key, each), passed in zip(asked.items(), satisfied, strict=True):
+            # Only in one of several threads, and not again if what follows fails, since it may take long.
+            told.get(key, (lambda: None) if passed else partial(missing.append, each))
         if not missing:
             return
         text = "SELECT DISTINCT f.key, jsonb_typeof(f.value) FROM {nodes} n, jsonb_each(n.fields) f WHERE n.corpus = %(corpus)s"
         (rows,) = self._read((f"{text}{self._and('n')} LIMIT %(limit)s", {"limit": _FIELDS + 1}))
         if len(rows) > _FIELDS:
             return
-        kinds = defaultdict[str, set[str]](set)
+        kinds_of = defaultdict[str, set[str]](set)
         for name, kind in rows:
-            kinds[decoded(name)].add(_KINDS[kind])
+            kinds_of[decoded(name)].add(_KINDS[kind])
         # Of a database alone.
-        kinds.pop(BLANK, None)
+        kinds_of.pop(BLANK, None)
         # Without the paths inside them.
-        fields = [name for name in sorted(kinds) if not any(name[: dot.start()] in kinds for dot in _DOT.finditer(name))]
-        for _, fault in faults(missing, lambda key: kinds.get(key, set()), fields):
-            logger.warning("%s", fault)
+        fields = [name for name in sorted(kinds_of) if not any(name[: dot.start()] in kinds_of for dot in _DOT.finditer(name))]
+        for key, fault in faults(missing, lambda name: kinds_of.get(name, set()), fields):
+            told.get(self._checked(*key), partial(logger.warning, "%s", fault))
 
     def _satisfied(self, asked: Sequence[tuple[str, str, Any]]) -> list[bool]:
-        """Return for conditions on fields whether some node has a value that may satisfy it; False for all of very many."""
+        """Return for conditions on fields whether some node has a value that may satisfy it."""
         found, sent = [False] * len(asked), dict[int, Statement]()
-        for place, (key, operator, value) in enumerate(asked[:_CONDITIONS]):
+        for place, (key, operator, value) in enumerate(asked):
             kinds = kinds_asked(operator, value)
             if key.startswith("$"):
                 found[place] = kinds is None or "text" in kinds
@@ -181,11 +184,6 @@ class PostgresGraph:
         for place, rows in zip(sent, self._read(*sent.values()) if sent else (), strict=True):
             found[place] = bool(rows)
         return found
-
-    def _told_keys(self, key: str, operator: str, value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the keys under which is remembered that no node, or that some node, may satisfy a condition."""
-        problem, kinds = self._checked(*told_key(key, operator, value)), kinds_asked(operator, value)
-        return problem, (*problem, None if kinds is None else frozenset(kinds))
 
     def _checked(self, *what: Any) -> tuple[Any, ...]:
         """Return the key of what was checked of the nodes of this store."""
