@@ -201,7 +201,7 @@ class GraphRetriever(CheckedFields, BatchRetriever):
         documents : iterable of Document
             A document without an id gets its position as id.
         embedding : Embeddings, optional
-            LangChain embeddings, or anything else that :func:`graph_retrievers.signals.embedding.as_embedding` accepts.
+            LangChain embeddings, or anything else that :func:`graph_retrievers.signals.embedding_models.as_embedding` accepts.
         edges : edges, edge specifications or callables
             How the documents are linked, such as ``[("cites", "$id")]``; see
             :func:`graph_retrievers.construction.edges.build_edges`.

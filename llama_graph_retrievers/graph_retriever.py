@@ -57,8 +57,8 @@ class GraphRetriever(BaseRetriever):
         Nodes to return; 0 returns none. By default the engine retriever's own k, usually 10, because the default of LlamaIndex,
         2, would cut off the later hops of a graph search. Chains and facts follow the nodes.
     embed_model : BaseEmbedding, optional
-        Embeds queries; also anything that :func:`graph_retrievers.signals.embedding.as_embedding` accepts. By default the model
-        of the engine retriever or its index, and ``Settings.embed_model`` for an index without one. It is called only if the
+        Embeds queries; also anything that :func:`graph_retrievers.signals.embedding_models.as_embedding` accepts. By default the
+        model of the engine retriever or its index, and ``Settings.embed_model`` for an index without one. It is called only if the
         engine needs the query's vector and the ``QueryBundle`` has none.
     filters, seed_filters, traversal_filters, scope : MetadataFilters, mapping or callable, optional
         Which nodes may be returned, start a traversal, be visited, and be searched at all, as ``MetadataFilters`` or as filters of

@@ -350,7 +350,6 @@ class TestErrors:
         ("arguments", "message"),
         [
             (["search", "nowhere", "question"], "There is no index at nowhere"),
-            (["search", "bolt://me:secret@host", "question"], "INDEX is an address, bolt://..., and not a folder. Give the folder"),
             (["inspect", "postgresql://me:secret@host/x"], "INDEX holds a password; set PGPASSWORD"),
             (["index", "PAGES", "postgresql://me:secret@host/x"], "OUT is an address, postgresql://..., and not a folder. Give an"),
             (["search", "INDEX", "question", "-k", "0"], "k must be an integer of at least 1, got 0"),

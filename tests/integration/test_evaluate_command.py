@@ -112,7 +112,7 @@ def hundred(tmp_path):
 
 
 def embeds(monkeypatch, model):
-    monkeypatch.setattr("graph_retrievers.signals.embedding.load_embedding", lambda name, device=None: model)
+    monkeypatch.setattr("graph_retrievers.signals.sentence_encoder.load_embedding", lambda name, device=None: model)
     return model
 
 

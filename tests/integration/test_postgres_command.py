@@ -81,7 +81,6 @@ def test_a_search_says_what_is_wrong_with_the_place(postgres_server, capsys):
             (f"postgresql://{SECRET}@[::1/x", "loom"),
             "INDEX is not an address that PostgreSQL reads; expected postgresql://USER@",
         ),
-        ((postgres_server.url, "loom", "--html", "page.html"), "--html draws the search of an index in a folder"),
     ]:
         assert main(["search", *options]) == 2
         err = capsys.readouterr().err
@@ -292,21 +291,47 @@ def test_the_tokens_are_those_that_the_model_reads_as_in_memory(postgres):
     assert open_index(postgres, "works").describe().embedding == "reader"
 
 
+def test_commands_that_read_a_whole_index_read_that_of_the_database(postgres_server, pages, tmp_path, command, capsys):
+    assert command(tmp_path / "out", "--to", postgres_server.url, "--name", "works", "--tokens", 20)[0] == 0
+    printed = []
+    for place in ((str(tmp_path / "out"),), (postgres_server.url, "--name", "works")):
+        queries, page = tmp_path / "queries.jsonl", tmp_path / "page.html"
+        assert main(["make-queries", place[0], str(queries), "--count", "5", *place[1:]]) == 0
+        options = ("--queries", str(queries), "--retrievers", "hybrid,linear-rag", "--timed-queries", "0")
+        assert main(["evaluate", *place, *options]) == 0
+        table = capsys.readouterr().out.replace("\nout, ", "\nworks, ")
+        assert main(["search", *place, QUESTIONS[0], "--html", str(page)]) == 0
+        assert QUESTIONS[0] in page.read_text(encoding="utf-8")
+        printed.append((queries.read_text(encoding="utf-8"), table))
+        capsys.readouterr()
+    assert printed[0] == printed[1] and "linear-rag" in printed[0][1]
+    assert main(["evaluate", postgres_server.url, "--name", "works"]) == 2
+    assert "An index in PostgreSQL is not a dataset; for an index, pass questions with --queries FILE." in capsys.readouterr().err
+    drop(PostgresDatabase(postgres_server.url))
+
+
+READING = (("serve",), ("mcp",), ("evaluate", "--queries", "queries.jsonl"), ("make-queries", "out"))
+
+
 def test_a_command_that_reads_a_folder_says_so_of_an_address(capsys):
     where = f"postgresql://me:{SECRET}@127.0.0.1:1/x"
     for arguments in (
-        *(("serve", where), ("mcp", where, "--name", "x"), ("evaluate", where, "--name", "x"), ("make-queries", where, "out")),
         *(("fit", "mor", where, "--out", "out"), ("index", where, "out")),
+        *(
+            (name, f"bolt://me:{SECRET}@host", *more)
+            for name, *more in (("serve",), ("mcp",), ("evaluate",), ("make-queries", "out"))
+        ),
     ):
         with pytest.raises(SystemExit) as ended:
             main([*arguments])
         err = capsys.readouterr().err
         assert ended.value.code == 2 and SECRET not in err
-        assert "is an address, postgresql://..., and not a folder. Only `search` and `inspect` take PostgreSQL;" in err
+        assert "://..., and not a folder. " in err
+        assert ("Documents are read from files." if where in arguments else "Give a folder, or postgresql://USER@HOST/") in err
     for arguments, said in (
         (("inspect", where), "INDEX holds a password; set PGPASSWORD in the environment."),
         (("inspect", "postgresql://db.example.org/x"), "would send texts to db.example.org without TLS"),
-        (("inspect", "bolt://me:secret@host"), "Give the folder of a saved index, or postgresql://USER@HOST/DATABASE."),
+        *(((name, where, *more), "INDEX holds a password;") for name, *more in READING),
     ):
         assert main([*arguments]) == 2
         err = capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 from graph_retrievers import Edge, Node, WalkFusion
 from graph_retrievers.errors import DatabaseAuthError, EmptyGraphError
 from graph_retrievers.retrievers.retriever import Retriever
-from graph_retrievers.stores.postgres import open_index, update_index
+from graph_retrievers.stores.postgres import open_index, read_index, update_index
 from tests.helpers import HashEmbedding
 
 PAGE = Path(__file__).parents[2] / "docs" / "postgres.md"
@@ -77,6 +77,14 @@ def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, p
         np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], rtol=1e-5)
 
 
+def test_what_is_read_into_memory_is_of_the_tenant_alone(postgres, secured):
+    for name in NAMES:
+        update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), embedding=HashEmbedding(16))
+        read, alone = read_index(secured[name], "works"), read_index(postgres, f"only {name}")
+        assert [read.graph.contents(), read.graph.edges()] == [alone.graph.contents(), alone.graph.edges()] and len(read) == 4
+        assert read.dense.vectors.equal(alone.dense.vectors)
+
+
 def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, caplog, monkeypatch):
     # Of several nodes of the index, the tokens of one would be counted, which one tenant may not read.
     monkeypatch.setattr("graph_retrievers.stores.postgres.description._TEXTS", 1)
@@ -94,11 +102,13 @@ def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, capl
         secured[name].close()
 
 
-def test_a_role_that_sees_no_row_has_nothing_described(secured, postgres_server):
+def test_a_role_that_sees_no_row_has_nothing_described_and_read(secured, postgres_server):
     films = secured["films"]
     with postgres_server.open(films.schema, url=films.url.replace("tenant%3Dfilms", "tenant%3Dnobody")) as database:
         with pytest.raises(EmptyGraphError, match="The user may read no node of PostgresCorpus"):
             open_index(database, "works", embedding=HashEmbedding(16)).describe()
+        with pytest.raises(EmptyGraphError, match="The user may read no node of PostgresCorpus"):
+            read_index(database, "works")
 
 
 def test_a_role_without_a_right_is_told_which(postgres_server, postgres):

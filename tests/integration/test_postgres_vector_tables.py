@@ -21,6 +21,7 @@ from graph_retrievers.stores.postgres import (
     VectorTable,
     create_vector_index,
     open_index,
+    read_index,
     update_index,
     write_index,
 )
@@ -111,6 +112,9 @@ def test_answers_are_those_in_memory_and_no_vector_is_copied(stored, database):
             assert_same([there.retrieve(question)], [here.retrieve(question)])
         scope = {"year": {"$lt": 1850}}
         assert_same([there.retrieve(QUESTIONS[0], scope=scope)], [here.retrieve(QUESTIONS[0], scope=scope)])
+    read = read_index(database, "works", embedding=HashEmbedding())
+    assert read.graph.contents() == index.graph.contents() and read.graph.metadata == index.graph.metadata
+    np.testing.assert_allclose(read.dense.vectors, index.dense.vectors, atol=1e-6)
 
 
 def test_both_frameworks_answer_with_the_documents_of_the_store(stored, database):

@@ -27,6 +27,8 @@ _SECONDS = 60
 _LOCAL = {".lock", "meta.json", "collection"}
 # Where libpq finds a password in an address: after the user, or in an option, whose name may be percent-encoded.
 _AFTER_USER, _IN_OPTION = re.compile(r"//[^/@:]*:[^/@]+@"), re.compile(r"[?&]\s*(ssl)?password\s*=")
+INDEX = "folder of the index, or PostgreSQL: postgresql://USER@HOST/DATABASE, with --name"
+"""What options say of an index that is read."""
 # What says where PostgreSQL is, and how it is reached.
 _WAY = ("host", "hostaddr", "service", "sslmode")
 
@@ -139,8 +141,17 @@ def check_folder(what: str, where: str, *, instead: str) -> None:
 
 def folder(where: str) -> str:
     """Return an argument that names a folder, for :mod:`argparse`; an address is refused before options that go with it are."""
+    return _place(where, "Documents are read from files.")
+
+
+def index_place(where: str) -> str:
+    """Return an argument that names a folder or PostgreSQL, for :mod:`argparse`."""
+    return where if is_postgres(where) else _place(where, "Give a folder, or postgresql://USER@HOST/DATABASE.")
+
+
+def _place(where: str, instead: str) -> str:
     try:
-        check_folder("This", where, instead="Only `search` and `inspect` take PostgreSQL; `index SOURCE OUT` writes a folder.")
+        check_folder("This", where, instead=instead)
     except InvalidArgumentError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return where

@@ -9,16 +9,15 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from graph_retrievers.commands.engines import folder
+from graph_retrievers.commands.engines import add_postgres, index_place
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.imports import asking, imported, named_system
-from graph_retrievers.commands.models import add_options, embedded_index, index_and_queries, is_index
+from graph_retrievers.commands.models import add_options, index_and_queries, index_name, is_index, load_index
 from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -49,12 +48,13 @@ def add_commands(subparsers: Any) -> None:
         "Prints Recall@k (capped: the share of what fits into k places), nDCG@k, MRR, Hit@k and the mean time of a single query.",
         epilog=_QUERIES,
     )
-    read = "folder of the dataset, or of an index (then pass --queries)"
-    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", type=folder, help=read)
+    read = "folder of the dataset, or of an index, or PostgreSQL: postgresql://USER@HOST/DATABASE (then pass --queries)"
+    parser.add_argument("dataset", metavar="DATASET_OR_INDEX", type=index_place, help=read)
     _add_data_options(parser.add_argument_group("queries").add_argument)
     _add_retriever_options(parser.add_argument_group("retrievers"))
     _add_measurement_options(parser.add_argument_group("measurement").add_argument)
     _add_output_options(parser.add_argument_group("output").add_argument)
+    add_postgres(parser)
     parser.set_defaults(run=run_evaluate)
 
     made = subparsers.add_parser(
@@ -65,14 +65,16 @@ def add_commands(subparsers: Any) -> None:
         "characteristic words of the second; this form favours search by words.",
     )
     add = made.add_argument
-    add("dataset", metavar="DATASET_OR_INDEX", type=folder, help="folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index")
+    read = "folder of nodes.jsonl[.gz] and edges.jsonl[.gz], or of an index, or PostgreSQL: postgresql://USER@HOST/DATABASE"
+    add("dataset", metavar="DATASET_OR_INDEX", type=index_place, help=read)
     add("out", metavar="OUT", help="file to write, such as queries.jsonl; pass it to evaluate --queries")
     add("--count", type=int, default=100, metavar="N", help="number of questions (default: 100)")
     writer = "Python object that writes the questions: a LangChain or LlamaIndex model, or a function that answers a prompt"
     add("--language-model", metavar="MODULE:NAME", help=writer)
     add("--split", default="test", help="split of the queries (default: test)")
     add("--seed", type=int, default=0, help="seed that chooses the pairs (default: 0)")
-    made.set_defaults(run=run_make_queries)
+    add_postgres(made)
+    made.set_defaults(run=run_make_queries, device=None, no_embedding=True)
 
 
 def _add_data_options(add: Callable[..., Any]) -> None:
@@ -135,7 +137,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     runs = {name: read_run(file) for name, file in _pairs("--run", args.runs).items()}
     qrels = read_qrels(args.qrels) if args.qrels else None
     edges = any(system.reads_edge_signals for system in systems.values())
-    index, queries = index_and_queries(args, args.dataset, partial(embedded_index, edges=edges))
+    index, queries = index_and_queries(args, args.dataset, edges=edges)
     queries = _of_split(queries, args.split, from_file=bool(args.queries))[: args.limit]
     early: list[Evaluation] = []
 
@@ -156,7 +158,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         seed=args.seed,
         about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},
         skip=everything,
-        dataset=Path(args.dataset).resolve().name,
+        dataset=index_name(args, args.dataset),
         split=args.split,
         before_timing=write_quality,
         show_progress=True,
@@ -213,10 +215,9 @@ def run_make_queries(args: argparse.Namespace) -> None:
     """Run the ``make-queries`` command."""
     from graph_retrievers.datasets import read_dataset
     from graph_retrievers.evaluation.make_queries import make_queries, write_queries
-    from graph_retrievers.index.graph_index import GraphIndex
 
     model = imported("--language-model", args.language_model) if args.language_model else None
-    graph = GraphIndex.load(args.dataset).graph if is_index(args.dataset) else read_dataset(args.dataset).graph()
+    graph = load_index(args, args.dataset).graph if is_index(args.dataset) else read_dataset(args.dataset).graph()
     queries = make_queries(graph, args.count, language_model=model, seed=args.seed, split=args.split, show_progress=True)
     write_queries(args.out, queries)
     print(f"{args.out}: {len(queries)} queries")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import folder
+from graph_retrievers.commands.engines import INDEX, add_postgres, index_place
 from graph_retrievers.commands.listening import listen
 from graph_retrievers.commands.models import add_options, chosen_retriever, load_index
 from graph_retrievers.core.limits import in_thread
@@ -36,11 +36,12 @@ def add_commands(subparsers: Any) -> None:
         "over standard input and output, or with --port over HTTP, only on this machine. Needs the extra 'mcp'.",
     )
     add = parser.add_argument
-    add("index", metavar="INDEX", type=folder, help="folder of the index")
+    add("index", metavar="INDEX", type=index_place, help=INDEX)
     over = "serve http://127.0.0.1:PORT/mcp; 0 chooses a free port (default: standard input and output)"
     add("--port", type=int, metavar="PORT", help=over)
     add_options(add, "--retriever", "--embedding", "--device")
     add("--max-characters", type=int, default=8000, metavar="N", help="most characters of text in an answer (default: 8000)")
+    add_postgres(parser)
     parser.set_defaults(run=run_mcp)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import check_folder, check_postgres, is_postgres
+from graph_retrievers.commands.engines import check_postgres, is_postgres
 from graph_retrievers.commands.imports import asking, imported, named_system
 from graph_retrievers.errors import InvalidArgumentError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graph_retrievers.graph.corpus_graph import CorpusGraph
     from graph_retrievers.index import Corpus, GraphIndex
     from graph_retrievers.retrievers.retriever import Retriever
+    from graph_retrievers.stores.postgres import PostgresDatabase
     from graph_retrievers.stores.remote import RemoteIndex
 
 __all__ = ["reranker"]
@@ -68,38 +69,63 @@ def reranker(args: argparse.Namespace) -> Any:
     return CrossEncoder(args.reranker, max_length=args.max_length, device=args.device, dtype=precision)
 
 
-def is_index(folder: str) -> bool:
-    """Return whether a folder is an index, and not a dataset."""
+def is_index(where: str) -> bool:
+    """Return whether a folder is an index, and not a dataset; what is in PostgreSQL is one."""
     from graph_retrievers.datasets import is_dataset
 
-    return Path(folder).is_dir() and not is_dataset(folder)
+    return is_postgres(where) or (Path(where).is_dir() and not is_dataset(where))
 
 
-def load_index(args: argparse.Namespace, folder: str, *, ready: bool = False) -> GraphIndex:
-    """Return the index in a folder with its models: those that options name, else the embedding that built it."""
+def index_name(args: argparse.Namespace, where: str) -> str:
+    """Return the name of an index in PostgreSQL, or of a folder."""
+    return str(args.name) if is_postgres(where) else Path(where).resolve().name
+
+
+def load_index(args: argparse.Namespace, where: str, *, ready: bool = False, edge_signals: bool = False) -> GraphIndex:
+    """Return the index in a folder or in PostgreSQL, read into memory, with its models.
+
+    These are those that options name, else the embedding that built it. PostgreSQL has no signals of edges: with `edge_signals`,
+    they are built.
+    """
     from graph_retrievers.index.graph_index import GraphIndex
 
+    if is_postgres(where):
+        from graph_retrievers.stores.postgres import read_index
+
+        with _opened_postgres(args, where) as (database, models):
+            built = edge_signals and models["embedding"] is not None
+            index = read_index(database, args.name, device=args.device, edge_signals=built, show_progress=True, **models)
+        return index.prepare() if ready else index
     model = reranker(args)
-    embedding = None if getattr(args, "no_embedding", False) else _query_embedding(args, folder)
-    return GraphIndex.load(folder, embedding=embedding, relevance=model, device=args.device, ready=ready)
+    embedding = None if getattr(args, "no_embedding", False) else _query_embedding(args, where)
+    return GraphIndex.load(where, embedding=embedding, relevance=model, device=args.device, ready=ready)
 
 
 @contextmanager
-def opened_index(args: argparse.Namespace) -> Iterator[GraphIndex | RemoteIndex]:
-    """Open the index that ``INDEX`` names, a folder or an address of PostgreSQL, with its models."""
-    if not is_postgres(args.index):
-        check_folder("INDEX", args.index, instead="Give the folder of a saved index, or postgresql://USER@HOST/DATABASE.")
+def opened_index(args: argparse.Namespace, *, in_memory: bool = False) -> Iterator[GraphIndex | RemoteIndex]:
+    """Open the index that ``INDEX`` names with its models: a folder in memory, and PostgreSQL there unless `in_memory`."""
+    if in_memory or not is_postgres(args.index):
         yield load_index(args, args.index)
         return
-    check_postgres("INDEX", args.index, args.insecure)
-    from graph_retrievers.stores.postgres import PostgresDatabase, open_index
-    from graph_retrievers.stores.postgres.corpus import PostgresCorpus
+    with _opened_postgres(args, args.index) as (database, models):
+        from graph_retrievers.stores.postgres import open_index
 
-    with PostgresDatabase(args.index) as database:
-        corpus = PostgresCorpus(database, args.name)
-        # The one that anybody can load by its name.
-        embedding = _loaded_embedding(args, corpus.embedding, corpus.embedding == "all-MiniLM-L6-v2", corpus.dimension > 0)
-        yield open_index(database, args.name, embedding=embedding, relevance=reranker(args))
+        yield open_index(database, args.name, **models)
+
+
+@contextmanager
+def _opened_postgres(args: argparse.Namespace, url: str) -> Iterator[tuple[PostgresDatabase, dict[str, Any]]]:
+    """Open the database that an address names; the models of the index in it come with their keywords."""
+    check_postgres("INDEX", url, args.insecure)
+    from graph_retrievers.stores.postgres import PostgresCorpus, PostgresDatabase
+
+    with PostgresDatabase(url) as database:
+        corpus, embedding = PostgresCorpus(database, args.name), None
+        if not getattr(args, "no_embedding", False):
+            # The one that anybody can load by its name.
+            by_name = corpus.embedding == "all-MiniLM-L6-v2"
+            embedding = _loaded_embedding(args, corpus.embedding, by_name, corpus.dimension > 0)
+        yield database, {"embedding": embedding, "relevance": reranker(args)}
 
 
 def _query_embedding(args: argparse.Namespace, folder: str) -> Any:
@@ -144,21 +170,23 @@ def embedded_index(args: argparse.Namespace, graph: CorpusGraph, *, edges: bool 
     return GraphIndex.from_graph(graph, edge_signals=signals, cache=cache, **options)
 
 
-def index_and_queries(
-    args: argparse.Namespace, folder: str, embed: Callable[[argparse.Namespace, CorpusGraph], GraphIndex] = embedded_index
-) -> tuple[GraphIndex, list[Query]]:
-    """Return the index and the questions of a dataset, or an index and the questions of ``--queries``."""
+def index_and_queries(args: argparse.Namespace, where: str, *, edges: bool = False) -> tuple[GraphIndex, list[Query]]:
+    """Return the index and the questions of a dataset, or an index and the questions of ``--queries``.
+
+    With `edges`, there are signals of edges, unless an index in a folder has none.
+    """
     from graph_retrievers.datasets import read_dataset, read_queries
 
-    if is_index(folder):
+    if is_index(where):
         if not args.queries:
-            raise InvalidArgumentError(f"{folder} is not a dataset; for an index, pass questions with --queries FILE.")
-        index = load_index(args, folder)
+            shown = "An index in PostgreSQL" if is_postgres(where) else where
+            raise InvalidArgumentError(f"{shown} is not a dataset; for an index, pass questions with --queries FILE.")
+        index = load_index(args, where, edge_signals=edges)
         return index, read_queries(args.queries, nodes=index.graph)
-    dataset = read_dataset(folder)
+    dataset = read_dataset(where)
     graph = dataset.graph(args.device)
     queries = read_queries(args.queries, nodes=graph) if args.queries else dataset.queries
-    return embed(args, graph), queries
+    return embedded_index(args, graph, edges=edges), queries
 
 
 def chosen_retriever(args: argparse.Namespace, index: Corpus, **settings: Any) -> Retriever:

@@ -10,23 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graph_retrievers.commands.engines import add_postgres, is_postgres
+from graph_retrievers.commands.engines import INDEX, add_postgres, index_place
 from graph_retrievers.commands.flags import printable
 from graph_retrievers.commands.models import add_options, chosen_retriever, opened_index
-from graph_retrievers.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from graph_retrievers.hits import Hits
-
-
-_INDEX = "folder of the index, or PostgreSQL: postgresql://USER@HOST/DATABASE, with --name"
 
 
 def add_commands(subparsers: Any) -> None:
     """Add the commands to what `add_subparsers` of :mod:`argparse` returned; each sets ``run``, a function of the arguments."""
     parser = subparsers.add_parser("search", help="search an index", description="Search a saved index and print the hits.")
     add = parser.add_argument
-    add("index", metavar="INDEX", help=_INDEX)
+    add("index", metavar="INDEX", type=index_place, help=INDEX)
     add("question", metavar="QUESTION")
     add("-k", type=int, default=10, help="hits to print (default: 10)")
     add_options(add, "--retriever")
@@ -48,7 +44,7 @@ def add_commands(subparsers: Any) -> None:
     what = "show what an index contains"
     contents = "Show what an index contains, and warn of what may give poor results."
     inspect = subparsers.add_parser("inspect", help=what, description=contents)
-    inspect.add_argument("index", metavar="INDEX", help=_INDEX)
+    inspect.add_argument("index", metavar="INDEX", type=index_place, help=INDEX)
     add_options(inspect.add_argument, "--embedding")
     inspect.add_argument("--json", action="store_true", help="print JSON")
     add_postgres(inspect)
@@ -61,9 +57,7 @@ def run_search(args: argparse.Namespace) -> None:
 
     given = {"per_source": args.per_source, "source_field": args.source_field}
     limits: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if args.html and is_postgres(args.index):
-        raise InvalidArgumentError("--html draws the search of an index in a folder, not of one in PostgreSQL; use --explain.")
-    with opened_index(args) as index:
+    with opened_index(args, in_memory=bool(args.html)) as index:
         retriever = chosen_retriever(args, index, **limits)
         tell_unused_relevance(retriever)
         if args.html:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
-from pathlib import Path
 
-from graph_retrievers.commands.engines import folder
+from graph_retrievers.commands.engines import INDEX, add_postgres, index_place
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.listening import listen
-from graph_retrievers.commands.models import add_options, load_index
+from graph_retrievers.commands.models import add_options, index_name, load_index
 from graph_retrievers.errors import MissingDependencyError
 
 
@@ -22,13 +21,14 @@ def add_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         "search as a graph, step by step, texts and neighbours. Only on this machine. Needs the extra 'serve'.",
     )
     add = parser.add_argument
-    add("index", metavar="INDEX", type=folder, help="folder of the index")
+    add("index", metavar="INDEX", type=index_place, help=INDEX)
     add("--port", type=int, default=8800, metavar="PORT", help="port (default: 8800; 0 chooses a free one)")
     add("--host", default="127.0.0.1", metavar="NAME", help="address to listen on (default: 127.0.0.1, only this machine)")
     add("--expose", action="store_true", help="allow a --host that other machines can reach; there is no password")
     add("--open", action="store_true", help="open the page in the browser")
     add("--time-limit", type=float, default=30.0, metavar="SECONDS", help="limit of one search (default: 30)")
     add_options(add, "--reranker", "--max-length", "--embedding", "--device")
+    add_postgres(parser)
     parser.set_defaults(run=run_serve)
 
 
@@ -45,7 +45,7 @@ def run_serve(args: argparse.Namespace) -> None:
         index = load_index(args, args.index, ready=True)
         runs, needs = offered(index, time_limit=args.time_limit)
         told = {name: in_flags(text, args) for name, text in needs.items()}
-        app = search_app(runs, title=Path(args.index).resolve().name, needs=told, hosts=[args.host])
+        app = search_app(runs, title=index_name(args, args.index), needs=told, hosts=[args.host])
         host = f"[{args.host}]" if ":" in args.host else args.host
         url = f"http://{host}:{listening.getsockname()[1]}/"
         print(printable(f"{len(index):,} nodes, {len(runs)} retrievers: {url} (Ctrl-C ends)"), flush=True)

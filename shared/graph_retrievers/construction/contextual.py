@@ -35,8 +35,8 @@ def chunk_documents(documents: Iterable[Any], splitter: Any, *, title_key: str |
         See :func:`graph_retrievers.construction.documents.to_nodes`.
     splitter : object or callable
         A splitter of LangChain or LlamaIndex (``split_text(text)``), a
-        :class:`~graph_retrievers.signals.embedding.SentenceEncoder`, which splits a text by its own tokens into parts that it can
-        read, or a function from a text to texts.
+        :class:`~graph_retrievers.signals.sentence_encoder.SentenceEncoder`, which splits a text by its own tokens into parts that
+        it can read, or a function from a text to texts.
     title_key : str, optional
         Metadata field with a document's title, see :func:`graph_retrievers.construction.documents.to_nodes`.
 

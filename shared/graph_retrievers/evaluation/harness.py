@@ -114,8 +114,9 @@ def evaluate(
     """
     if not isinstance(index, GraphIndex):
         raise InvalidArgumentError(
-            f"index is {shown(index)}; expected a GraphIndex. To evaluate what lies in a database, pass the index that was written "
-            "there, and retrievers by name: evaluate(index, queries, {'in the database': Retriever(remote, ...)})."
+            f"index is {shown(index)}; expected a GraphIndex. To evaluate what lies in a database, pass the same index in "
+            "memory (read_index gives that of PostgreSQL), and retrievers by name: "
+            "evaluate(index, queries, {'in the database': Retriever(remote, ...)})."
         )
     positive("k", k), seed_number(seed)
     positive("batch_size", batch_size)

@@ -79,7 +79,7 @@ class GraphIndex(Corpus):
         By name. Operators read ``"dense"`` (vectors) and ``"bm25"`` of the nodes by default; signals of the edges are named
         ``"edge_dense"`` and ``"edge_bm25"``. Other names may be used freely.
     embedding : object, optional
-        Model that embeds queries (see :func:`graph_retrievers.signals.embedding.as_embedding`).
+        Model that embeds queries (see :func:`graph_retrievers.signals.embedding_models.as_embedding`).
     relevance : object, optional
         Relevance model (see :func:`graph_retrievers.signals.models.as_relevance_model`); by default the bi-encoder of the node
         vectors.

@@ -115,7 +115,10 @@ class GraphTools:
 
     def __init__(self, retriever: Retriever, *, max_characters: int = 8000, max_items: int = 50) -> None:
         if not isinstance(retriever, MemoryRetriever):
-            raise InvalidArgumentError(f"Expected a Retriever on an index in memory, which the tools read, got {shown(retriever)}.")
+            raise InvalidArgumentError(
+                f"Expected a Retriever on an index in memory, which the tools read, got {shown(retriever)}. For an index in "
+                "PostgreSQL, read_index gives one in memory."
+            )
         self.retriever = retriever
         self.max_characters, self.max_items = positive("max_characters", max_characters), positive("max_items", max_items)
 

@@ -50,7 +50,7 @@ def embed_corpus(embedding: Any, texts: list[str], cache: bool | str | Path | No
     Parameters
     ----------
     embedding : object
-        Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`.
+        Embedding model, see :func:`~graph_retrievers.signals.embedding_models.as_embedding`.
     texts : list of str, length n
     cache : bool, str or Path, optional
         Whether vectors are kept on disk as they come, and found there again: in the user's cache folder (True), in another folder,
@@ -127,7 +127,7 @@ class VectorCache:
     Parameters
     ----------
     embedding : object
-        Embedding model, see :func:`~graph_retrievers.signals.embedding.as_embedding`. It is identified by its name, by its
+        Embedding model, see :func:`~graph_retrievers.signals.embedding_models.as_embedding`. It is identified by its name, by its
         `max_length`, `pooling` and `precision`, if it has them, and by its vectors of two fixed texts, which are embedded first.
     folder : Path, optional
         :func:`cache_folder` by default, with one file per model. InvalidArgumentError if it is not writable.

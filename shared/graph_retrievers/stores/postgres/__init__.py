@@ -8,6 +8,7 @@ from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.index import open_index
+from graph_retrievers.stores.postgres.reading import read_index
 from graph_retrievers.stores.postgres.update import update_index
 from graph_retrievers.stores.postgres.vector_table import VectorTable
 from graph_retrievers.stores.postgres.vectors import PostgresVectors, create_vector_index
@@ -24,6 +25,7 @@ __all__ = [
     "Written",
     "create_vector_index",
     "open_index",
+    "read_index",
     "update_index",
     "write_index",
 ]

@@ -46,6 +46,8 @@ _UNREADABLE = (
 _BEGIN, _END = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "COMMIT"
 # Rows from which on a table is read once rather than looked up for each.
 _MANY = 5000
+# Rows that a cursor of the server sends at a time.
+_ROWS = 10_000
 _CHECKED = 10_000
 # What a replica says if the primary has removed rows that a statement may still read.
 _OVERTAKEN = "40001"
@@ -211,7 +213,7 @@ class PostgresDatabase:
                 self._put_back(connection)
 
     @contextmanager
-    def pinned(self) -> Iterator[PostgresDatabase]:
+    def pinned(self) -> Iterator[PinnedDatabase]:
         """Open the database in the state in which it is now: what is read of it is of that state, through one connection."""
 
         def begin(connection: Any) -> Any:
@@ -222,7 +224,7 @@ class PostgresDatabase:
         with self._allowed():
             connection = self._tried(begin)
             try:
-                yield _Pinned(self, connection)
+                yield PinnedDatabase(self, connection)
             finally:
                 with suppress(self._psycopg.Error):
                     connection.execute("ROLLBACK")
@@ -385,7 +387,7 @@ class PostgresDatabase:
         return DatabaseError(f"{self.where} refused a statement ({f'{code}: ' if code else ''}{message}).")
 
 
-class _Pinned(PostgresDatabase):
+class PinnedDatabase(PostgresDatabase):
     """A database in one of its states, until the transaction of a connection ends."""
 
     def __init__(self, database: PostgresDatabase, connection: Any) -> None:
@@ -393,7 +395,7 @@ class _Pinned(PostgresDatabase):
         self._connection = connection
 
     @contextmanager
-    def pinned(self) -> Iterator[PostgresDatabase]:
+    def pinned(self) -> Iterator[PinnedDatabase]:
         """Return the database itself."""
         yield self
 
@@ -406,6 +408,16 @@ class _Pinned(PostgresDatabase):
                     connection.execute(_LIMITED, [_milliseconds(self._seconds)])
                 cursors = [connection.execute(text.format_map(self.tables), given, binary=True) for text, given in statements]
             return [_rows(cursor) for cursor in cursors]
+        except self._psycopg.Error as error:
+            raise self._translated(error, self._connection) from error
+
+    def rows(self, statement: Statement) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a statement, a part of them in memory at a time."""
+        text, given = statement
+        try:
+            with self._connection.cursor("rows") as cursor:
+                cursor.itersize = _ROWS
+                yield from cursor.execute(text.format_map(self.tables), given, binary=True)
         except self._psycopg.Error as error:
             raise self._translated(error, self._connection) from error
 

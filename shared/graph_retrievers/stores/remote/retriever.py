@@ -45,6 +45,9 @@ T = TypeVar("T")
 _TRIES, _BEFORE_PINNING = 10, 2
 
 
+_IN_MEMORY = "Use an index in memory: read_index gives that of PostgreSQL."
+
+
 class RemoteRetriever(Retriever):
     """:class:`~graph_retrievers.retrievers.retriever.Retriever` on an index in a database.
 
@@ -103,7 +106,9 @@ class RemoteRetriever(Retriever):
             if "operator" in self.__dict__:
                 _refuse_whole(name, self.operator)
             hint = ' Give form="links".' if name == "WalkFusion" else ""
-            raise InvalidArgumentError(f"{name} cannot run on a graph in a database: it reads {error}.{hint}") from error
+            raise InvalidArgumentError(
+                f"{name} cannot run on a graph in a database: it reads {error}.{hint} {_IN_MEMORY}"
+            ) from error
         _refuse_whole(self.name, self.operator)
         self._reads_schema = any(isinstance(part, (MixedTraversal, MetapathSearch)) for part in _parts(self.operator))
         if self._reads_schema:
@@ -205,8 +210,8 @@ class RemoteRetriever(Retriever):
             return _hits(self if index is self.index else self.over(index), backend)
         except WholeGraphError as error:
             asked = ", ".join(sorted(backend.asked))
-            why = f"it reads {error} (asked: {asked}). Load the graph into a GraphIndex"
-            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}.") from error
+            why = f"it reads {error} (asked: {asked}). {_IN_MEMORY}"
+            raise InvalidArgumentError(f"{self.name} cannot run on a graph in a database: {why}") from error
 
 
 def _holds(index: RemoteIndex, *conditions: Any) -> bool:
@@ -229,8 +234,7 @@ def _refuse_whole(name: str, operator: Operator) -> None:
     for part in _parts(operator):
         if part.whole:
             raise InvalidArgumentError(
-                f"{name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. Load the graph into a "
-                "GraphIndex."
+                f"{name} cannot run on a graph in a database: {type(part).__name__} reads {part.whole}. {_IN_MEMORY}"
             )
 
 

@@ -109,7 +109,7 @@ class TrajectoryReranker(Operator):
         The network, its weights, or a safetensors file of them (the published ones fit).
     embedding : object, optional
         Text embedding of the structural fingerprint ("padding movie person"), of the scorer's width (see
-        :func:`~graph_retrievers.signals.embedding.as_embedding`); the index's own by default. The published weights need the
+        :func:`~graph_retrievers.signals.embedding_models.as_embedding`); the index's own by default. The published weights need the
         mean of the last hidden states of bert-base-uncased, 768 wide.
     depth : int, optional
         Number of nodes of each list to rerank; the rest is dropped. All by default.
