@@ -23,6 +23,7 @@ from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.search.facts import NearestEdges, edges_within
 from graph_retrievers.search.queries import Queries, both
 from graph_retrievers.signals.language import failure_note, optional_language_model
+from graph_retrievers.systems.asking import INTEGER, array, numbered, record
 
 __all__ = ["FactLinking"]
 
@@ -161,7 +162,9 @@ class FactLinking(Operator):
         bounds = torch.tensor([[least, *found_scores[:1].tolist()]]).double()
         scores = min_max(torch.from_numpy(found_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
         if self.language_model is not None and len(rows):
-            answer = yield Completion(self.language_model, self._prompt(question, rows), _schema(len(rows)))
+            facts = numbered(graph.edge_contents(rows.tolist()))
+            schema = record({"facts": array({**INTEGER, "minimum": 1, "maximum": len(rows)})})
+            answer = yield Completion(self.language_model, _PROMPT.format(question=question.text, facts=facts), schema)
             if isinstance(answer, Exception):
                 question.notes.append(failure_note(answer, "all facts are kept"))
             else:
@@ -185,12 +188,6 @@ class FactLinking(Operator):
         within = edges_within(queries, starts)
         return parts.facts if within is None else parts.facts & within
 
-    def _prompt(self, question: Question, rows: np.ndarray) -> str:
-        # One line each, so that no document can write a fact of the list.
-        contents = question.index.graph.edge_contents(rows.tolist())
-        told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(contents, 1)]
-        return _PROMPT.format(question=question.text, facts="\n".join(told))
-
 
 def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
     """Return which nodes pass the filter, or are phrases of a passage that does: Tensor, shape [N], bool, or None for all."""
@@ -202,8 +199,3 @@ def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
     named[target[passages[source]]] = True
     named[source[passages[target]]] = True
     return named
-
-
-def _schema(count: int) -> dict[str, Any]:
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}}
-    return {"type": "object", "properties": {"facts": numbers}, "required": ["facts"]}
