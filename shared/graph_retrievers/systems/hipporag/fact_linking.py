@@ -63,22 +63,31 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     """
 
     def make() -> PhraseGraph:
-        passages, size = type_mask(graph, (passage_type,)), len(graph)
+        passages = type_mask(graph, (passage_type,))
         doubled = bool(passages.all()) or not bool(passages.any())
         phrases, passages = (torch.ones_like(passages),) * 2 if doubled else (~passages, passages)
-        source, target = graph.sources, graph.targets
-        if doubled:
-            own = torch.arange(size, device=graph.device)
-            pairs = torch.cat([source, own]) * size + torch.cat([target, own])
-        else:
-            links = passages[source] != passages[target]
-            near, far = source[links], target[links]
-            pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
-        mentioned = torch.bincount(torch.unique(pairs) % size, minlength=size)
-        on_host = mentioned.cpu().numpy(), phrases.cpu().numpy()
-        return PhraseGraph(phrases, passages, phrases[source] & phrases[target], doubled, *on_host)
+        mentioned = torch.bincount(contained_phrases(graph, passages, doubled)[1], minlength=len(graph))
+        facts = phrases[graph.sources] & phrases[graph.targets]
+        return PhraseGraph(phrases, passages, facts, doubled, mentioned.cpu().numpy(), phrases.cpu().numpy())
 
     return graph.cache.get(("phrases", passage_type), make)
+
+
+def contained_phrases(graph: CorpusGraph, passages: Tensor, doubled: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return passages, phrases that they contain, and how often, by their rows: int64, shape [T]; see :func:`phrase_graph`.
+
+    A passage contains a phrase once for each link between the two, and its own once more if each node is both.
+    """
+    source, target, size = graph.sources, graph.targets, len(graph)
+    if doubled:
+        own, links = torch.arange(size, device=graph.device), source != target
+        pairs = torch.cat([source[links], own]) * size + torch.cat([target[links], own])
+    else:
+        links = passages[source] != passages[target]
+        near, far = source[links], target[links]
+        pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
+    distinct, times = torch.unique(pairs, return_counts=True)
+    return distinct // size, distinct % size, times
 
 
 class FactLinking(Operator):
