@@ -94,11 +94,12 @@ class RelationBeam(Operator):
     examples; here the prompt has instructions. When it scores by BM25 or a sentence encoder, the score of an entity is a product
     too; here it is that of the entity alone, as relevance models also give negative scores.
 
-    If the language model gives no scores for relations or entities, the relevance model scores instead, from the start; if it
-    does not say whether facts suffice, the search goes on. A note says so. Scores outside [0, 1] and numbers that were not shown do
-    not count, and relations without a score are not followed. Without any score that counts, all options are alike: published so
-    for entities; of relations the published code then follows none. If no model reads texts, as with vectors that were given
-    without their model, all relations are followed, and entities score by their cosines with the question.
+    If the language model gives no scores for relations or entities, the relevance model scores instead, from the start; without
+    one and without vectors, no relation is followed. If it does not say whether facts suffice, the search goes on. A note says
+    so. Scores outside [0, 1] and numbers that were not shown do not count, and relations without a score are not followed.
+    Without any score that counts, all options are alike: published so for entities; of relations the published code then follows
+    none. If no model reads texts, as with vectors that were given without their model, all relations are followed, and entities
+    score by their cosines with the question.
 
     References
     ----------
@@ -133,8 +134,10 @@ class RelationBeam(Operator):
         try:
             return (yield from self._walked(question, found, self.language_model))
         except LanguageModelError as error:
-            tell_failure(self.name, question, error, "the relevance model scored instead")
-            return (yield from self._walked(question, found, None))
+            scored = question.reads_texts or question.has_vectors
+            told = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
+            tell_failure(self.name, question, error, told)
+            return (yield from self._walked(question, found, None)) if scored else found
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         beam, rounds, facts = found, list[Candidates](), list[str]()
