@@ -84,8 +84,9 @@ class RelationBeam(Operator):
     and the path of the round that found it first, and in a round with its best ones; the relation by which it was reached is not
     followed back.
 
-    The paper starts at the `width` best entities of the question; here all that were found start. It counts 2 `width` calls of the
-    language model in a round, as if `width` relations were kept in all; its code, and this operator, keep so many of each entity.
+    The paper starts at the `width` best entities of the question; here all that were found start. It keeps `width` relations in
+    all; its code, and this operator, as many of each entity. It also asks after the last round whether the facts suffice. Its
+    variant ToG-R, which chooses entities at random, is left out.
 
     The published code draws entities at random from twenty and more, five of Freebase and ten of Wikidata; here the most similar
     ones are scored. It does not follow a relation by which an entity was reached from that entity in the other direction, so that
