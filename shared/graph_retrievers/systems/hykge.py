@@ -1,4 +1,4 @@
-"""HyKGE: chains between the entities of a hypothesis and of the question, reranked by fragments (Jiang et al., 2024)."""
+"""HyKGE: chains between the entities of a hypothesis and of the question, reranked by fragments (Jiang et al., ACL 2025)."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class HypothesisChains(Operator):
 
     References
     ----------
-    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024,
-    section 4; windows are those of the public code.
+    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024
+    (ACL 2025), section 4; windows are those of the public code.
 
     Examples
     --------
@@ -223,7 +223,8 @@ class HyKGE(System):
 
     References
     ----------
-    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024.
+    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024
+    (ACL 2025).
 
     Examples
     --------
