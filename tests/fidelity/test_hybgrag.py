@@ -205,6 +205,7 @@ def test_prompts_have_a_hundred_relations_and_500_characters_of_a_text():
         (Model([route([("N4", ["wrote"])]), *["no JSON"] * 3], [False]), "texts were searched", ["n4", "n2", "n3", "n0", "n1"]),
         (Model([route([("N1", [])])], ["no JSON"]), "the result was not validated", ["n3"]),
         (Model([route([("N1", [])])], [False], ["no JSON"] * 3), "the last result stays", ["n3"]),
+        (Model([route([("N4", ["wrote"])])], [], ["no JSON"] * 3), "texts were searched", ["n4", "n2", "n3", "n0", "n1"]),
         (Model([route([("N1", [])])], [False], [{"error": "unknown"}] * 3), "the last result stays", ["n3"]),
     ],
 )

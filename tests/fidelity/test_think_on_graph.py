@@ -203,6 +203,14 @@ def test_a_model_that_fails_leaves_the_scores_to_the_relevance_model():
     assert [hit.id for hit in hits][0] == "jacquard" and sum("No answer of" in told for told in hits.notes) == 1
 
 
+def test_a_model_that_fails_leaves_the_seeds_where_nothing_else_scores():
+    index = GraphIndex.from_texts(["a loom", "a card"], titles=["Loom", "Card"], edges=[("0", "1", "reads")])
+    retriever = Retriever(index, ThinkOnGraph(language_model=lambda prompt: "no JSON"), backfill=False)
+    hits = retriever.retrieve("What does it read?", entities=["Loom"])
+    assert [hit.title for hit in hits] == ["Loom"]
+    assert [note.endswith("; nothing else scores relations, and none was followed") for note in hits.notes] == [True]
+
+
 def test_vectors_without_their_model_follow_all_relations_by_cosine():
     nodes = [Node(name, "", name.upper()) for name in "abcd"]
     edges = [("a", "b", "x"), ("a", "c", "y"), ("a", "d", "z")]

@@ -36,7 +36,7 @@ from graph_retrievers.core.requests import (
     Weights,
     WithQuery,
 )
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending
 from graph_retrievers.operators import BM25Search, GatedPropagation, GRanker, HybridSearch, OperatorKind, Rerank, STeX, VectorSearch
 from graph_retrievers.search.backend import smoothed
@@ -771,6 +771,16 @@ def test_a_text_that_is_the_question_keeps_its_vector_beside_other_texts():
     memory, rows = MemoryBackend(Queries.of(index, ["loom", "card"], vectors=np.eye(2)[[0, 0]])), np.array([0, 1])
     asked = [(0, WithQuery(Similarity(rows), "loom")), (1, WithQuery(Similarity(rows), "mill"))]
     assert [values.tolist() for values in memory.instead(asked)] == [[1, 0], [0, 1]]
+
+
+def test_models_and_words_read_another_text_without_an_embedding_model():
+    model = lambda pairs: [len(query) + len(text) for query, text in pairs]  # noqa: E731
+    index = GraphIndex.from_texts(["a loom", "a card"], vectors=np.eye(2), relevance=model)
+    memory, rows = MemoryBackend(Queries.of(index, ["loom"], vectors=np.eye(2)[:1])), np.array([0, 1])
+    (read,), (words,) = (memory.instead([(0, WithQuery(asked, "a new card"))]) for asked in (Relevance(rows), Scores(rows, "bm25")))
+    assert read.tolist() == [16, 16] and words[0] == 0 < words[1]
+    with pytest.raises(MissingSignalError, match="pass embedding="):
+        memory.instead([(0, WithQuery(Similarity(rows), "a new card"))])
 
 
 def test_a_relation_that_no_edge_has_has_no_number():

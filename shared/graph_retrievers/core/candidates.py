@@ -379,9 +379,10 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
 
 
 def _large(scores: np.ndarray, k: int, groups: np.ndarray) -> np.ndarray:
-    """Return ascending places that contain those of the `k` best scores of each of the ascending groups, ties among them.
+    """Return the places of the scores, shape [K], that may be among the `k` best of their group, with all ties: ascending.
 
-    The largest scores of k blocks of a group are k scores, so that the k-th of all is no lower than the lowest of them.
+    Groups ascend, and each is cut into blocks. The k-th largest of the blocks' best scores is at most the k-th best score of the
+    group, so no score below it is returned. A group of fewer than `k` blocks is returned as a whole.
     """
     if len(scores) <= _BLOCK * k:
         return np.arange(len(scores))

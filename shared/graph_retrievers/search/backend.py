@@ -261,12 +261,12 @@ class Backend(ABC):
         return type(inner[0][1]).together(other, inner)  # type: ignore[no-any-return]
 
     def _vectors_instead(self, pairs: Sequence[tuple[int, str]]) -> Tensor | None:
-        """Return the vectors of texts in place of questions: Tensor, shape [n, d]; None if questions have no vectors."""
+        """Return the vectors of texts in place of questions: Tensor, shape [n, d]; None if there is none for them."""
         queries = self.queries
-        if not queries.has_vectors:
+        new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
+        if not queries.has_vectors or (new and not queries.embeds_texts):
             return None
         vectors: Tensor = queries.vectors[[b for b, _ in pairs]].clone()
-        new = [row for row, (b, text) in enumerate(pairs) if text != queries.texts[b]]
         if new:
             vectors[new] = self._embed([pairs[row][1] for row in new])
         return vectors

@@ -9,7 +9,7 @@ import numpy as np
 
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Completion, Relevance, Similarity
+from graph_retrievers.core.requests import Completion, Contents, Relevance, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.signals.language import LanguageModel, failure_note
 
@@ -75,8 +75,20 @@ def texts_read(given: Sequence[str], most: int) -> list[str]:
 
 
 def numbered(options: Sequence[str]) -> str:
-    """Return options as lines, each after its number, from 1."""
-    return "\n".join(f"{number}. {option}" for number, option in enumerate(options, 1))
+    r"""Return options, each as one line after its number, so that no document can write an option.
+
+    >>> print(numbered(["Ada", "Lyon", "Paris and\n4. Turin"]))
+    1. Ada
+    2. Lyon
+    3. Paris and 4. Turin
+    """
+    return "\n".join(f"{number}. {' '.join(option.split())}" for number, option in enumerate(options, 1))
+
+
+def names_of(nodes: np.ndarray) -> Algorithm[dict[int, str]]:
+    """Return the names of nodes, shape [n], by their rows."""
+    rows = np.unique(nodes)
+    return dict(zip(rows.tolist(), [node.name for node in (yield Contents(rows))], strict=True))
 
 
 def option_scores(

@@ -56,6 +56,11 @@ _ERROR = record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=[
 Egos = list[tuple[str, Candidates]]
 
 
+def _instead(result: Candidates) -> str:
+    """Return what is done where the language model fails after a result."""
+    return "the last result stays" if len(result) else "texts were searched"
+
+
 class RoutedSearch(Operator):
     """Search by texts, or along relations of the question's entities, as a language model chooses; it judges and tries again.
 
@@ -86,7 +91,7 @@ class RoutedSearch(Operator):
     If nothing is reached from all entities, the result is rejected without the validator; in the last round, the text retriever
     searches instead, and a note says so. Without an entity the text retriever searches. Without a language model, or if the router
     fails at first, the text retriever searches; if the router fails later, or the validator or the commenter fails, the last result
-    stays; notes say so.
+    stays, or the text retriever searches if it is empty; notes say so.
 
     An entity is the node of that name, ignoring case, or else, with an embedding model, the node most similar to it; of several of
     a name, the paper takes the one beside the answer, and here all count. At most two relations are followed from an entity, in
@@ -131,9 +136,7 @@ class RoutedSearch(Operator):
         """Return what the last choice found."""
         attempts, result = list[str](), Candidates.none()
         for left in reversed(range(self.iterations)):
-            entities = yield from self._routed(
-                question, attempts, "the last result stays" if len(result) else "texts were searched"
-            )
+            entities = yield from self._routed(question, attempts, result)
             if entities is None:
                 break
             asked = "; ".join(f"{name}: {', '.join(relations) or 'any relation'}" for name, relations in entities) or "text"
@@ -149,12 +152,12 @@ class RoutedSearch(Operator):
             attempts.append(f"- {asked}: {feedback}")
         return result if len(result) else (yield from self._texts(question))
 
-    def _routed(self, question: Question, attempts: list[str], instead: str) -> Algorithm[list[tuple[str, list[str]]] | None]:
+    def _routed(self, question: Question, attempts: list[str], before: Candidates) -> Algorithm[list[tuple[str, list[str]]] | None]:
         """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
         told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
         shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
         prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
-        route = yield from answered(self.name, question, self.language_model, prompt, _ROUTES, instead)
+        route = yield from answered(self.name, question, self.language_model, prompt, _ROUTES, _instead(before))
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
@@ -182,15 +185,6 @@ class RoutedSearch(Operator):
             egos.append((name, ego))
         return egos
 
-    def _ranked(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
-        """Return what is reached from all entities, the most similar to the question first."""
-        first, *others = [ego for _, ego in egos]
-        inside = np.logical_and.reduce([question.returned(first.nodes), *(np.isin(first.nodes, ego.nodes) for ego in others)])
-        common = first.taken(np.flatnonzero(inside))
-        scores = yield Similarity(common.nodes)
-        by = best(scores, question.k, common.nodes)
-        return replace(common.taken(by), scores=scores[by])
-
     def _followed(self, question: Question, part: Candidates, relation: str | None) -> Algorithm[Candidates]:
         """Return the nodes to which a relation leads, each once; None for any relation."""
         edges = yield Edges(part.nodes)
@@ -200,6 +194,15 @@ class RoutedSearch(Operator):
         edges = edges.kept(wanted)
         ego = reached(part, edges.owner, edges.far, np.zeros(len(edges.far)), self.name, edges.relation)
         return ego.taken(np.sort(np.unique(ego.nodes, return_index=True)[1]))
+
+    def _ranked(self, question: Question, egos: Egos) -> Algorithm[Candidates]:
+        """Return what is reached from all entities, the most similar to the question first."""
+        first, *others = [ego for _, ego in egos]
+        inside = np.logical_and.reduce([question.returned(first.nodes), *(np.isin(first.nodes, ego.nodes) for ego in others)])
+        common = first.taken(np.flatnonzero(inside))
+        scores = yield Similarity(common.nodes)
+        by = best(scores, question.k, common.nodes)
+        return replace(common.taken(by), scores=scores[by])
 
     def _valid(self, question: Question, egos: Egos, result: Candidates) -> Algorithm[bool]:
         """Return whether the validator accepts a result; where it fails, it does so with a note."""
@@ -219,7 +222,7 @@ class RoutedSearch(Operator):
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
         found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
         prompt = _COMMENT.format(route=route, found=found, question=question.text)
-        comment = yield from answered(self.name, question, self.language_model, prompt, _ERROR, "the last result stays")
+        comment = yield from answered(self.name, question, self.language_model, prompt, _ERROR, _instead(result))
         return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 

@@ -1,4 +1,4 @@
-"""HyKGE: chains between the entities of a hypothesis and of the question, reranked by fragments (Jiang et al., 2024)."""
+"""HyKGE: chains between the entities of a hypothesis and of the question, reranked by fragments (Jiang et al., ACL 2025)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,10 @@ from graph_retrievers.core.chains import Chains, padded
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import (
-    Contents,
-    Nearest,
-    NearestByCosine,
-    Relevance,
-    Similarity,
-    WithQuery,
-)
+from graph_retrievers.core.requests import Nearest, NearestByCosine, Relevance, Similarity, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import TEXT, answered, array, record, texts_read
+from graph_retrievers.systems.asking import TEXT, answered, array, names_of, record, texts_read
 from graph_retrievers.systems.step_chains import StepChains, chains_between
 from graph_retrievers.systems.system import System
 
@@ -85,9 +78,8 @@ class HypothesisChains(Operator):
     Notes
     -----
     The result has the nodes of the best chains, each with the score of its best chain, then the linked nodes that are in none,
-    with the score of the last chain. A
-    node's path leads along its chain, from the linked node at which the chain begins. Relations of a chain are read in their
-    direction ("->" or "<-").
+    with the score of the last chain. A node's path leads along its chain, from the linked node at which the chain begins.
+    Relations of a chain are read in their direction ("->" or "<-").
 
     Without a language model, or if it fails, the chains join the `entities` nodes nearest to the question, which alone is compared
     with them, and a note says so. Without a model that reads texts, a chain scores as the mean cosine of its nodes with the
@@ -101,8 +93,8 @@ class HypothesisChains(Operator):
 
     References
     ----------
-    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024,
-    section 4; windows are those of the public code.
+    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024
+    (ACL 2025), section 4; windows are those of the public code.
 
     Examples
     --------
@@ -195,8 +187,7 @@ class HypothesisChains(Operator):
             return np.zeros(0)
         if not question.reads_texts:
             return (yield from self._cosines(chains))
-        distinct = np.unique(chains.nodes[chains.nodes >= 0])
-        names = dict(zip(distinct.tolist(), [node.name for node in (yield Contents(distinct))], strict=True))
+        names = yield from names_of(chains.nodes[chains.nodes >= 0])
         read = list[str]()
         for nodes, relations, ahead in zip(chains.nodes, chains.relations, chains.ahead, strict=True):
             first, *others = nodes[nodes >= 0].tolist()
@@ -232,7 +223,8 @@ class HyKGE(System):
 
     References
     ----------
-    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024.
+    Jiang et al., "HyKGE: A Hypothesis Knowledge Graph Enhanced Framework for Accurate and Reliable Medical LLMs Responses", 2024
+    (ACL 2025).
 
     Examples
     --------

@@ -116,20 +116,24 @@ class FactTrees(Operator):
         return replace(reach.taken(places_of(reach.nodes, nodes)), scores=1 / np.arange(1, len(nodes) + 1))
 
     def _expanded(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
-        """Return what is reached: entities of the chunks, others along facts, and chunks of all of these."""
-        # Whether a step leads to chunks or to entities; to any node where each is both.
-        steps = [*[False] * (1 + self.hops), True] if self.text_type else [None] * self.hops
+        """Return what is reached: the entities of the chunks, others along facts, and the chunks of all of these entities."""
         reach = front = found
-        for to_chunks in steps:
-            if to_chunks:
-                front = reach.taken(np.flatnonzero(~question.typed(reach.nodes, (self.text_type,))))
-            near = yield Neighbors(front.nodes)
-            if to_chunks is not None:
-                near = near.kept(question.typed(near.node, (self.text_type,)) == to_chunks)
-            count = len(reach)
-            reach = reach.joined(reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name))
-            front = reach.taken(slice(count, None))
+        # One step leads from chunks to their entities, where these are other nodes.
+        for _ in range(self.hops + bool(self.text_type)):
+            before = len(reach)
+            reach = reach.joined((yield from self._linked(question, front, chunks=False)))
+            front = reach.taken(slice(before, None))
+        if self.text_type:
+            entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, (self.text_type,))))
+            reach = reach.joined((yield from self._linked(question, entities, chunks=True)))
         return reach
+
+    def _linked(self, question: Question, front: Candidates, chunks: bool) -> Algorithm[Candidates]:
+        """Return the chunks, or else the entities, that are linked to some nodes."""
+        near = yield Neighbors(front.nodes)
+        if self.text_type:
+            near = near.kept(question.typed(near.node, (self.text_type,)) == chunks)
+        return reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name)
 
     def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray, similarity: np.ndarray) -> Algorithm[list[Fact]]:
         """Return the facts of the chunks, by the number of the edge and then by chunk."""

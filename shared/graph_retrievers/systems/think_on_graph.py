@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +14,11 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Contents, EdgeRows, Edges, EdgeTexts, Similarity
+from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import LanguageModel, optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, answered, numbered, option_scores, record, tell_failure
+from graph_retrievers.systems.asking import BOOLEAN, answered, names_of, numbered, option_scores, record, tell_failure
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -38,9 +37,10 @@ _SUFFICIENT = record({"sufficient": BOOLEAN})
 
 
 class Relation(NamedTuple):
-    """A relation of an entity of the beam, in one direction: the place of the entity, the places of its edges, and its score."""
+    """A relation of an entity of the beam, in one direction: the place and the name of the entity, and the places of its edges."""
 
     place: int
+    entity: str
     name: str
     outgoing: bool
     edges: np.ndarray
@@ -51,9 +51,9 @@ class Relation(NamedTuple):
         """The name, with the direction in which it is followed."""
         return (self.name or "is linked to") + ("" if self.outgoing else " (from it)")
 
-    def fact(self, entity: str, far: str) -> str:
-        """Return the edge from or to another entity as a sentence, in its own direction."""
-        first, last = (entity, far) if self.outgoing else (far, entity)
+    def fact(self, far: str) -> str:
+        """Return the edge between the entity and another one as a sentence, in its own direction."""
+        first, last = (self.entity, far) if self.outgoing else (far, self.entity)
         return f"{first} {self.name or 'is linked to'} {last}"
 
 
@@ -62,10 +62,10 @@ class RelationBeam(Operator):
 
     In each round
 
-    1. of the relations of each entity of the beam, the `width` best are kept (relation prune);
-    2. the entities to which these lead are scored, and the `width` best of all are the next beam (entity prune); the score of an
-       entity is that of its relation times its own;
-    3. the language model says whether the facts suffice; then the search ends. After the last round it is not asked.
+    1. of the relations of each entity of the beam (relation search), the `width` best are kept (relation prune);
+    2. the entities to which these lead (entity search) are scored, and the `width` best of all are the next beam (entity prune);
+       the score of an entity is that of its relation times its own;
+    3. the language model says whether the facts suffice (reasoning); then the search ends. After the last round it is not asked.
 
     Parameters
     ----------
@@ -80,8 +80,13 @@ class RelationBeam(Operator):
 
     Notes
     -----
-    The result has the entities of all rounds by their scores, then the nodes found before. An entity counts once, with its best
-    score; the relation by which it was reached is not followed back.
+    The result has the entities of all rounds by their scores, then the nodes found before. An entity counts once, with the score
+    and the path of the round that found it first, and in a round with its best ones; the relation by which it was reached is not
+    followed back.
+
+    The paper starts at the `width` best entities of the question; here all that were found start. It keeps `width` relations in
+    all; its code, and this operator, as many of each entity. It also asks after the last round whether the facts suffice. Its
+    variant ToG-R, which chooses entities at random, is left out.
 
     The published code draws entities at random from twenty and more, five of Freebase and ten of Wikidata; here the most similar
     ones are scored. It does not follow a relation by which an entity was reached from that entity in the other direction, so that
@@ -90,11 +95,12 @@ class RelationBeam(Operator):
     examples; here the prompt has instructions. When it scores by BM25 or a sentence encoder, the score of an entity is a product
     too; here it is that of the entity alone, as relevance models also give negative scores.
 
-    If the language model gives no scores for relations or entities, the relevance model scores instead, from the start; if it
-    does not say whether facts suffice, the search goes on. A note says so. Scores outside [0, 1] and numbers that were not shown do
-    not count, and relations without a score are not followed. Without any score that counts, all options are alike: published so
-    for entities; of relations the published code then follows none. If no model reads texts, as with vectors that were given
-    without their model, all relations are followed, and entities score by their cosines with the question.
+    If the language model gives no scores for relations or entities, the relevance model scores instead, from the start; without
+    one and without vectors, no relation is followed. If it does not say whether facts suffice, the search goes on. A note says
+    so. Scores outside [0, 1] and numbers that were not shown do not count, and relations without a score are not followed.
+    Without any score that counts, all options are alike: published so for entities; of relations the published code then follows
+    none. If no model reads texts, as with vectors that were given without their model, all relations are followed, and entities
+    score by their cosines with the question.
 
     References
     ----------
@@ -129,14 +135,18 @@ class RelationBeam(Operator):
         try:
             return (yield from self._walked(question, found, self.language_model))
         except LanguageModelError as error:
-            tell_failure(self.name, question, error, "the relevance model scored instead")
-            return (yield from self._walked(question, found, None))
+            scored = question.reads_texts or question.has_vectors
+            told = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
+            tell_failure(self.name, question, error, told)
+            return (yield from self._walked(question, found, None)) if scored else found
 
     def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
         beam, rounds, facts = found, list[Candidates](), list[str]()
         for left in reversed(range(self.depth)):
             edges = yield Edges(beam.nodes)
-            relations = yield from self._relation_prune(question, beam, edges, model)
+            options = yield from self._relation_search(question, beam, edges)
+            relations = yield from self._relation_prune(question, beam, options, model)
+            relations = yield from self._entity_search(question, relations, edges.far)
             beam, rows = yield from self._entity_prune(question, beam, edges, relations, model)
             if not len(beam):
                 break
@@ -150,82 +160,82 @@ class RelationBeam(Operator):
         joined = walked.rescored(walked.scores).joined(found)
         return replace(joined, scores=falling(joined.scores))
 
+    def _relation_search(self, question: Question, beam: Candidates, edges: EdgeRows) -> Algorithm[list[list[Relation]]]:
+        """Return the relations of each entity of the beam, in the order of their names, but for those that lead back."""
+        entities = yield from names_of(beam.nodes)
+        names, name = np.unique(np.array(question.relation_names(edges.relation), object), return_inverse=True)
+        near = beam.nodes[edges.owner]
+        incoming, back = question.ends(edges.row)[:, 0] != near, np.zeros(len(near), bool)
+        if beam.trails.shape[1] > 1:
+            before, last = beam.trails[edges.owner, -2], beam.steps()[edges.owner, -1]
+            back = (edges.far == before) & (edges.relation == last)
+        kept = np.flatnonzero((edges.far != near) & ~back)
+        keys, key = np.unique(((edges.owner * len(names) + name) * 2 + incoming)[kept], return_inverse=True)
+        # Without an edge there is one part, of nothing.
+        parts = np.split(kept[np.argsort(key, kind="stable")], np.cumsum(np.bincount(key))[:-1])
+        found = dict[int, list[Relation]]()
+        for number, part in zip(keys.tolist(), parts, strict=False):
+            place, of = divmod(number // 2, len(names))
+            relation = Relation(place, entities[int(beam.nodes[place])], names[of], not number % 2, part)
+            found.setdefault(place, []).append(relation)
+        return list(found.values())
+
     def _relation_prune(
-        self, question: Question, beam: Candidates, edges: EdgeRows, model: LanguageModel | None, clue: str = ""
+        self, question: Question, beam: Candidates, options: list[list[Relation]], model: LanguageModel | None, clue: str = ""
     ) -> Algorithm[list[Relation]]:
         """Return the best relations of each entity of the beam, with their scores; a clue goes with the question."""
-        relations = self._relations(question, beam, edges)
         if model is None and not question.reads_texts:
-            return relations
-        names = [node.name for node in (yield Contents(beam.nodes))]
-        groups = [list(group) for _, group in groupby(relations, key=lambda each: each.place)]
+            return [each for own in options for each in own]
         about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
         prompts = [
-            _RELATIONS.format(entity=names[group[0].place], options=numbered([each.text for each in group]), **about)
-            for group in groups
+            _RELATIONS.format(entity=own[0].entity, options=numbered([each.text for each in own]), **about) for own in options
         ]
-        texts = [[f"{names[each.place]} {each.name}" for each in group] for group in groups]
-        nodes = [np.full(len(group), beam.nodes[group[0].place]) for group in groups]
+        texts = [[f"{each.entity} {each.name}" for each in own] for own in options]
+        nodes = [beam.nodes[[each.place for each in own]] for own in options]
         kept = list[Relation]()
-        for group, scores in zip(groups, (yield from option_scores(question, model, prompts, texts, nodes)), strict=True):
+        for own, scores in zip(options, (yield from option_scores(question, model, prompts, texts, nodes)), strict=True):
             places = best(scores, self.width)
             if model is not None:
                 # It may choose fewer.
                 places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
-            kept += [group[place]._replace(score=float(scores[place])) for place in places]
+            kept += [own[place]._replace(score=float(scores[place])) for place in places]
         return kept
 
-    def _relations(self, question: Question, beam: Candidates, edges: EdgeRows) -> list[Relation]:
-        """Return the relations of the beam, in the order of its entities and of their names, but for those that lead back."""
-        names, name = np.unique(np.array(question.relation_names(edges.relation), object), return_inverse=True)
-        incoming = question.ends(edges.row)[:, 0] != beam.nodes[edges.owner]
-        back = np.zeros(len(edges.far), bool)
-        if beam.trails.shape[1] > 1:
-            before, last = beam.trails[edges.owner, -2], beam.steps()[edges.owner, -1]
-            back = (edges.far == before) & (edges.relation == last)
-        kept = np.flatnonzero((edges.far != beam.nodes[edges.owner]) & ~back)
-        group = (edges.owner[kept] * len(names) + name[kept]) * 2 + incoming[kept]
-        by = np.argsort(group, kind="stable")
-        parts = np.split(kept[by], np.flatnonzero(np.diff(group[by])) + 1) if len(kept) else []
-        return [Relation(int(edges.owner[part[0]]), names[name[part[0]]], not incoming[part[0]], part) for part in parts]
+    def _entity_search(self, question: Question, relations: list[Relation], far: np.ndarray) -> Algorithm[list[Relation]]:
+        """Return the relations with one edge to each of their entities, of many to the most similar ones, with a note."""
+        ends = [each.edges[np.unique(far[each.edges], return_index=True)[1]] for each in relations]
+        if max(map(len, ends), default=0) > self.candidates:
+            which, cosines = f"first {self.candidates}", np.zeros(len(far))
+            if question.has_vectors:
+                which, places = f"{self.candidates} most similar to the question", np.concatenate(ends)
+                cosines[places] = yield Similarity(far[places])
+            question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
+            ends = [own[np.sort(best(cosines[own], self.candidates, far[own]))] for own in ends]
+        return [each._replace(edges=own) for each, own in zip(relations, ends, strict=True)]
 
     def _entity_prune(
         self, question: Question, beam: Candidates, edges: EdgeRows, relations: list[Relation], model: LanguageModel | None
     ) -> Algorithm[tuple[Candidates, np.ndarray]]:
         """Return the next beam, the best of the entities to which the relations lead, with the edge that leads to each."""
-        chosen = yield from self._ends(question, relations, edges.far)
-        ends = np.concatenate([np.zeros(0, np.int64), *chosen])
-        names = [node.name for node in (yield Contents(np.append(beam.nodes, edges.far[ends])))]
-        starts, far = [names[each.place] for each in relations], iter(names[len(beam) :])
-        options = [[next(far) for _ in own] for own in chosen]
+        places = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
+        names, far = (yield from names_of(edges.far[places])), [edges.far[each.edges] for each in relations]
+        options = [[names[row] for row in rows.tolist()] for rows in far]
         prompts = [
-            _ENTITIES.format(entity=start, relation=each.text, options=numbered(own), question=question.text)
-            for start, each, own in zip(starts, relations, options, strict=True)
+            _ENTITIES.format(entity=each.entity, relation=each.text, options=numbered(own), question=question.text)
+            for each, own in zip(relations, options, strict=True)
         ]
-        texts = [[each.fact(start, end) for end in own] for start, each, own in zip(starts, relations, options, strict=True)]
-        scores = yield from option_scores(question, model, prompts, texts, [edges.far[own] for own in chosen], alone=1.0)
+        texts = [[each.fact(name) for name in own] for each, own in zip(relations, options, strict=True)]
+        scores = yield from option_scores(question, model, prompts, texts, far, alone=1.0)
         if model is not None:
             # A relevance model may give negative scores, which have no product.
             scores = [each.score * own for each, own in zip(relations, scores, strict=True)]
         values = np.concatenate([np.zeros(0), *scores])
-        by = distinct(values, edges.far[ends])[: self.width]
+        by = distinct(values, edges.far[places])[: self.width]
         if model is not None:
             by = by[values[by] > 0]
-        kept = ends[by]
+        kept = places[by]
         walked = reached(beam, edges.owner[kept], edges.far[kept], values[by], self.name, edges.relation[kept])
         return walked, edges.row[kept]
-
-    def _ends(self, question: Question, relations: list[Relation], far: np.ndarray) -> Algorithm[list[np.ndarray]]:
-        """Return for each relation an edge to each of its entities, of many to the most similar ones, with a note."""
-        chosen = [each.edges[np.unique(far[each.edges], return_index=True)[1]] for each in relations]
-        many = [place for place, own in enumerate(chosen) if len(own) > self.candidates]
-        cosines = yield tuple(Similarity(far[chosen[place]]) for place in many if question.has_vectors)
-        for place, own in zip(many, cosines, strict=question.has_vectors):
-            chosen[place] = chosen[place][np.sort(best(own, self.candidates, far[chosen[place]]))]
-        if many:
-            which = f"{self.candidates} most similar to the question" if question.has_vectors else f"first {self.candidates}"
-            question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
-        return [own[: self.candidates] for own in chosen]
 
     def _suffices(self, question: Question, facts: list[str], model: LanguageModel | None) -> Algorithm[bool]:
         """Return whether the language model says that the facts suffice."""

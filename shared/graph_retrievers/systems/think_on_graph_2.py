@@ -15,10 +15,10 @@ from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Contents, Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
+from graph_retrievers.core.requests import Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import LanguageModel
-from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, numbered, record
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, names_of, numbered, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.think_on_graph import RelationBeam
@@ -152,8 +152,8 @@ class ContextBeam(RelationBeam):
         """Return the entities at which the walk starts; all if the language model names none."""
         if model is None or len(found) < 3:
             return found
-        options = numbered([node.name for node in (yield Contents(found.nodes))])
-        prompt = _TOPICS.format(options=options, question=question.text)
+        names = yield from names_of(found.nodes)
+        prompt = _TOPICS.format(options=numbered([names[row] for row in found.nodes.tolist()]), question=question.text)
         answer = yield from answered(self.name, question, model, prompt, _NUMBERS, "the search started at all entities")
         if answer is None:
             return found
@@ -177,16 +177,18 @@ class ContextBeam(RelationBeam):
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
         edges = yield Edges(beam.nodes)
         edges = edges.kept(~question.typed(edges.far, self.text_types))
-        relations = yield from self._relation_prune(question, beam, edges, model, clue)
-        chosen = yield from self._ends(question, relations, edges.far)
+        options = yield from self._relation_search(question, beam, edges)
+        relations = yield from self._relation_prune(question, beam, options, model, clue)
+        relations = yield from self._entity_search(question, relations, edges.far)
 
         # Of several relations that lead to an entity, the first counts.
-        by, rows = np.repeat(np.arange(len(chosen)), [len(own) for own in chosen]), np.concatenate([np.zeros(0, np.int64), *chosen])
+        by = np.repeat(np.arange(len(relations)), [len(each.edges) for each in relations])
+        rows = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
         first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
         by, rows = by[first].tolist(), rows[first]
         entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
-        names = [node.name for node in (yield Contents(np.append(beam.nodes, entities.nodes)))]
-        ways = [f"{relations[n].fact(names[relations[n].place], end)}: " for n, end in zip(by, names[len(beam) :], strict=True)]
+        names = yield from names_of(entities.nodes)
+        ways = [f"{relations[n].fact(names[row])}: " for n, row in zip(by, entities.nodes.tolist(), strict=True)]
 
         # Context-based entity prune.
         texts, read, owner = yield from self._texts(question, entities, ways, clue)

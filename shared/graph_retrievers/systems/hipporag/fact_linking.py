@@ -23,6 +23,7 @@ from graph_retrievers.graph.ragged import min_max
 from graph_retrievers.search.facts import NearestEdges, edges_within
 from graph_retrievers.search.queries import Queries, both
 from graph_retrievers.signals.language import failure_note, optional_language_model
+from graph_retrievers.systems.asking import INTEGER, array, numbered, record
 
 __all__ = ["FactLinking"]
 
@@ -62,22 +63,31 @@ def phrase_graph(graph: CorpusGraph, passage_type: str) -> PhraseGraph:
     """
 
     def make() -> PhraseGraph:
-        passages, size = type_mask(graph, (passage_type,)), len(graph)
+        passages = type_mask(graph, (passage_type,))
         doubled = bool(passages.all()) or not bool(passages.any())
         phrases, passages = (torch.ones_like(passages),) * 2 if doubled else (~passages, passages)
-        source, target = graph.sources, graph.targets
-        if doubled:
-            own = torch.arange(size, device=graph.device)
-            pairs = torch.cat([source, own]) * size + torch.cat([target, own])
-        else:
-            links = passages[source] != passages[target]
-            near, far = source[links], target[links]
-            pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
-        mentioned = torch.bincount(torch.unique(pairs) % size, minlength=size)
-        on_host = mentioned.cpu().numpy(), phrases.cpu().numpy()
-        return PhraseGraph(phrases, passages, phrases[source] & phrases[target], doubled, *on_host)
+        mentioned = torch.bincount(contained_phrases(graph, passages, doubled)[1], minlength=len(graph))
+        facts = phrases[graph.sources] & phrases[graph.targets]
+        return PhraseGraph(phrases, passages, facts, doubled, mentioned.cpu().numpy(), phrases.cpu().numpy())
 
     return graph.cache.get(("phrases", passage_type), make)
+
+
+def contained_phrases(graph: CorpusGraph, passages: Tensor, doubled: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return passages, phrases that they contain, and how often, by their rows: int64, shape [T]; see :func:`phrase_graph`.
+
+    A passage contains a phrase once for each link between the two, and its own once more if each node is both.
+    """
+    source, target, size = graph.sources, graph.targets, len(graph)
+    if doubled:
+        own, links = torch.arange(size, device=graph.device), source != target
+        pairs = torch.cat([source[links], own]) * size + torch.cat([target[links], own])
+    else:
+        links = passages[source] != passages[target]
+        near, far = source[links], target[links]
+        pairs = torch.where(passages[near], near, far) * size + torch.where(passages[near], far, near)
+    distinct, times = torch.unique(pairs, return_counts=True)
+    return distinct // size, distinct % size, times
 
 
 class FactLinking(Operator):
@@ -161,7 +171,9 @@ class FactLinking(Operator):
         bounds = torch.tensor([[least, *found_scores[:1].tolist()]]).double()
         scores = min_max(torch.from_numpy(found_scores).double(), bounds[:, :1], bounds[:, -1:])[0].numpy()
         if self.language_model is not None and len(rows):
-            answer = yield Completion(self.language_model, self._prompt(question, rows), _schema(len(rows)))
+            facts = numbered(graph.edge_contents(rows.tolist()))
+            schema = record({"facts": array({**INTEGER, "minimum": 1, "maximum": len(rows)})})
+            answer = yield Completion(self.language_model, _PROMPT.format(question=question.text, facts=facts), schema)
             if isinstance(answer, Exception):
                 question.notes.append(failure_note(answer, "all facts are kept"))
             else:
@@ -185,12 +197,6 @@ class FactLinking(Operator):
         within = edges_within(queries, starts)
         return parts.facts if within is None else parts.facts & within
 
-    def _prompt(self, question: Question, rows: np.ndarray) -> str:
-        # One line each, so that no document can write a fact of the list.
-        contents = question.index.graph.edge_contents(rows.tolist())
-        told = [f"{number}. {' '.join(text.split())}" for number, text in enumerate(contents, 1)]
-        return _PROMPT.format(question=question.text, facts="\n".join(told))
-
 
 def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
     """Return which nodes pass the filter, or are phrases of a passage that does: Tensor, shape [N], bool, or None for all."""
@@ -202,8 +208,3 @@ def _passing(queries: Queries, parts: PhraseGraph) -> Tensor | None:
     named[target[passages[source]]] = True
     named[source[passages[target]]] = True
     return named
-
-
-def _schema(count: int) -> dict[str, Any]:
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}}
-    return {"type": "object", "properties": {"facts": numbers}, "required": ["facts"]}

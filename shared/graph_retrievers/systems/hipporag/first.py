@@ -17,10 +17,9 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
-from graph_retrievers.systems.hipporag.fact_linking import PhraseGraph, phrase_graph
+from graph_retrievers.systems.hipporag.fact_linking import contained_phrases, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import along_edges, phrase_edges
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
 from graph_retrievers.systems.spreading.linking import EntityLinking
@@ -92,7 +91,10 @@ class PhraseWalk(Operator):
         nodes, shares = yield Walk(walk, found.nodes, specificity, 0.0, None, ((parts.phrases, question.size),), self.damping)
         share = np.zeros(question.size)
         share[nodes] = shares
-        passages, phrases, times = _contained(graph, parts)
+        passages, phrases, times = graph.cache.get(
+            ("contained phrases", Same(parts)),
+            lambda: [column.cpu().numpy() for column in contained_phrases(graph, parts.passages, parts.doubled)],
+        )
         # To a passage that may not be walked to, no phrase leads but its own, where the walk begins.
         led = question.walked(passages) | (passages == phrases)
         parts_of = np.where(led, times * share[phrases], 0.0)
@@ -109,24 +111,6 @@ class PhraseWalk(Operator):
         at[nodes] = np.arange(len(nodes))
         trails = along_edges(graph, np.concatenate([trails[at[lead[rows]]], rows[:, None]], 1))
         return Candidates(rows, falling(scores[rows]), trails, np.zeros(len(rows), np.int64), (self.name,))
-
-
-def _contained(graph: CorpusGraph, parts: PhraseGraph) -> tuple[np.ndarray, ...]:
-    """Return passage, phrase, and how often the passage contains it, of all pairs, each [T]."""
-
-    def make() -> tuple[np.ndarray, ...]:
-        source, target, passages = (part.cpu().numpy() for part in (graph.sources, graph.targets, parts.passages))
-        if parts.doubled:
-            own, links = np.arange(len(graph)), source != target
-            pairs = np.append(source[links], own) * len(graph) + np.append(target[links], own)
-        else:
-            links = passages[source] != passages[target]
-            near, far = source[links], target[links]
-            pairs = np.where(passages[near], near, far) * len(graph) + np.where(passages[near], far, near)
-        distinct, times = np.unique(pairs, return_counts=True)
-        return *np.divmod(distinct, max(len(graph), 1)), times
-
-    return graph.cache.get(("contained phrases", Same(parts)), make)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

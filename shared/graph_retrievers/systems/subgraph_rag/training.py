@@ -118,8 +118,9 @@ def fit_triple_scorer(
     `resume` and `options` are those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, and
     training stops after 10 epochs without a better result, or after 50.
 
-    The published code follows edges in one direction along a path, and stops by the recall of triples; paths here may turn, since
-    links between documents have no common direction, and relevant nodes are what a retriever is asked for.
+    The published code follows edges in one direction along a path, and stops by the recall of triples, after 10,000 epochs at
+    most; paths here may turn, since links between documents have no common direction, and relevant nodes are what a retriever is
+    asked for.
     """
     positive("k", k)
 
