@@ -2,12 +2,12 @@
 
     python benchmarks/postgres_parity.py [--only wiki-multihop,...] [--split dev] [--questions 50] [--recall]
 
-Reads data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default). Each dataset is written into
-an embedded server. For each system are printed: questions with other ids or another order of hits, questions with another path, the
-largest difference of a score, as a share of the largest score of its question, and the mean milliseconds of a question. With
-`--recall`, the default retriever alone answers all questions, and its Recall@10 in both is printed. PPR is left out, because it is
-pushed from its seeds there: see push.py. Systems that lack something on these indexes, or do not run on a database, are named at the
-end. The status is 1 if any answer differs. Needs the extra test.
+Reads data/ in the folder that GRAPH_RETRIEVERS_SHARED names (../shared beside the repository by default). Each dataset is
+written into an embedded server. For each system are printed: questions with other ids or another order of hits, questions with
+another path, the largest difference of a score, as a share of the largest score of its question, and the mean milliseconds of a
+question. With `--recall`, the default retriever alone answers all questions, and its Recall@10 in both is printed. PPR is left
+out, because it is pushed from its seeds there: see push.py. Systems that lack something on these indexes, or do not run on a
+database, are named at the end. The status is 1 if any answer differs. Needs the extra test.
 """
 
 from __future__ import annotations
