@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
-from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.postgres.values import decoded, encoded, sent_texts
 from graph_retrievers.stores.postgres.vectors import members_of
 
 __all__ = ["PostgresWords"]
@@ -256,12 +256,13 @@ class PostgresWords:
         terms = self._terms([text for text, _ in pairs])
         times = [list(each.values()) for each in terms]
         found: list[list[dict[str, float]]] = [[{} for _ in each] for each in terms]
-        owned = [(query, name) for query, (_, ids) in enumerate(pairs) for name in ids if sendable(name)]
-        given = {"owners": [query for query, _ in owned], "ids": [encoded(name) for _, name in owned]}
+        owned = [sent_texts(ids) for _, ids in pairs]
+        asked = [*chain.from_iterable(owned)]
+        given = {"owners": [query for query, ids in enumerate(owned) for _ in ids], "ids": asked}
         for query, place, _, _, _, packed in self._asked(_OF_IDS, _places(terms), **given):
             held = np.frombuffer(packed, _POSTING)
             weights = times[query][place] * held["weight"].astype(np.float64)
-            names = [owned[number - 1][1] for number in held["node"].tolist()]
+            names = [decoded(asked[number - 1]) for number in held["node"].tolist()]
             found[query][place] = dict(zip(names, weights.tolist(), strict=True))
         return found  # type: ignore[return-value]
 
