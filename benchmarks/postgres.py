@@ -244,11 +244,11 @@ def start(folder: Path) -> Any:
 
 def on_postgres(
     size: int, pairs: np.ndarray, parts: Sequence[str], names: Sequence[str], questions: Sequence[Any], folder: Path
-) -> dict[str, Any]:
-    """Return what was measured on PostgreSQL; the index is written unless it is there."""
+) -> Iterator[dict[str, Any]]:
+    """Yield what is measured on PostgreSQL, each part as it ends; the index is written unless it is there."""
     server = start(folder)
     try:
-        url, found = server.get_uri(), dict[str, Any]()
+        url = server.get_uri()
         process = int((folder / "postmaster.pid").read_text(encoding="ascii").split()[0])
         database, spent = PostgresDatabase(url), Spent(process)
         try:
@@ -258,7 +258,7 @@ def on_postgres(
                 np.save(file, pairs)
                 command = [sys.executable, __file__, "--fill", url, "--nodes", str(size), "--pairs", file.name]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found |= json.loads(done.stdout.splitlines()[-1])
+            yield json.loads(done.stdout.splitlines()[-1])
             corpus = PostgresCorpus(database, "works")
         # As the server does by itself within minutes.
         with database.writing() as writing:
@@ -272,34 +272,31 @@ def on_postgres(
                 if not exact:
                     create_vector_index(corpus)
                     if (seconds := time.perf_counter() - started) > 1:
-                        found["indexed"] = seconds
+                        yield {"indexed": seconds}
                 remote = open_index(database, "works", exact=exact)
-                found[part] = systems(names, lambda name, r=remote: Retriever(r, name), questions, spent)
+                yield {part: systems(names, lambda name, r=remote: Retriever(r, name), questions, spent)}
         if "plain" in parts:
             # The texts there have no titles.
             worded = [(text.partition(" Title")[0], vector) for text, vector in questions]
-            found["plain"] = plain(database, url, worded, spent)
-            print(found["plain"], flush=True)
+            yield {"plain": plain(database, url, worded, spent)}
         database.close()
     finally:
         server.cleanup()
-    return found
 
 
-def measured(size: int, parts: Sequence[str], names: Sequence[str], count: int, folder: Path) -> dict[str, Any]:
-    """Return the figures of one size."""
+def measured(size: int, parts: Sequence[str], names: Sequence[str], count: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the figures of one size, each part as it ends."""
     asked = list(node for node, _ in zip(nodes(BLOCK), range(count), strict=False))
     questions = [(" ".join([*node.text.split()[:8], node.title]), np.asarray(node.embedding)) for node in asked]
-    pairs, found = power_law_pairs(size, size * EDGES), dict[str, Any]()
+    pairs = power_law_pairs(size, size * EDGES)
     if not {"exact", "hnsw", "plain"}.isdisjoint(parts):
-        found |= on_postgres(size, pairs, parts, names, questions, folder)
+        yield from on_postgres(size, pairs, parts, names, questions, folder)
     if not {"memory", "bolt"}.isdisjoint(parts):
         index = GraphIndex.from_nodes(nodes(size), edges(pairs), metric="dot")
         if "memory" in parts:
-            found["memory"] = systems(names, lambda name: Retriever(index, name), questions, Spent(os.getpid()))
+            yield {"memory": systems(names, lambda name: Retriever(index, name), questions, Spent(os.getpid()))}
         if "bolt" in parts:
-            found["bolt"] = bolt(index, names, questions[:ON_BOLT])
-    return found
+            yield {"bolt": bolt(index, names, questions[:ON_BOLT])}
 
 
 def page(figures: dict[str, Any]) -> str:
@@ -353,18 +350,18 @@ def main() -> None:
     kept = options.page and options.page.with_name("figures.json")
     figures = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
     parts, names = options.parts.split(","), options.systems.split(",")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = measured(options.nodes, parts, names, options.questions, options.server or Path(folder, "data"))
     machine = f"{os.cpu_count()} cores ({platform.machine()}), {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30} GB"
     held = figures.setdefault(str(options.nodes), {})
-    for name, value in (found | {"questions": options.questions, "machine": machine}).items():
-        held[name] = held.get(name, {}) | value if isinstance(value, dict) else value
-    text = page(figures)
-    print(text)
-    if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        options.page.write_text(text, encoding="utf-8")
+    held |= {"questions": options.questions, "machine": machine}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for found in measured(options.nodes, parts, names, options.questions, options.server or Path(folder, "data")):
+            for name, value in found.items():
+                held[name] = held.get(name, {}) | value if isinstance(value, dict) else value
+            if kept:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+                options.page.write_text(page(figures), encoding="utf-8")
+    print(page(figures))
 
 
 if __name__ == "__main__":
