@@ -10,8 +10,8 @@ process and of the server's processes together, which are what a clock shows whe
 "exact" compares all vectors, "hnsw" searches the index that `create_vector_index` makes. "plain" are hybrid queries over a table of
 langchain-postgres with HNSW and a GIN index of words: its own search, which takes texts with all words of the question, and SQL
 that ranks texts with any of them by `ts_rank_cd`. "bolt" is ArcadeDB with Qdrant in its local mode, which compares all vectors in
-Python. `--page` is made from figures.json beside it, in which only what is measured anew is replaced. Needs Linux, and the extras
-``postgres-embedded`` and ``test``.
+Python. Each number of nodes is measured by one call with `--page`, with the parts that the page has of it; what a call measures
+replaces that part of figures.json beside the page. Needs Linux, and the extras ``postgres-embedded`` and ``test``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import resource
 import statistics
 import subprocess
@@ -42,6 +43,8 @@ WIDTH, EDGES, BLOCK = 384, 5, 10_000
 SYSTEMS = ("vector", "bm25", "hybrid", "eager", "spreading", "fastinsight", "walk-fusion", "ppr")
 # Questions, where each takes seconds: of a walk over most of a random graph, and of engines that compare all vectors in Python.
 FEW, ON_BOLT = {"ppr": 3}, 3
+# How often questions are asked of plain queries and of WalkFusion in turn, for the ratio of the two.
+TURNS = 5
 PARTS = {"memory": "memory", "exact": "PostgreSQL, exact", "hnsw": "PostgreSQL, HNSW", "bolt": "Bolt with Qdrant"}
 PLAIN = {
     "defaults": "hybrid search of langchain-postgres, with 4 results of each list by default",
@@ -51,17 +54,19 @@ PLAIN = {
 # What a file of the server's settings would have on a machine of its own; and one process a question, whose time is known.
 SETTINGS = (
     "shared_buffers = '2GB'",
-    "maintenance_work_mem = '2GB'",
-    "max_wal_size = '8GB'",
+    "maintenance_work_mem = '4GB'",
+    "max_wal_size = '16GB'",
     "max_parallel_workers_per_gather = 0",
 )
 # Results that the plain queries take of each list, as Hybrid does.
 DEPTH = 100
-PREFACE = """Made by `benchmarks/postgres.py --page FILE` on random nodes of 40 words with vectors of 384 dimensions and five edges
-each: milliseconds of a question, with its vector given, as CPU times of the asking process and of the server together, medians of
-the number of questions in the heading ({few}).
-Other work on the machine makes them longer, so compare them within a table; seconds are those of its clock. `fastinsight` has no
-model."""
+PREFACE = """Made by `benchmarks/postgres.py --nodes N --page FILE` on random nodes of 40 words with vectors of 384 dimensions and
+five edges each: milliseconds of a question, with its vector given, as CPU times of the asking process and of the server together,
+medians of the number of questions in the heading ({few}). Process and server share the cores in the heading with other work, which
+makes times longer, so compare them within a table; seconds are those of the clock. `fastinsight` has no model.
+
+A question of the first table has eight words of a text and its title, whose first word is in all nodes. In the second table, the
+words alone are asked, by WalkFusion on HNSW and by the plain queries in turn, {turns} times each question."""
 WORDED = """The search of langchain-postgres takes texts with all words of a question (the median is {all:,.0f} text), so that there
 is next to nothing to rank; {any:,.0f} texts have one of them at least. Random words have no stop words, which the dictionary of a
 language would leave out."""
@@ -114,16 +119,19 @@ class Spent:
         return 1000 * time.process_time() + sum(int(thread.read_text().split()[0]) for thread in threads) / 1e6
 
 
-def milliseconds(ask: Callable[[str, np.ndarray], Any], questions: Sequence[tuple[str, np.ndarray]], spent: Spent) -> float:
-    """Return the median time of a question, after all were asked once."""
-    for question in questions:
-        ask(*question)
-    times = []
-    for question in questions:
-        before = spent()
-        ask(*question)
-        times.append(spent() - before)
-    return statistics.median(times)
+def milliseconds(
+    asks: dict[str, Callable[[str, np.ndarray], Any]], questions: Sequence[tuple[str, np.ndarray]], spent: Spent, turns: int = 1
+) -> dict[str, float]:
+    """Return the median time of a question for each of several ways to ask it, in turn, after all were asked once."""
+    times: dict[str, list[float]] = {name: [] for name in asks}
+    for turn in range(turns + 1):
+        for question in questions:
+            for name, ask in asks.items():
+                before = spent()
+                ask(*question)
+                if turn:
+                    times[name].append(spent() - before)
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def systems(
@@ -134,13 +142,13 @@ def systems(
     for name in names:
         retriever = made(name)
         asked = questions[: FEW.get(name)]
-        found[name] = milliseconds(lambda text, vector, r=retriever: r.retrieve(text, vector=vector), asked, spent)
+        found |= milliseconds({name: lambda text, vector, r=retriever: r.retrieve(text, vector=vector)}, asked, spent)
         print(name, round(found[name], 1), flush=True)
     return found
 
 
 def plain(database: PostgresDatabase, url: str, questions: Sequence[tuple[str, np.ndarray]], spent: Spent) -> dict[str, float]:
-    """Return the times of hybrid queries over a table of langchain-postgres with the same texts and vectors.
+    """Return the times of hybrid queries over a table of langchain-postgres with the same texts and vectors, and of WalkFusion.
 
     The table is filled in SQL with what `add_embeddings` writes.
     """
@@ -168,22 +176,26 @@ def plain(database: PostgresDatabase, url: str, questions: Sequence[tuple[str, n
         with database.writing() as writing:
             writing.run("ANALYZE chunks")
 
-    def all_words(question: str, vector: np.ndarray) -> Any:
-        words.fts_query = question.partition(" Title")[0]
+    def all_words(question: str, vector: np.ndarray, results: int = words.primary_top_k) -> Any:
+        words.fts_query = question
+        words.primary_top_k = words.secondary_top_k = results
         return store.similarity_search_by_vector(vector.tolist(), k=10, hybrid_search_config=words)
 
     def any_word(question: str, vector: np.ndarray) -> Any:
-        terms = " | ".join(question.partition(" Title")[0].split())
-        given = {"words": terms, "vector": str(vector.tolist()), "depth": DEPTH}
+        given = {"words": " | ".join(question.split()), "vector": str(vector.tolist()), "depth": DEPTH}
         return database.read(("SET LOCAL hnsw.ef_search = 100", {}), (ANY_WORD, given))
 
-    found = {"defaults": milliseconds(all_words, questions, spent)}
-    words.primary_top_k = words.secondary_top_k = DEPTH
-    found |= {"all words": milliseconds(all_words, questions, spent), "any word": milliseconds(any_word, questions, spent)}
+    walk = Retriever(open_index(database, "works", exact=False), "walk-fusion")
+    asks = {
+        "defaults": all_words,
+        "all words": lambda question, vector: all_words(question, vector, DEPTH),
+        "any word": any_word,
+        "walk-fusion": lambda question, vector: walk.retrieve(question, vector=vector),
+    }
+    found = milliseconds(asks, questions, spent, TURNS)
     count = "SELECT count(*) FROM chunks WHERE content_tsv @@ to_tsquery('simple', %(words)s)"
     for sign, name in (("&", "with all"), ("|", "with any")):
-        texts = [question.partition(" Title")[0].split() for question, _ in questions]
-        rows = database.read(*((count, {"words": f" {sign} ".join(text)}) for text in texts))
+        rows = database.read(*((count, {"words": f" {sign} ".join(question.split())}) for question, _ in questions))
         found[name] = statistics.median(number for ((number,),) in rows)
     return found
 
@@ -232,11 +244,11 @@ def start(folder: Path) -> Any:
 
 def on_postgres(
     size: int, pairs: np.ndarray, parts: Sequence[str], names: Sequence[str], questions: Sequence[Any], folder: Path
-) -> dict[str, Any]:
-    """Return what was measured on PostgreSQL; the index is written unless it is there."""
+) -> Iterator[dict[str, Any]]:
+    """Yield what is measured on PostgreSQL, each part as it ends; the index is written unless it is there."""
     server = start(folder)
     try:
-        url, found = server.get_uri(), dict[str, Any]()
+        url = server.get_uri()
         process = int((folder / "postmaster.pid").read_text(encoding="ascii").split()[0])
         database, spent = PostgresDatabase(url), Spent(process)
         try:
@@ -246,7 +258,7 @@ def on_postgres(
                 np.save(file, pairs)
                 command = [sys.executable, __file__, "--fill", url, "--nodes", str(size), "--pairs", file.name]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found |= json.loads(done.stdout.splitlines()[-1])
+            yield json.loads(done.stdout.splitlines()[-1])
             corpus = PostgresCorpus(database, "works")
         # As the server does by itself within minutes.
         with database.writing() as writing:
@@ -260,48 +272,48 @@ def on_postgres(
                 if not exact:
                     create_vector_index(corpus)
                     if (seconds := time.perf_counter() - started) > 1:
-                        found["indexed"] = seconds
+                        yield {"indexed": seconds}
                 remote = open_index(database, "works", exact=exact)
-                found[part] = systems(names, lambda name, r=remote: Retriever(r, name), questions, spent)
+                yield {part: systems(names, lambda name, r=remote: Retriever(r, name), questions, spent)}
         if "plain" in parts:
-            found["plain"] = plain(database, url, questions, spent)
-            print(found["plain"], flush=True)
+            # The texts there have no titles.
+            worded = [(text.partition(" Title")[0], vector) for text, vector in questions]
+            yield {"plain": plain(database, url, worded, spent)}
         database.close()
     finally:
         server.cleanup()
-    return found
 
 
-def measured(size: int, parts: Sequence[str], names: Sequence[str], count: int, folder: Path) -> dict[str, Any]:
-    """Return the figures of one size."""
+def measured(size: int, parts: Sequence[str], names: Sequence[str], count: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the figures of one size, each part as it ends."""
     asked = list(node for node, _ in zip(nodes(BLOCK), range(count), strict=False))
     questions = [(" ".join([*node.text.split()[:8], node.title]), np.asarray(node.embedding)) for node in asked]
-    pairs, found = power_law_pairs(size, size * EDGES), dict[str, Any]()
+    pairs = power_law_pairs(size, size * EDGES)
     if not {"exact", "hnsw", "plain"}.isdisjoint(parts):
-        found |= on_postgres(size, pairs, parts, names, questions, folder)
+        yield from on_postgres(size, pairs, parts, names, questions, folder)
     if not {"memory", "bolt"}.isdisjoint(parts):
         index = GraphIndex.from_nodes(nodes(size), edges(pairs), metric="dot")
         if "memory" in parts:
-            found["memory"] = systems(names, lambda name: Retriever(index, name), questions, Spent(os.getpid()))
+            yield {"memory": systems(names, lambda name: Retriever(index, name), questions, Spent(os.getpid()))}
         if "bolt" in parts:
-            found["bolt"] = bolt(index, names, questions[:ON_BOLT])
-    return found
+            yield {"bolt": bolt(index, names, questions[:ON_BOLT])}
 
 
 def page(figures: dict[str, Any]) -> str:
     """Return the page, as Markdown."""
     few = ", ".join([*(f"{number} for `{name}`" for name, number in FEW.items()), f"{ON_BOLT} on Bolt with Qdrant"])
-    lines = ["# A question in PostgreSQL", "", PREFACE.format(few=few)]
+    lines = ["# A question in PostgreSQL", "", PREFACE.format(few=few, turns=TURNS)]
     for size, found in sorted(figures.items(), key=lambda item: int(item[0])):
         columns = [part for part in PARTS if part in found]
-        lines += ["", f"## {int(size):,} nodes, {found['questions']} questions", ""]
+        lines += ["", f"## {int(size):,} nodes, {found['questions']} questions, {found['machine']}", ""]
         lines.append(f"| system | {' | '.join(PARTS[part] for part in columns)} |")
         lines.append("| --- " * (len(columns) + 1) + "|")
         for name in (name for name in SYSTEMS if any(name in found[part] for part in columns)):
             lines.append(f"| `{name}` | {' | '.join(_cell(found[part].get(name)) for part in columns)} |")
-        if "plain" in found and "hnsw" in found:
+        if "plain" in found:
             lines += ["", "| query over a table of langchain-postgres | ms | `walk-fusion` takes |", "| --- | --- | --- |"]
-            asked, given = found["hnsw"]["walk-fusion"], found["plain"]
+            given = found["plain"]
+            asked = given["walk-fusion"]
             for key, name in PLAIN.items():
                 lines.append(f"| {name} | {_cell(given[key])} | {asked / given[key]:.2g} times that |")
             lines += ["", WORDED.format(all=given["with all"], any=given["with any"])]
@@ -338,15 +350,18 @@ def main() -> None:
     kept = options.page and options.page.with_name("figures.json")
     figures = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
     parts, names = options.parts.split(","), options.systems.split(",")
+    machine = f"{os.cpu_count()} cores ({platform.machine()}), {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 30} GB"
+    held = figures.setdefault(str(options.nodes), {})
+    held |= {"questions": options.questions, "machine": machine}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = measured(options.nodes, parts, names, options.questions, options.server or Path(folder, "data"))
-    figures[str(options.nodes)] = figures.get(str(options.nodes), {}) | found | {"questions": options.questions}
-    text = page(figures)
-    print(text)
-    if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        options.page.write_text(text, encoding="utf-8")
+        for found in measured(options.nodes, parts, names, options.questions, options.server or Path(folder, "data")):
+            for name, value in found.items():
+                held[name] = held.get(name, {}) | value if isinstance(value, dict) else value
+            if kept:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+                options.page.write_text(page(figures), encoding="utf-8")
+    print(page(figures))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from math import ceil
 from time import monotonic
 from types import TracebackType
@@ -26,6 +26,7 @@ from graph_retrievers.errors import (
     MissingDependencyError,
     shown,
 )
+from graph_retrievers.stores.postgres.values import array
 
 __all__ = ["PostgresDatabase"]
 
@@ -322,6 +323,7 @@ class PostgresDatabase:
             connection = self._psycopg.connect(
                 self.url, autocommit=True, connect_timeout=max(1, int(self.timeout)), client_encoding="UTF8"
             )
+            connection.adapters.register_dumper(list, _list_dumper())
             (found,) = connection.execute(_SETTINGS, [_milliseconds(self.timeout)]).fetchall()
         except (self._psycopg.Error, OSError, UnicodeError) as error:
             if connection is not None:
@@ -458,12 +460,25 @@ class Writing:
                 sink.write(block)
 
 
+@cache
+def _list_dumper() -> type:
+    """Return how lists are sent: the driver would look for the type of each item, for a fifth of the time of a question."""
+    from psycopg.adapt import Dumper
+
+    class ListDumper(Dumper):
+        def dump(self, obj: list[Any]) -> bytes:
+            return array(obj).encode()
+
+    return ListDumper
+
+
 def _milliseconds(seconds: float) -> str:
     return str(max(1, ceil(1000 * seconds)))
 
 
 def _rows(cursor: Any) -> list[tuple[Any, ...]]:
-    return [] if cursor.description is None else cursor.fetchall()
+    # Its description would be made of each column.
+    return cursor.fetchall() if cursor.pgresult.nfields else []
 
 
 def import_driver() -> Any:

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
 from hashlib import sha256
@@ -22,7 +22,7 @@ from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.description import describe_corpus
 from graph_retrievers.stores.postgres.predicates import filter_predicate
-from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.postgres.values import decoded, encoded, sendable, sent_texts
 from graph_retrievers.stores.remote.ports import FetchedRows, StoredEdge, StoredNode, TitleMatch
 
 __all__ = ["PostgresGraph"]
@@ -224,7 +224,7 @@ class PostgresGraph:
             asked[part] = (f"SELECT {columns} {_FROM} AND {where}{scope} LIMIT %(limit)s", {**values, "limit": limit + 1})
 
         if ids:
-            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=_sent(ids))
+            ask("ids", _NODE, "n.id = ANY(%(ids)s)", ids=sent_texts(ids))
         if positions:
             ask("positions", _NODE, "n.position = ANY(%(positions)s)", positions=list(positions))
         if titles:
@@ -234,12 +234,12 @@ class PostgresGraph:
             ask("titles", f"{_NODE}, NULL, NULL, n.title_key", where, titles=list(folded), begun=begun)
         if names:
             where = "left(n.name_key, 500) = ANY(%(begun)s) AND n.name_key = ANY(%(names)s)"
-            found = _sent(names)
+            found = sent_texts(names)
             ask("names", f"{_NODE}, {_TEXT}", where, names=found, begun=[name[:500] for name in found])
         if texts or expand:
-            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=_sent({*texts, *expand}))
+            ask("texts", f"{_NODE}, {_TEXT}, n.node", "n.id = ANY(%(texts)s)", texts=sent_texts({*texts, *expand}))
         if expand:
-            near = {"expand": _sent(expand), "limit": limit + 1}
+            near = {"expand": sent_texts(expand), "limit": limit + 1}
             ends = ""
             if self._scope is not None:
                 ends = _IN_SCOPE.replace("@source@", self._scope.on("s")).replace("@target@", self._scope.on("t"))
@@ -283,11 +283,6 @@ class PostgresGraph:
         degree = "n.degree" if scope is None else _DEGREE.replace("@scope@", scope.on("o"))
         values = {} if scope is None else scope.parameters
         return self.corpus.read(*((text.replace("{degree}", degree), {**given, **values}) for text, given in statements))
-
-
-def _sent(texts: Iterable[str]) -> list[str]:
-    """Return texts as they are stored; one that cannot be sent is in no graph."""
-    return [encoded(text) for text in texts if sendable(text)]
 
 
 def _node(row: tuple[Any, ...]) -> StoredNode:

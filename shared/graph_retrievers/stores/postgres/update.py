@@ -36,7 +36,7 @@ from graph_retrievers.stores.postgres.corpus import corpus_name
 from graph_retrievers.stores.postgres.database import PostgresDatabase
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
-from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable
+from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable, sent_texts
 
 __all__ = ["update_index"]
 
@@ -291,7 +291,7 @@ class _Documents:
 
 def _numbers(change: Change, ids: Sequence[str], sources: Sequence[str], where: str) -> list[int]:
     """Return the numbers of nodes and of the nodes of documents; UnknownNodeError if one is not there."""
-    held = change.held([encoded(name) for name in ids if sendable(name)])
+    held = change.held(sent_texts(ids))
     if (unknown := next((name for name in ids if not sendable(name) or encoded(name) not in held), None)) is not None:
         raise UnknownNodeError(f"{shown(unknown)} is not a node of {where[0].lower()}{where[1:]}.")
     found = {node.node for node in held.values()}

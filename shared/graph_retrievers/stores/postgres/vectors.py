@@ -13,7 +13,7 @@ from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
 from graph_retrievers.stores.postgres.database import Statement
 from graph_retrievers.stores.postgres.schema import vector_index
-from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable
+from graph_retrievers.stores.postgres.values import decoded, read_vector, sent_texts
 from graph_retrievers.stores.postgres.vector_table import TableColumns
 
 __all__ = ["PostgresVectors", "create_vector_index"]
@@ -131,7 +131,7 @@ class PostgresVectors:
             "SELECT n.id, vector_send(v.vector) FROM {nodes} n JOIN {vectors} v ON v.corpus = n.corpus AND v.node = n.node "
             "WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s)"
         )
-        asked: dict[str, Any] = {"ids": [encoded(name) for name in ids if sendable(name)]}
+        asked: dict[str, Any] = {"ids": sent_texts(ids)}
         if self._table is not None:
             text, asked = self._table.vectors, asked | self._table.parameters
         (rows,) = self.corpus.read((text, asked))
@@ -145,7 +145,7 @@ class PostgresVectors:
 def members_of(corpus: PostgresCorpus, ids: Collection[str]) -> list[tuple[int, int]]:
     """Return the number and the length in words of the nodes of some ids, in one round trip."""
     text = "SELECT n.node, n.length FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.id = ANY(%(ids)s) ORDER BY n.node"
-    (rows,) = corpus.read((text, {"ids": [encoded(name) for name in ids if sendable(name)]}))
+    (rows,) = corpus.read((text, {"ids": sent_texts(ids)}))
     return rows  # type: ignore[return-value]
 
 

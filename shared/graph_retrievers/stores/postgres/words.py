@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
-from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
+from graph_retrievers.stores.postgres.values import decoded, encoded, sent_texts
 from graph_retrievers.stores.postgres.vectors import members_of
 
 __all__ = ["PostgresWords"]
@@ -32,9 +32,17 @@ WITH asked AS MATERIALIZED (
     JOIN {terms} t ON t.corpus = %(corpus)s AND t.term = a.term
     CROSS JOIN LATERAL (SELECT @have@::double precision AS nodes) h
 )"""
-_WEIGHT = "(a.idf * (w.count / (%(k1)s * (1 - %(b)s + %(b)s * w.length / %(mean)s) + w.count)))::real"
-# The nodes of a term with the term's weight in each. That they are summed here, not by the server, takes a fifth of the time.
-_PACKED = f"string_agg(int4send(w.node) || float4send({_WEIGHT}), ''::bytea)"
+
+
+def _packed(node: str, idf: str) -> str:
+    """Return SQL of the nodes `w` of a term with the term's weight in each.
+
+    That these are summed here, not by the server, takes a fifth of the time.
+    """
+    weight = f"({idf} * (w.count / (%(k1)s * (1 - %(b)s + %(b)s * w.length / %(mean)s) + w.count)))::real"
+    return f"string_agg(int4send({node}) || float4send({weight}), ''::bytea)"
+
+
 _POSTING = np.dtype([("node", ">i4"), ("weight", ">f4")])
 # Rare are the terms of the first k rows, those of a few more, which are read at once, and those without which the sum of the other
 # terms' idf would be more than this share of the idf of the term that the k-th row has: about what the k-th best scores.
@@ -50,30 +58,32 @@ _POSTINGS = f"""{_TERMS}, counted AS (
     SELECT a.*, @read@ AS read FROM counted a
 )
 SELECT a.query, a.place, a.nodes, a.idf, a.read, w.packed FROM placed a CROSS JOIN LATERAL (
-    SELECT {_PACKED} AS packed FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
+    SELECT {_packed("w.node", "a.idf")} AS packed FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
 _ROWS, _SLACK = 30, 1.000001
 # OFFSET 0 lets the server look up the terms of a query in one place of the index for each node.
-_AT = """\
-CROSS JOIN LATERAL (
-        SELECT w.term, w.count, w.length FROM {words} w
-        WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
-    ) w OFFSET 0"""
-_TERMS_OF = f"""{_TERMS}, terms_of AS MATERIALIZED (
-    SELECT query, array_agg(term COLLATE "C") AS terms FROM asked GROUP BY query
-)"""
-_OF_NODES = f"""{_TERMS_OF}
-SELECT a.query, a.place, a.nodes, a.idf, true, {_PACKED} FROM (
-    SELECT n.query, n.node, w.* FROM unnest(%(owners)s::integer[], %(rows)s::integer[]) AS n (query, node)
-    JOIN terms_of t ON t.query = n.query {_AT}
-) w JOIN asked a ON a.query = w.query AND a.term = w.term GROUP BY a.query, a.place, a.nodes, a.idf
-ORDER BY a.query, a.place"""
-_OF_IDS = f"""{_TERMS_OF}
-SELECT a.query, a.place, w.id, {_WEIGHT} FROM (
-    SELECT i.query, n.id, w.* FROM unnest(%(owners)s::integer[], %(ids)s::text[]) AS i (query, id)
-    JOIN terms_of t ON t.query = i.query JOIN {{nodes}} n ON n.corpus = %(corpus)s AND n.id = i.id {_AT}
-) w JOIN asked a ON a.query = w.query AND a.term = w.term"""
+_LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
+    SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms, array_agg(place ORDER BY place) AS places,
+        array_agg(idf ORDER BY place) AS idfs
+    FROM asked GROUP BY query
+)
+SELECT t.query, t.places[w.at], NULL, NULL, true, {_packed("@number@", "t.idfs[w.at]")}
+FROM @nodes@ JOIN terms_of t ON t.query = n.query CROSS JOIN LATERAL (
+    SELECT array_position(t.terms, w.term) AS at, w.count, w.length FROM {{words}} w
+    WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
+) w GROUP BY 1, 2 ORDER BY 1, 2"""
+_OF_NODES = _LOOKED_UP.replace("@number@", "n.node").replace(
+    "@nodes@", "unnest(%(owners)s::integer[], %(rows)s::integer[]) AS n (query, node)"
+)
+# With the places of ids as the numbers of nodes.
+_OF_IDS = _LOOKED_UP.replace("@number@", "n.place::integer").replace(
+    "@nodes@",
+    """(
+    SELECT i.query, i.place, n.node FROM unnest(%(owners)s::integer[], %(ids)s::text[]) WITH ORDINALITY AS i (query, id, place)
+    JOIN {nodes} n ON n.corpus = %(corpus)s AND n.id = i.id
+) n""",
+)
 _BEST = """\
 SELECT query, id, score FROM (
     SELECT s.query, n.id, s.score, row_number() OVER (PARTITION BY s.query ORDER BY s.score DESC, n.position) AS place
@@ -246,10 +256,14 @@ class PostgresWords:
         terms = self._terms([text for text, _ in pairs])
         times = [list(each.values()) for each in terms]
         found: list[list[dict[str, float]]] = [[{} for _ in each] for each in terms]
-        owned = [(query, encoded(name)) for query, (_, ids) in enumerate(pairs) for name in ids if sendable(name)]
-        given = {"owners": [query for query, _ in owned], "ids": [name for _, name in owned]}
-        for query, place, name, weight in self._asked(_OF_IDS, _places(terms), **given):
-            found[query][place][decoded(name)] = times[query][place] * weight
+        owned = [sent_texts(ids) for _, ids in pairs]
+        asked = [*chain.from_iterable(owned)]
+        given = {"owners": [query for query, ids in enumerate(owned) for _ in ids], "ids": asked}
+        for query, place, _, _, _, packed in self._asked(_OF_IDS, _places(terms), **given):
+            held = np.frombuffer(packed, _POSTING)
+            weights = times[query][place] * held["weight"].astype(np.float64)
+            names = [decoded(asked[number - 1]) for number in held["node"].tolist()]
+            found[query][place] = dict(zip(names, weights.tolist(), strict=True))
         return found  # type: ignore[return-value]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[str, int]]:
