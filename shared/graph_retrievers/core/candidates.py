@@ -369,6 +369,11 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
     if groups is not None:
         near = _large(scores, k, groups)
+        if nodes is None:
+            # Of equal scores one after another, no more than the first k are among the best.
+            values, owners = scores[near], groups[near]
+            begins = np.concatenate([[True], (values[1:] != values[:-1]) | (owners[1:] != owners[:-1])])[: len(near)]
+            near = near[places_within(np.cumsum(begins)) < k]
         by = near[order(scores[near], None if nodes is None else nodes[near], groups[near])]
         return by[places_within(groups[by]) < k]
     if len(scores) <= 4 * k:
