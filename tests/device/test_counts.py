@@ -5,16 +5,21 @@ import pytest
 import torch
 
 from graph_retrievers import GraphIndex, Retriever
+from graph_retrievers.operators import Pipeline, VectorSearch
 from graph_retrievers.signals import sparse
 from graph_retrievers.signals.bm25 import BM25
+from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
+from graph_retrievers.systems.gnn_rag.search import AnswerSearch
+from graph_retrievers.systems.subgraph_rag.model import TripleScorer
+from graph_retrievers.systems.subgraph_rag.search import TripleSearch
 from tests.accelerator import DEVICE
 from tests.property.test_every_retriever import OVERLAP, embed
 
 NODES, WORDS = 300, [f"word{number}" for number in range(150)]
 # By the name of a system: steps that its trace does not have, as a walk asks after each of its steps whether it goes on.
-SYSTEMS = {"vector": 0, "spreading": 0, "eager": 0, "ppr": 15, "gar": 0}
+SYSTEMS = {"vector": 0, "spreading": 0, "eager": 0, "ppr": 15, "gar": 0, "hipporag": 15, "lesegr": 3}
 OTHERS = ("bm25", "hybrid", "mmr", "scored", "fastinsight", "re2", "path-reranking", "pathrag", "qafd-rag", "lightrag", "kg2rag")
-OTHERS += ("ego-grag", "subgraph-rag")
+OTHERS += ("ego-grag", "subgraph-rag", "gnn-rag", "g-rag")
 
 
 def texts(count, seed):
@@ -48,6 +53,15 @@ def test_a_batch_costs_steps_not_questions(accelerator, index, name):
     most = 3 * (steps + SYSTEMS.get(name, 0)) + 10
     assert many.reads <= most and many.uploads <= most
     assert many.operations <= 1.5 * few.operations
+
+
+@pytest.mark.parametrize(("read", "network"), [(TripleSearch, TripleScorer), (AnswerSearch, AnswerNetwork)])
+def test_networks_over_subgraphs_cost_steps_not_questions(accelerator, index, read, network):
+    search = Pipeline(VectorSearch(3, returned=False), read(network(index.dense.dimension)))
+    retriever = Retriever(index, search, batch_size=256)
+    retriever.retrieve_batch(texts(2, 2))
+    many, steps = asked(accelerator, retriever, 256)
+    assert many.reads <= 3 * steps + 10 and many.uploads <= 3 * steps + 10
 
 
 def test_words_of_many_questions_are_added_in_parts(accelerator, monkeypatch):
