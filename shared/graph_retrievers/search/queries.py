@@ -167,7 +167,9 @@ class Queries(Batch):
         made: dict[Any, Any] = self.cache.get("searches", dict)
         key = (signal, None if mask is None else Same(mask))
         if key not in made or made[key][0] < k:
-            made[key] = k, self._found(signal, searched, k, mask)
+            # As many as are requested: a list is filled up from them.
+            most = max(k, self.k)
+            made[key] = most, self._found(signal, searched, most, mask)
         scores, rows = made[key][1]
         return scores[:, :k], rows[:, :k]
 
