@@ -17,6 +17,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgesAmong, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
+from graph_retrievers.graph.ragged import sent
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import normalized
@@ -51,11 +52,15 @@ def network_scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequ
     device = next(network.parameters()).device
     if isinstance(network, DocumentGraphNetwork):
         return [network(*each.on(device).arguments) for each in inputs]
+    columns = [
+        sent([part.flatten(0, -2) for part in column], device) for column in zip(*(each.arguments for each in inputs), strict=True)
+    ]
     groups, found = dict[int, list[int]](), dict[int, Tensor]()
     for place, each in enumerate(inputs):
         groups.setdefault(len(each.connected), []).append(place)
     for places in groups.values():
-        stacked = (torch.stack(parts).to(device) for parts in zip(*(inputs[place].arguments for place in places), strict=True))
+        shapes = [part.shape for part in inputs[places[0]].arguments]
+        stacked = [torch.stack([c[place] for place in places]).view(-1, *s) for c, s in zip(columns, shapes, strict=True)]
         found.update(zip(places, network(*stacked), strict=True))
     return [found[place] for place in range(len(inputs))]
 
@@ -262,7 +267,10 @@ class NetworkScores(Request):
         """Return scores."""
         # A network that was trained in the meantime would drop values at random.
         network = asked[0][1].operator.network.to(backend.queries.index.device).eval()
-        found = network_scores(network, [request.inputs for _, request in asked])
+        inputs = [request.inputs for _, request in asked]
+        # On a processor one by one, so that each question has the digits that it has alone.
+        parts = [[each] for each in inputs] if backend.queries.index.device.type == "cpu" else [inputs]
+        found = [scores for part in parts for scores in network_scores(network, part)]
         # One answer of the device to wait for.
         scores = np.split(torch.cat(found).cpu().numpy(), np.cumsum([len(part) for part in found])[:-1])
         for part, (b, _) in zip(scores, asked, strict=True):
