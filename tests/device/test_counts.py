@@ -78,9 +78,9 @@ def evidence_network():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_cost_steps_and_find_what_they_find_on_a_processor(accelerator, index, name, monkeypatch):
-    retriever, here = (Retriever(each, NETWORKS[name](), batch_size=256) for each in (index, index_on("cpu")))
+    retriever, here = (Retriever(each, NETWORKS[name](), batch_size=64) for each in (index, index_on("cpu")))
     retriever.retrieve_batch(texts(2, 2))
-    many, steps = asked(accelerator, retriever, 256)
+    many, steps = asked(accelerator, retriever, 64)
     assert many.reads <= 3 * steps + 10 and many.uploads <= 3 * steps + 10
     # Some questions at a time.
     monkeypatch.setattr(search, "_TRIPLES", 800)
