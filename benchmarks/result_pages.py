@@ -109,6 +109,8 @@ retrievers of LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 [Manuals split by common splitters](splits/README.md) of LangChain and LlamaIndex: `benchmarks/splits.py`.
 
 [Time and memory](scale/README.md) for indexes of up to a million nodes: `benchmarks/scale.py`.
+
+[Search by words and by vectors](signals/README.md) beside bm25s and faiss: `benchmarks/signals.py`.
 """
 
 

@@ -30,6 +30,11 @@ from graph_retrievers.search.queries import Queries
 from graph_retrievers.signals.relevance import RelevanceModel
 from graph_retrievers.systems import pagerank
 from graph_retrievers.systems.gar import AdaptiveReranking
+from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
+from graph_retrievers.systems.gnn_rag.search import AnswerSearch
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank
+from graph_retrievers.systems.subgraph_rag.model import TripleScorer
+from graph_retrievers.systems.subgraph_rag.search import TripleSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 
 WORDS = ["Loom", "card", "Mill", "engine", "cloth", "Ada Holm", "river"]
@@ -65,6 +70,9 @@ SEARCHES = {
         Pipeline(VectorSearch(1), GatedPropagation(steps=4, gate="uniform")),
         Pipeline(VectorSearch(3), GatedPropagation(steps=1, gate="uniform")),
     ),
+    "triples": lambda: Pipeline(VectorSearch(3, returned=False), TripleSearch(TripleScorer(3), triples=5)),
+    "answers": lambda: Pipeline(VectorSearch(2, returned=False), AnswerSearch(AnswerNetwork(3), mass=0.6)),
+    "documents": lambda: Pipeline(BM25Search(6), DocumentGraphRerank()),
     "fused twice": lambda: Pipeline(ReciprocalRankFusion(BM25Search(2), VectorSearch(3)), STeX(nodes_per_round=1), Rerank(6)),
 }
 TIMES = 12

@@ -201,7 +201,7 @@ def test_a_question_without_names_is_searched_for_once(monkeypatch):
     monkeypatch.setattr(kind, "best_of", lambda *args: searches.append(args[3]) or best_of(*args))
     for allowed in (None, mask, torch.arange(40) < 3):
         searches.clear()
-        batch = Queries.of(index, ["who?", "what?", "Name1?"], vectors=asked, seed_filter=allowed)
+        batch = Queries.of(index, ["who?", "what?", "Name1?"], k=5, vectors=asked, seed_filter=allowed)
         ranked(Pipeline(VectorSearch(9, returned=False), EntityLinking(budget=6)), batch)
         assert searches == [9]
         seeds = ranked(EntityLinking(budget=6), batch)

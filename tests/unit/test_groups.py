@@ -68,6 +68,11 @@ def test_infinite_scores_are_among_the_best_of_their_group():
     assert best(scores, 3, groups=groups).tolist() == [1, 2, 3, 14, 8, 9]
 
 
+def test_equal_scores_at_the_border_of_two_groups_count_for_each():
+    assert best(np.full(6, 0.5), 2, groups=np.array([0, 0, 0, 1, 1, 1])).tolist() == [0, 1, 3, 4]
+    assert best(np.array([0.5, 0.5, 0.5, 0.9]), 3, np.array([9, 8, 7, 6]), np.zeros(4, np.int64)).tolist() == [3, 2, 1]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_candidates_of_several_questions_are_taken_apart_as_they_were(seed):
     parts = lists(seed)

@@ -105,7 +105,7 @@ def test_searches_of_narrowed_copies_are_kept_apart():
 
 
 def test_the_same_search_is_made_once(monkeypatch):
-    batch = queries(filter={"topic": "machines"})
+    batch = queries(filter={"topic": "machines"}, k=2)
     calls = []
     kind = type(batch.index.dense)
     search = kind.best_of
@@ -119,6 +119,10 @@ def test_the_same_search_is_made_once(monkeypatch):
     batch.search("dense", 2, batch.allowed)
     batch.search("bm25", 2, batch.allowed)
     assert calls == [5, 6, 5], "the first two of six are known"
+    few, more = queries(k=3), queries(k=3)
+    for k in (1, 3, 4):
+        torch.testing.assert_close(few.search("dense", k)[1], more.search("dense", 4)[1][:, :k])
+    assert calls[3:] == [3, 4, 4], "a search for fewer than the requested nodes finds these too, which a list is filled up from"
 
 
 @pytest.mark.slow

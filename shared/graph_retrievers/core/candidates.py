@@ -141,6 +141,8 @@ class Candidates:
 
     def apart(self, count: int, size: int) -> list[Candidates]:
         """Return the candidates of each of `count` questions from those of all, whose nodes are numbered as by ``Questions``."""
+        if not len(self):
+            return [self] * count
         ends = np.searchsorted(self.nodes // size, np.arange(count + 1)).tolist()
         beside = {
             name: np.where(column < 0, column, column % size) if name == "context" else column
@@ -206,7 +208,7 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     length = max(part.trails.shape[1] for part in parts)
     relations = None
     if any(part.relations is not None for part in parts):
-        relations = np.concatenate([_wider(part.steps(), length - 1) for part in parts])
+        relations = np.concatenate([wider(part.steps(), length - 1) for part in parts])
     # Ranks in other lists than the first ones told are not kept.
     lists = next((part.lists for part in parts if part.lists), ())
     parts = [part if part.lists == lists else part.unranked() for part in parts]
@@ -214,7 +216,7 @@ def concatenated(parts: Sequence[Candidates]) -> Candidates:
     return Candidates(
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.scores for part in parts]),
-        np.concatenate([_wider(part.trails, length) for part in parts]),
+        np.concatenate([wider(part.trails, length) for part in parts]),
         np.concatenate([_numbered(part, operators) for part in parts]),
         operators,
         relations,
@@ -369,6 +371,11 @@ def best(scores: np.ndarray, k: int, nodes: np.ndarray | None = None, groups: np
         (nodes,) = _fitting("best", len(scores), nodes=nodes)
     if groups is not None:
         near = _large(scores, k, groups)
+        if nodes is None:
+            # Of equal scores one after another, no more than the first k are among the best.
+            values, owners = scores[near], groups[near]
+            begins = np.concatenate([[True], (values[1:] != values[:-1]) | (owners[1:] != owners[:-1])])[: len(near)]
+            near = near[places_within(np.cumsum(begins)) < k]
         by = near[order(scores[near], None if nodes is None else nodes[near], groups[near])]
         return by[places_within(groups[by]) < k]
     if len(scores) <= 4 * k:
@@ -582,7 +589,8 @@ def places_of(among: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     return np.where(among[place] == nodes, place, -1)
 
 
-def _wider(paths: np.ndarray, length: int) -> np.ndarray:
+def wider(paths: np.ndarray, length: int) -> np.ndarray:
+    """Return paths, shape [K, L], with -1 before each: shape [K, length]."""
     if paths.shape[1] == length:
         return paths
     wider = np.full((len(paths), length), -1, np.int64)

@@ -301,8 +301,11 @@ class NameTable:
             step = 1
             lengths = self._lengths.get(words[start], ())
             for length in dict.fromkeys((*lengths, 1)) if self._korean else lengths:
-                name, spelled = " ".join(words[start : start + length]), written[start : start + length]
-                if self._korean and name not in self._rows:
+                name = " ".join(words[start : start + length])
+                if name not in self._rows and not self._korean:
+                    continue
+                spelled = written[start : start + length]
+                if name not in self._rows:
                     # A name with particles behind it; other words of it may have capitals to fold.
                     before = name.removesuffix(spelled[-1])
                     stem = next((stem for stem in korean_stems(spelled[-1]) if before + stem in self._rows), "")

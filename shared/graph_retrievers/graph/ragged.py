@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -175,6 +177,15 @@ def min_max(values: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """
     level = high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())
     return (values - low).div_((high - low).masked_fill(level, 1.0)).clamp_(0, 1).masked_fill_(level, 1.0)
+
+
+def sent(parts: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+    """Return tensors that differ only in their first size on a device, to which they are sent as one.
+
+    >>> [part.tolist() for part in sent([torch.tensor([1, 2]), torch.tensor([3])], torch.device("cpu"))]
+    [[1, 2], [3]]
+    """
+    return parts if device.type == "cpu" else torch.cat(list(parts)).to(device).split([len(part) for part in parts])
 
 
 def ranked_on_host(scores: Tensor, rows: Tensor) -> tuple[np.ndarray, np.ndarray]:

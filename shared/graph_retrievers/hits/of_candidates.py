@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate, pairwise, repeat
 from math import isnan
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 
 from graph_retrievers.cache import Later
-from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.candidates import Candidates, wider
 from graph_retrievers.core.chains import Chains, Facts
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import InvalidArgumentError
@@ -80,9 +81,8 @@ def to_hits(
     """
     paths = _Paths(graph, shown)
     made = _Made(paths, plain, reason, alike or Later(dict))
-    trails = paths.steps(
-        [each.trails for each in found], [each.steps() for each in found], lambda b, n: _operator(found[b], n), "trail"
-    )
+    relations = None if all(each.relations is None for each in found) else [each.steps() for each in found]
+    trails = paths.steps([each.trails for each in found], relations, lambda b, n: _operator(found[b], n), "trail")
     chained = [None if each.chains is None else paths.shown_chains(each.chains) for each in found]
     walked: Sequence[_Steps | None] = [None] * len(found)
     if any(chained):
@@ -181,31 +181,26 @@ class _Paths:
         `relations`, [K, L - 1] for each, has the relation of each step, as in a ranking. InvalidArgumentError for a step without an
         edge that has no name: `owner` maps the number of a table and the place in it to the operator that returned the `what`.
         """
-        joins = [(table[:, :-1] >= 0) & (table[:, 1:] >= 0) for table in tables]
-        sizes = [int(np.count_nonzero(joined)) for joined in joins]
-        if not any(sizes):
-            return [_Steps.none(joined.shape) for joined in joins]
-        columns = [tables, [table[:, 1:] for table in tables], *([] if relations is None else [relations])]
-        steps = np.stack(
-            [np.concatenate([part[:, : own.shape[1]][own] for part, own in zip(c, joins, strict=True)]) for c in columns]
-        )
-        near, far, *wanted = torch.from_numpy(steps).to(self.graph.device)
-        told = self.graph.steps_between(near, far, wanted[0] if wanted and steps[2].max() >= 0 else None)
-        # One answer of the device to wait for.
-        rows, forward = torch.stack([told[0], told[1].long()]).cpu().numpy()
-        codes = steps[2].tolist() if wanted else [-1] * len(rows)
-        for wrong in np.flatnonzero(rows < 0).tolist():
-            if not named_step(self.graph.texts[steps[0, wrong]], codes[wrong]):
-                b = int(np.searchsorted(np.cumsum(sizes), wrong, "right"))
-                place = np.nonzero(joins[b])[0][wrong - sum(sizes[:b])]
-                raise self._no_step(owner(b, int(place)), what, *steps[:2, wrong].tolist())
-        found = []
-        for joined, start, size in zip(joins, accumulate(sizes, initial=0), sizes, strict=False):
-            own = _Steps.none(joined.shape)
-            if size:
-                own.rows[joined], own.forward[joined] = rows[start : start + size], forward[start : start + size]
-            found.append(own)
-        return found
+        ends, width = list(accumulate(map(len, tables), initial=0)), max((table.shape[1] for table in tables), default=1)
+        table = _stacked(tables, width)
+        joined = (table[:, :-1] >= 0) & (table[:, 1:] >= 0)
+        found = _Steps(np.full(joined.shape, -1), np.ones(joined.shape, bool))
+        if joined.any():
+            columns = [table[:, :-1], table[:, 1:], *([] if relations is None else [_stacked(relations, width - 1)])]
+            steps = np.stack([column[joined] for column in columns])
+            near, far, *wanted = torch.from_numpy(steps).to(self.graph.device)
+            told = self.graph.steps_between(near, far, wanted[0] if wanted and steps[2].max() >= 0 else None)
+            # One answer of the device to wait for.
+            rows, forward = torch.stack([told[0], told[1].long()]).cpu().numpy()
+            codes = steps[2].tolist() if wanted else [-1] * len(rows)
+            for wrong in np.flatnonzero(rows < 0).tolist():
+                if not named_step(self.graph.texts[steps[0, wrong]], codes[wrong]):
+                    line = int(np.nonzero(joined)[0][wrong])
+                    b = bisect(ends, line) - 1
+                    raise self._no_step(owner(b, line - ends[b]), what, *steps[:2, wrong].tolist())
+            found.rows[joined], found.forward[joined] = rows, forward
+        firsts = [width - own.shape[1] for own in tables]
+        return [_Steps(*(part[a:b, n:] for part in found)) for (a, b), n in zip(pairwise(ends), firsts, strict=True)]
 
     def _no_step(self, owner: str, what: str, near: int, far: int) -> InvalidArgumentError:
         ids = self.graph.ids
@@ -244,14 +239,15 @@ class _Steps(NamedTuple):
     rows: np.ndarray
     forward: np.ndarray
 
-    @classmethod
-    def none(cls, shape: tuple[int, ...]) -> _Steps:
-        return cls(np.full(shape, -1), np.ones(shape, bool))
-
     def of(self, place: int, relations: np.ndarray | None, part: slice) -> Iterable[tuple[int, bool, int]]:
         """Return the edge, the direction and the relation of each of some steps of a path."""
         rows, forward = self.rows[place, part].tolist(), self.forward[place, part].tolist()
         return zip(rows, forward, repeat(-1) if relations is None else relations[place, part].tolist(), strict=False)
+
+
+def _stacked(tables: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """Return tables, each of shape [K, L], one after another, with -1 before the columns of narrower ones: shape [M, width]."""
+    return np.concatenate([wider(table, width) for table in tables]) if tables else np.zeros((0, width), np.int64)
 
 
 class _Made:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import filterfalse
+from itertools import filterfalse, groupby
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Self
@@ -288,8 +288,8 @@ class Batch:
         if not len(batch):
             return model.encode([], []).to(self.index.device)
         asked = dict[int, list[int]]()
-        for place, b in enumerate(batch):
-            asked.setdefault(b, []).append(place)
+        for b, places in groupby(range(len(batch)), batch.__getitem__):
+            asked.setdefault(b, []).extend(places)
         found = model.encode_lists([(self.texts[b], [texts[place] for place in places]) for b, places in asked.items()])
         for b, (_, note) in zip(asked, found, strict=True):
             if note:

@@ -18,6 +18,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.graph.ragged import ranked_on_host
 from graph_retrievers.search.queries import Queries, both
 
 __all__ = ["EdgeScores", "FactSearch", "NearestEdges"]
@@ -52,8 +53,10 @@ class NearestEdges(Request):
         mask = edge_mask(queries, first.among)
         scores, rows = queries.search(first.signal, max(request.k for _, request in asked), mask, "edges")
         low = _lowest(queries, first.signal, mask) if first.least else [0.0] * len(queries)
-        lists, lengths = (rows.cpu().numpy(), scores.cpu().numpy()), (rows >= 0).sum(1).tolist()
-        return [(*(table[b, : min(request.k, lengths[b])] for table in lists), low[b]) for b, request in asked]
+        values, table = ranked_on_host(scores, rows)
+        lengths = (table >= 0).sum(1).tolist()
+        ends = [min(request.k, lengths[b]) for b, request in asked]
+        return [(table[b, :end], values[b, :end], low[b]) for (b, _), end in zip(asked, ends, strict=True)]
 
 
 class EdgeScores(Scores):

@@ -178,13 +178,13 @@ class MemoryBackend(Backend):
         return queries, [row_of[request.text] for _, request in asked]
 
     def similarity(self, asked: Sequence[tuple[int, Similarity]]) -> list[np.ndarray]:
-        """Return cosines, from the table of all scores if there is one."""
+        """Return cosines."""
+        queries = self.queries
+        if queries.index.device.type != "cpu":
+            return split_by(asked, queries.cosines(*self._pairs(asked)))
         batch, nodes = entries_of(asked, self.size)
-        found = self._entries(batch, nodes, "dense")
-        if found is None:
-            return split_by(asked, self.queries.cosines(*self._pairs(asked)))
-        lengths = self.queries.index.dense.norms.numpy().take(nodes) * self.queries.lengths.numpy().take(batch)
-        cosines = found.astype(np.float64) / np.maximum(lengths, 1e-30)
+        lengths = queries.index.dense.norms.numpy().take(nodes) * queries.lengths.numpy().take(batch)
+        cosines = queries.entries(batch, nodes).astype(np.float64) / np.maximum(lengths, 1e-30)
         return [cosines[start:stop] for start, stop in pairwise(ends_of(asked))]
 
     def scores(self, asked: Sequence[tuple[int, Scores]]) -> list[np.ndarray]:
@@ -193,10 +193,7 @@ class MemoryBackend(Backend):
             queries, places = self._searched(asked, asked[0][1].signal)
             pairs = self._pairs([(row, request) for row, (_, request) in zip(places, asked, strict=True)])
             return split_by(asked, queries.pair_scores(*pairs, asked[0][1].signal))
-        batch, nodes = entries_of(asked, self.size)
-        found = self._entries(batch, nodes, asked[0][1].signal)
-        if found is None:
-            return split_by(asked, self.queries.scores(*self._pairs(asked), asked[0][1].signal))
+        found = self.queries.entries(*entries_of(asked, self.size), asked[0][1].signal)
         return [found[start:stop] for start, stop in pairwise(ends_of(asked))]
 
     def term_scores(self, asked: Sequence[tuple[int, TermScores]]) -> list[np.ndarray]:
@@ -208,9 +205,6 @@ class MemoryBackend(Backend):
         """Return texts of nodes."""
         read = self.graph.content if asked[0][1].titles else self.graph.texts.__getitem__
         return [list(map(read, request.nodes.tolist())) for _, request in asked]
-
-    def _entries(self, batch: np.ndarray, nodes: np.ndarray, signal: str) -> np.ndarray | None:
-        return self.queries.entries(batch, nodes, signal) if self.queries.index.device.type == "cpu" else None
 
     def vectors(self, asked: Sequence[tuple[int, Vectors]]) -> list[np.ndarray]:
         """Return vectors of unit length; MissingSignalError if they are not in memory."""

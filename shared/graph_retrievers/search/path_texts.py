@@ -74,25 +74,23 @@ def _texts_of_lists(graph: CorpusGraph, lists: Sequence[Candidates]) -> list[lis
     return texts
 
 
+def reads_paths(question: Question, paths: bool = False, model: RelevanceModel | None = None) -> bool:
+    """Return whether a relevance model, by default that of the index, reads the paths to nodes: if it asks for them, or `paths`.
+
+    The similarity of vectors belongs to the nodes' own texts, and never gets the path.
+    """
+    model = model or question.corpus.relevance
+    return not isinstance(model, BiEncoder) and (paths or model.paths)
+
+
 def texts_read(
     question: Question, found: Candidates, paths: bool = False, model: RelevanceModel | None = None
 ) -> Algorithm[list[str] | None]:
     """Return the texts of candidates for a relevance model: with the path to each, or None for only their own texts.
 
-    Parameters
-    ----------
-    question, found
-        As an operator has them.
-    paths : bool, default False
-        Whether to give the path to a model that does not ask for it (``RelevanceModel.paths``). The similarity of vectors belongs
-        to the nodes' own texts, and never gets the path.
-    model : RelevanceModel, optional
-        By default that of the index.
+    `question` and `found` are those of an operator; for `paths` and `model` see :func:`reads_paths`.
     """
-    model = model or question.corpus.relevance
-    if isinstance(model, BiEncoder) or not (paths or model.paths):
-        return None
-    return (yield PathTexts(found))  # type: ignore[no-any-return]
+    return (yield PathTexts(found)) if reads_paths(question, paths, model) else None
 
 
 @dataclass(frozen=True, eq=False)

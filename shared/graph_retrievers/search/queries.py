@@ -169,7 +169,9 @@ class Queries(Batch):
         made: dict[Any, Any] = self.cache.get("searches", dict)
         key = (signal, None if mask is None else Same(mask))
         if key not in made or made[key][0] < k:
-            made[key] = k, self._found(signal, searched, k, mask)
+            # As many as are requested: a list is filled up from them.
+            most = max(k, self.k)
+            made[key] = most, self._found(signal, searched, most, mask)
         scores, rows = made[key][1]
         return scores[:, :k], rows[:, :k]
 
@@ -207,26 +209,20 @@ class Queries(Batch):
     def _products(self, name: str, searched: DenseIndex) -> Tensor:
         return self.cache.get(("products", name), partial(searched.products, self.vectors))
 
-    def table_at_hand(self, signal: str = "dense") -> Tensor | None:
-        """Return :meth:`table` if a search has computed it, or if it costs little; else None."""
-        return self.table(signal) if self._at_hand(signal) else None
-
-    def _at_hand(self, signal: str) -> bool:
-        made = any((kind, signal) in self.cache for kind in ("table", "products"))
-        return made or len(self.index.signal(signal)) < _LARGE
-
-    def entries(self, batch: np.ndarray, rows: np.ndarray, signal: str = "dense") -> np.ndarray | None:
-        """Return the entries of :meth:`table_at_hand` for pairs, `batch` and `rows` of shape [n]; None if there is no table.
-
-        Only on a processor.
-        """
+    def _reads_table(self, signal: str, count: int) -> bool:
+        """Return whether the scores of so many pairs are read from a table, as that costs less than to compute each."""
         searched = self.index.signal(signal)
-        if not isinstance(searched, DenseIndex):
-            table = self.table_at_hand(signal)
-            return None if table is None else table.numpy()[batch, rows]
-        if not self._at_hand(signal) or not self._tabled(searched):
-            return None
-        return searched.entries(self._products(signal, searched).numpy(), self.lengths.numpy(), batch, rows)
+        few = len(searched) >= _LARGE and count < _FEW * len(self) * len(searched) and isinstance(searched, DenseIndex)
+        return self._tabled(searched) and (not few or any((kind, signal) in self.cache for kind in ("table", "products")))
+
+    def entries(self, batch: np.ndarray, rows: np.ndarray, signal: str = "dense") -> np.ndarray:
+        """Return :meth:`scores` on the host for pairs as arrays, `batch` and `rows` of shape [n]: float32, shape [n]."""
+        if self.index.device.type != "cpu" or not self._reads_table(signal, len(rows)):
+            return self.scores(*moved(batch, rows, self.index.device), signal).cpu().numpy()  # type: ignore[no-any-return]
+        searched = self.index.signal(signal)
+        if isinstance(searched, DenseIndex):
+            return searched.entries(self._products(signal, searched).numpy(), self.lengths.numpy(), batch, rows)
+        return self.table(signal).numpy()[batch, rows]  # type: ignore[union-attr, no-any-return]
 
     def _cleared(self, signal: Signal, scores: Tensor, batch: Tensor) -> Tensor:
         """Return scores of a signal, and of vectors in a store exact zeros where they are rounding, as those in memory have."""
@@ -241,9 +237,7 @@ class Queries(Batch):
         `batch` and `rows`, int64 and of the same shape, are the query and the row of each pair. The default signal returns the
         dot products of query and node vectors.
         """
-        searched = self.index.signal(signal)
-        few = len(searched) >= _LARGE and rows.numel() < _FEW * len(self) * len(searched)
-        table = self.table_at_hand(signal) if few and isinstance(searched, DenseIndex) else self.table(signal)
+        table = self.table(signal) if self._reads_table(signal, rows.numel()) else None
         return self.pair_scores(batch, rows, signal) if table is None else table[batch, rows]
 
     def pair_scores(self, batch: Tensor, rows: Tensor, signal: str = "dense") -> Tensor:

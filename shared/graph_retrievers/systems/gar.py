@@ -8,14 +8,14 @@ from math import inf
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, found_by, order, places_within
+from graph_retrievers.core.candidates import Candidates, best, descending, found_by, order, places_within, runs
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Near, Neighbors, Relevance
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.search.path_texts import texts_read
+from graph_retrievers.search.path_texts import PathTexts, reads_paths
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 
@@ -75,7 +75,7 @@ class AdaptiveReranking(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the scored nodes, best first."""
         initial, frontier, size = found.nodes, _Frontier(question), question.nodes  # R_0 and F
-        left = np.full(question.count, self.budget)
+        left, paths = np.full(question.count, self.budget), reads_paths(question)
         rounds, turn = list[tuple[np.ndarray, ...]](), 0
         while len(initial) or len(frontier.nodes):
             # Line 5: the best of one pool, by turns.
@@ -84,14 +84,12 @@ class AdaptiveReranking(Operator):
             batch = pool[places_within(owner) < np.minimum(self.nodes_per_round, left)[owner]]
             if len(batch):
                 source = frontier.parent[batch] if turn % 2 else np.full(len(batch), -1)
-                texts = yield from texts_read(question, _stepped(batch, source))
+                texts = (yield PathTexts(_stepped(batch, source))) if paths else None
                 scores, near = yield Relevance(batch, texts=texts, notes=question.heard), Neighbors(batch)
                 rounds.append((batch, scores, source, np.full(len(batch), turn)))
                 left -= np.bincount(batch // size, minlength=question.count)
                 frontier.priority[batch] = inf
-                initial, frontier.nodes = (
-                    pool[(frontier.priority[pool] < inf) & (left[pool // size] > 0)] for pool in (initial, frontier.nodes)
-                )
+                initial, frontier.nodes = (frontier.left(pool, left) for pool in (initial, frontier.nodes))
                 frontier.enter(batch, scores, near, left)  # line 9
             turn += 1
         if not rounds:
@@ -118,36 +116,51 @@ class _Frontier:
         """Return the `k` nodes of the highest priorities, of each question."""
         return self.nodes[best(self.priority[self.nodes], k, groups=self.question.owners(self.nodes))]
 
+    def left(self, nodes: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """Return those of some nodes, shape [n], that are not scored, without those of questions that have no budget `left`."""
+        nodes = nodes[self.priority[nodes] < inf]
+        return nodes if left.all() else nodes[left[nodes // self.question.nodes] > 0]
+
     def enter(self, batch: np.ndarray, scores: np.ndarray, near: Near, left: np.ndarray) -> None:
         """Add the neighbours of nodes, shape [n], that were scored; `left` has the budget of each question."""
         size = self.question.nodes
-        near = near.kept((scores[near.owner] > self.priority[near.node]) & (left[near.node // size] > 0))
+        given = np.where(left[batch // size] > 0, scores, -inf)
+        near = near.kept(given[near.owner] > self.priority[near.node])
         if not len(near.node):
             return
-        # The best node comes first; a neighbour of several enters by the first of them.
-        rank = self._ranks(batch, scores)
-        by = np.argsort(rank[near.owner], kind="stable")
-        by = by[np.sort(np.unique(near.node[by], return_index=True)[1])]
+        # The best node comes first; a neighbour of several enters by the first of them, which is written last.
+        by = np.argsort(self._ranks(batch, scores)[near.owner], kind="stable")
         node, lead = near.node[by], near.owner[by]
-        owner, rank, new = node // size, rank[lead], self.priority[node] == -inf
-        # How many nodes wait before the neighbours of the same node enter.
-        before = np.cumsum(new) - new
-        waiting = np.bincount(self.nodes // size, minlength=len(left))[owner]
-        waiting += before[np.searchsorted(rank, rank)] - before[np.searchsorted(owner, owner)]
+        self.parent[node[::-1]] = batch[lead[::-1]]
+        firsts = np.flatnonzero(self.parent[node] == batch[lead])
+        node, lead = node[firsts], lead[firsts]
+        new = self.priority[node] == -inf
+        # Of each node that leads to some: the place of its first neighbour, and how many nodes wait before its neighbours enter.
+        place = np.flatnonzero(np.concatenate([[True], lead[1:] != lead[:-1]]))
+        leads, before = lead[place], np.cumsum(new)[place] - new[place]
+        owner, score = batch[leads] // size, scores[leads]
+        waiting = np.bincount(self.nodes // size, minlength=len(left))[owner] + before - before[np.searchsorted(owner, owner)]
         enters = waiting < left[owner]
-        np.minimum.at(self.lowest, owner[enters], scores[lead[enters]])
-        enters |= scores[lead] >= self.lowest[owner]
-        nodes = np.concatenate([self.nodes, node[enters & new]])
+        np.minimum.at(self.lowest, owner[enters], score[enters])
+        leads_on = np.zeros(len(batch), bool)
+        leads_on[leads] = enters | (score >= self.lowest[owner])
+        kept = np.flatnonzero(leads_on[lead])
+        node, lead, new = node[kept], lead[kept], new[kept]
+        nodes = np.concatenate([self.nodes, node[new]])
         self.nodes = nodes[np.argsort(nodes // size, kind="stable")]
-        node, lead = node[enters], lead[enters]
-        self.priority[node], self.parent[node] = scores[lead], batch[lead]
+        self.priority[node] = scores[lead]
 
     def _ranks(self, nodes: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return the rank of each node, shape [n], by descending (score, id), in the order of the questions."""
-        ids = [self.question.ids[row] for row in (nodes % self.question.nodes).tolist()]
-        by = np.array(sorted(range(len(ids)), key=ids.__getitem__, reverse=True))
-        ranks = np.empty(len(by), np.int64)
-        ranks[by[order(scores[by], groups=self.question.owners(nodes[by]))]] = np.arange(len(by))
+        groups, ranks = self.question.owners(nodes), np.empty(len(nodes), np.int64)
+        by = descending(scores, groups)
+        run = runs(scores[by], None if groups is None else groups[by])
+        if run is not None:
+            tied = np.flatnonzero(np.bincount(run)[run] > 1)
+            ids = [self.question.ids[row] for row in (nodes[by[tied]] % self.question.nodes).tolist()]
+            by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__, reverse=True))
+            by[tied] = by[tied[by_id[np.argsort(run[tied[by_id]], kind="stable")]]]
+        ranks[by] = np.arange(len(by))
         return ranks
 
 

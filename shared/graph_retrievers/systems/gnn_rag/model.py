@@ -141,7 +141,7 @@ class AnswerNetwork(nn.Module):
         instructions = self._instructions(question)
         for turn in range(self.rounds):
             if turn:
-                instructions = self._reset(instructions, h[topics].sum(0))
+                instructions = self._reset(instructions, h.masked_fill(~topics.unsqueeze(1), 0.0).sum(0))
             p = topics / topics.sum()
             for relate, gather in zip(self.relate, self.gather, strict=True):
                 # Edges of one relation bring the same message, each times the p of its other end.

@@ -17,6 +17,7 @@ from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Similarity
 from graph_retrievers.errors import MissingSignalError
+from graph_retrievers.graph.ragged import sent
 from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch
@@ -146,17 +147,20 @@ class AnswerScores(Request):
     @torch.inference_mode()
     def together(cls, backend: Any, asked: Sequence[tuple[int, AnswerScores]]) -> list[np.ndarray]:
         """Return probabilities, one subgraph at a time; the relations of all are embedded together."""
-        operator, queries = asked[0][1].operator, backend.queries
-        index, found = queries.index, list[np.ndarray]()
-        names = sorted({name for _, request in asked for name in request.around.relations})
-        vectors = operator.relations_read(index, names).to(index.device)
-        for b, request in asked:
-            query = normalize(queries.vectors[b].float(), dim=0).to(index.device)
-            for width in (len(query), vectors.shape[2]):
-                network = operator.ready(index.device, width)
-            # Only the relations of this question, so that others in the batch change nothing.
-            own = sorted(set(request.around.relations))
-            logits = network(query, vectors[[names.index(name) for name in own]], *edges_read(request.around, own, index.device))
-            check_scores(logits, "The network of GNN-RAG")
-            found.append(logits.softmax(0).double().cpu().numpy())
-        return found
+        operator, queries, parts = asked[0][1].operator, backend.queries, [request.around for _, request in asked]
+        device = queries.index.device
+        names = sorted({name for around in parts for name in around.relations})
+        vectors, questions = operator.relations_read(queries.index, names).to(device), normalize(queries.vectors.float(), dim=1)
+        for width in (questions.shape[1], vectors.shape[2]):
+            network = operator.ready(device, width)
+        # Only the relations of each question, so that others in the batch change nothing.
+        own = [sorted(set(around.relations)) for around in parts]
+        kinds = sent([torch.tensor([names.index(name) for name in each], dtype=torch.int64) for each in own], device)
+        host = torch.device("cpu")
+        read = [edges_read(around, each, host) for around, each in zip(parts, own, strict=True)]
+        told = zip(asked, kinds, *(sent(column, device) for column in zip(*read, strict=True)), strict=True)
+        logits = [network(questions[b], vectors.index_select(0, places), *edges) for (b, _), places, *edges in told]
+        # One answer of the device to wait for.
+        found = torch.cat(logits).cpu()
+        check_scores(found, "The network of GNN-RAG")
+        return [scores.softmax(0).double().numpy() for scores in found.split([len(around.nodes) for around in parts])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgesAmong, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
+from graph_retrievers.graph.ragged import sent
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.grag.document_graph import normalized
@@ -37,6 +38,31 @@ class NetworkInputs:
     arguments: tuple[Tensor, ...]
     connected: np.ndarray
     unparsed: int
+
+    def on(self, device: torch.device) -> NetworkInputs:
+        """Return the inputs on a device."""
+        return replace(self, arguments=tuple(part.to(device) for part in self.arguments))
+
+
+def network_scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequence[NetworkInputs]) -> list[Tensor]:
+    """Return the scores of each question's documents, each of shape [n], on the device of the network.
+
+    An EvidenceNetwork scores those of questions with equally many documents together.
+    """
+    device = next(network.parameters()).device
+    if isinstance(network, DocumentGraphNetwork):
+        return [network(*each.on(device).arguments) for each in inputs]
+    columns = [
+        sent([part.flatten(0, -2) for part in column], device) for column in zip(*(each.arguments for each in inputs), strict=True)
+    ]
+    groups, found = dict[int, list[int]](), dict[int, Tensor]()
+    for place, each in enumerate(inputs):
+        groups.setdefault(len(each.connected), []).append(place)
+    for places in groups.values():
+        shapes = [part.shape for part in inputs[places[0]].arguments]
+        stacked = [torch.stack([c[place] for place in places]).view(-1, *s) for c, s in zip(columns, shapes, strict=True)]
+        found.update(zip(places, network(*stacked), strict=True))
+    return [found[place] for place in range(len(inputs))]
 
 
 class DocumentGraphRerank(Operator):
@@ -161,8 +187,7 @@ class DocumentGraphRerank(Operator):
         else:
             vectors, asked = yield DocumentVectors(network, nodes, documents)
             arguments = (vectors, normalized(documents.shared, network.normalization), asked)
-        device, unparsed = question.corpus.device, sum(not graph.concepts for graph in documents.documents)
-        return NetworkInputs(tuple(part.to(device) for part in arguments), documents.connected.numpy(), unparsed)
+        return NetworkInputs(arguments, documents.connected.numpy(), sum(not graph.concepts for graph in documents.documents))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,10 +264,13 @@ class NetworkScores(Request):
     @classmethod
     @torch.inference_mode()
     def together(cls, backend: Any, asked: Sequence[tuple[int, NetworkScores]]) -> list[np.ndarray]:
-        """Return scores, one document graph at a time."""
+        """Return scores."""
         # A network that was trained in the meantime would drop values at random.
         network = asked[0][1].operator.network.to(backend.queries.index.device).eval()
-        found = [network(*request.inputs.arguments) for _, request in asked]
+        inputs = [request.inputs for _, request in asked]
+        # On a processor one by one, so that each question has the digits that it has alone.
+        parts = [[each] for each in inputs] if backend.queries.index.device.type == "cpu" else [inputs]
+        found = [scores for part in parts for scores in network_scores(network, part)]
         # One answer of the device to wait for.
         scores = np.split(torch.cat(found).cpu().numpy(), np.cumsum([len(part) for part in found])[:-1])
         for part, (b, _) in zip(scores, asked, strict=True):

@@ -24,8 +24,7 @@ from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hing
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.queries import Queries
-from graph_retrievers.systems.grag.model import DocumentGraphNetwork, EvidenceNetwork
-from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs
+from graph_retrievers.systems.grag.rerank import DocumentGraphRerank, Meanings, NetworkInputs, network_scores
 
 LOSSES = {"hinge": pairwise_hinge, "cross-entropy": listwise_cross_entropy}
 """The two losses of the paper, equations 10 and 9."""
@@ -95,11 +94,11 @@ def fit_document_graph(
             yield from batches(random)
 
     def mean_loss(batch: list[tuple[NetworkInputs, Tensor]]) -> Tensor:
-        scores = _scores(network, [inputs for inputs, _ in batch])
+        scores = network_scores(network, [inputs for inputs, _ in batch])
         return torch.stack([measure(found, relevant) for found, (_, relevant) in zip(scores, batch, strict=True)]).mean()
 
     def quality() -> dict[str, float]:
-        scores = _scores(network, [inputs for inputs, _ in held])
+        scores = network_scores(network, [inputs for inputs, _ in held])
         found = [_quality(each, relevant, k) for each, (_, relevant) in zip(scores, held, strict=True)]
         return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*found, strict=True), strict=True)}
 
@@ -119,14 +118,6 @@ def _by_steps(steps: int, evaluate_every: int, options: Mapping[str, Any]) -> di
     if given := [name for name in ("epochs", "patience") if name in options]:
         raise InvalidArgumentError(f"Pass either steps= or {given[0]}=; a training of steps ends after these.")
     return dict.fromkeys(("epochs", "patience"), steps // evaluate_every)
-
-
-def _scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequence[NetworkInputs]) -> list[Tensor]:
-    """Return the scores of each question's documents; questions with equally many documents run together where they can."""
-    sizes = {len(each.connected) for each in inputs}
-    if isinstance(network, EvidenceNetwork) and len(sizes) == 1:
-        return list(network(*(torch.stack(parts) for parts in zip(*(each.arguments for each in inputs), strict=True))))
-    return [network(*each.arguments) for each in inputs]
 
 
 def _quality(scores: Tensor, relevant: Tensor, k: int) -> tuple[float, float]:
@@ -159,6 +150,6 @@ def _prepared(
             found = run(backend, [gathered(question, head) for question, head in lists])
             for example, read in zip(part, found, strict=True):
                 if read is not None:
-                    made.append((read[0], torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
+                    made.append((read[0].on(index.device), torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
                 bar.update(1)
     return made

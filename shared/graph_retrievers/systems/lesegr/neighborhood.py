@@ -86,7 +86,8 @@ class Neighborhood:
         inside = keys[source] == wanted if keys.numel() else torch.zeros_like(wanted, dtype=torch.bool)
         if allowed is not None:
             inside &= allowed[rows[target]] & allowed[adjacency.neighbors[entry]]
-        return cls(query, rows, torch.stack([source[inside], target[inside]]), entry[inside])
+        kept = inside.nonzero().flatten()
+        return cls(query, rows, torch.stack([source, target])[:, kept], entry[kept])
 
 
 @dataclass(frozen=True, eq=False)

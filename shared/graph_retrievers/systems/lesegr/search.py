@@ -160,9 +160,10 @@ class LexicalSemanticSearch(Operator):
         alpha = self.alphas(queries.index, adjacency)[near.entries]
         with torch.inference_mode():
             scores = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
+        heard, scores = self._heard(near, delta, alpha, queries.allowed).cpu(), scores.cpu()
         check_scores(scores, "LeSeGR")
         ends = np.cumsum([len(part) for part in nodes])[:-1]
-        tables = (np.split(part.cpu().numpy(), ends) for part in (scores, self._heard(near, delta, alpha, queries.allowed)))
+        tables = (np.split(part.numpy(), ends) for part in (scores, heard))
         return [(*pair, silent[place]) for *pair, place in zip(*tables, places, strict=True)]
 
     def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
@@ -170,7 +171,8 @@ class LexicalSemanticSearch(Operator):
         speaks = delta[near.edges[0]] > 0
         if allowed is not None:
             speaks &= allowed[near.rows[near.edges[0]]]
-        (source, target), alpha = near.edges[:, speaks], alpha[speaks]
+        kept = speaks.nonzero().flatten()
+        (source, target), alpha = near.edges[:, kept], alpha[kept]
         count = near.rows.numel()
         # From the last key to the first: every sort keeps the order of equal entries.
         order = descending(delta[source])

@@ -200,21 +200,21 @@ class EntityLinking(Operator):
             matches = yield Mentioned(fold)
         else:
             matches = list(zip(given, (yield Titled(tuple(given), fold)), strict=True))
-        named = np.array([row for _, rows in matches for row in rows], np.int64)
+        named = np.array(sorted({row for _, rows in matches for row in rows}), np.int64)
         named = named[question.started(named) & ~question.typed(named, self.exclude_types)]
         missing = list[str]() if given is None else [name for name, rows in matches if not np.isin(rows, named).any()]
-        nodes, scores = named, np.ones(len(named))
         searches = self._searches(question, len(named), given or (), missing)
-        if searches:
-            near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
-            if self.fallback_score == "index":
-                cosines = (1 + cosines) / 2
-            elif missing and question.embeds_texts:
-                cosines = yield Similarity(near)
-            nodes, scores = np.append(named, near[cosines > 0]), np.append(scores, cosines[cosines > 0])
+        if not searches:
+            return Candidates.seeds(named, np.ones(len(named), np.float32), self.name)
+        near, cosines = map(np.concatenate, zip(*(yield searches), strict=True))
+        if self.fallback_score == "index":
+            cosines = (1 + cosines) / 2
+        elif missing and question.embeds_texts:
+            cosines = yield Similarity(near)
+        nodes, scores = np.append(named, near[cosines > 0]), np.append(np.ones(len(named)), cosines[cosines > 0])
         # Every node once, with its best score; of equal ones that of its name, as named nodes come first.
         by = distinct(scores, nodes)
-        nodes, operators = nodes[by], (self.name, VectorSearch.name) if searches else (self.name,)
+        nodes, operators = nodes[by], (self.name, VectorSearch.name)
         return Candidates(nodes, scores[by].astype(np.float32), nodes[:, None], (by >= len(named)).astype(np.int64), operators)
 
     def _searches(

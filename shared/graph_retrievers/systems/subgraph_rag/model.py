@@ -106,7 +106,8 @@ class TripleScorer(nn.Module):
 
         Parameters
         ----------
-        question : Tensor, shape [d]
+        question : Tensor, shape [d] or [m, d]
+            One question, or that of each triple.
         nodes : Tensor, shape [n, d]
         relations : Tensor, shape [m, d]
             The vector of the relation of each triple.

@@ -104,6 +104,10 @@ def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.nd
     return ends[by], own[by]
 
 
+# Triples that the network reads at a time.
+_TRIPLES = 1 << 15
+
+
 @dataclass(frozen=True, eq=False)
 class TripleScores(Request):
     """The scores of the triples around a question: float64, shape [m]; `vectors`, shape [n, d], are those of its nodes."""
@@ -118,23 +122,40 @@ class TripleScores(Request):
     @classmethod
     @torch.inference_mode()
     def together(cls, backend: Any, asked: Sequence[tuple[int, TripleScores]]) -> list[np.ndarray]:
-        """Return scores, one subgraph at a time."""
-        operator, queries = asked[0][1].operator, backend.queries
-        names = [name for _, request in asked for name in request.around.relations]
-        relations = operator.relation_vectors(queries.index, names).split([len(request.around.ends) for _, request in asked])
-        # Without a network there is little to compute, and the vectors of nodes are on the host.
-        device = torch.device("cpu") if operator.network is None else queries.index.device
-        vectors = normalize(queries.vectors.float(), dim=1).to(device)
-        return [request.scores(vectors[b], own.to(device)) for own, (b, request) in zip(relations, asked, strict=True)]
+        """Return scores; on a GPU a network reads as many questions at a time as memory allows."""
+        operator, queries, requests = asked[0][1].operator, backend.queries, [request for _, request in asked]
+        counts = [len(request.around.ends) for request in requests]
+        names = [name for request in requests for name in request.around.relations]
+        relations = operator.relation_vectors(queries.index, names).split(counts)
+        vectors = normalize(queries.vectors.float(), dim=1)
+        if operator.network is None:
+            # There is little to compute, and the vectors of nodes are on the host.
+            vectors = vectors.cpu()
+            return [request.similarities(vectors[b], own) for own, (b, request) in zip(relations, asked, strict=True)]
+        # On a processor one by one, which takes no longer and gives each question the digits that it has alone.
+        group = 1 if vectors.device.type == "cpu" else max(1, _TRIPLES // max(counts))
+        found = list[np.ndarray]()
+        for start in range(0, len(asked), group):
+            part = slice(start, start + group)
+            logits = _logits(operator, vectors, asked[part], torch.cat(relations[part])).cpu()
+            check_scores(logits, "The network of SubgraphRAG")
+            found += [own.numpy() for own in logits.sigmoid().double().split(counts[part])]
+        return found
 
-    def scores(self, asked: Tensor, relations: Tensor) -> np.ndarray:
-        """Return the scores for the vectors of the question, of unit length, shape [d], and of the relations, shape [m, d]."""
-        device = asked.device
-        nodes, ends = torch.from_numpy(self.vectors).float().to(device), torch.from_numpy(self.around.ends).to(device)
-        if self.operator.network is None:
-            cosines = nodes @ asked
-            return (cosines[ends[:, 0]] + relations @ asked + cosines[ends[:, 1]]).double().cpu().numpy()
-        network = self.operator.ready(device, nodes.shape[1])
-        logits = network(asked, nodes, relations, ends, torch.from_numpy(self.around.topics).to(device))
-        check_scores(logits, "The network of SubgraphRAG")
-        return logits.sigmoid().double().cpu().numpy()  # type: ignore[no-any-return]
+    def similarities(self, asked: Tensor, relations: Tensor) -> np.ndarray:
+        """Return the sums of cosines for the vectors of the question, of unit length, shape [d], and of the relations, [m, d]."""
+        cosines, ends = torch.from_numpy(self.vectors).float() @ asked, self.around.ends
+        return (cosines[ends[:, 0]] + relations @ asked + cosines[ends[:, 1]]).double().numpy()  # type: ignore[no-any-return]
+
+
+def _logits(operator: TripleSearch, vectors: Tensor, asked: Sequence[tuple[int, TripleScores]], relations: Tensor) -> Tensor:
+    """Return what the network gives the triples of some questions, whose subgraphs are read as one graph: Tensor, shape [m]."""
+    device, parts = vectors.device, [request.around for _, request in asked]
+    starts = np.cumsum([0, *(len(around.nodes) for around in parts)])
+    ends = np.concatenate([around.ends + start for around, start in zip(parts, starts, strict=False)])
+    place = np.repeat([b for b, _ in asked], [len(around.ends) for around in parts])
+    nodes = torch.from_numpy(np.concatenate([request.vectors for _, request in asked])).float().to(device)
+    topics = torch.from_numpy(np.concatenate([around.topics for around in parts])).to(device)
+    numbers = torch.from_numpy(np.column_stack([place, ends])).to(device)
+    network = operator.ready(device, nodes.shape[1])
+    return network(vectors[numbers[:, 0]], nodes, relations.to(device), numbers[:, 1:], topics)  # type: ignore[no-any-return]
