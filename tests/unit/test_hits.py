@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import networkx
+import numpy as np
 import pytest
 import torch
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from graph_retrievers.commands.search import hits_table
 from graph_retrievers.construction import from_networkx
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph import Node
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Edge
 from graph_retrievers.graph.node_path import SharedName
 from graph_retrievers.graph.subgraph import Subgraph
 from graph_retrievers.hits import Hit, Hits, NodePath
-from graph_retrievers.hits.of_candidates import NOTHING_FOUND
+from graph_retrievers.hits.of_candidates import NOTHING_FOUND, to_hits
 from graph_retrievers.index import GraphIndex
 from graph_retrievers.operators import FactLinking, FactSearch, Pipeline
 from graph_retrievers.retrievers import Retriever
@@ -573,3 +575,17 @@ def test_a_query_without_a_hit_says_so():
     hits = Retriever(index, "bm25", backfill=False, types=["river"]).retrieve("engine")
     assert list(hits) == [] and hits.notes == (NOTHING_FOUND,)
     assert Retriever(index, "bm25").retrieve("engine").notes == ()
+
+
+def test_paths_of_several_lists_are_each_their_own():
+    graph = CorpusGraph(list("abcd"), [""] * 4, edges=[("c", "d", "zz"), ("a", "b", "aa"), ("a", "b", "zz"), ("b", "c", "bb")])
+    seed = Candidates.seeds(np.array([3]), np.ones(1), "First")
+    # Of the two edges from a to b, the relation of the step names the second; lists have trails of different lengths.
+    step = Candidates(np.array([1]), np.ones(1), np.array([[0, 1]]), np.zeros(1, np.int64), ("Mine",), np.array([[0]]))
+    steps = Candidates(np.array([3, 2]), np.ones(2), np.array([[-1, -1, 3], [0, 1, 2]]), np.zeros(2, np.int64), ("Mine",))
+    found = to_hits([seed, step, Candidates.none(), steps], graph)
+    texts = [[hit.path.text for hit in hits] for hits in found]
+    assert texts == [["d"], ["a -[zz]-> b"], [], ["d", "a -[aa]-> b -[bb]-> c"]]
+    wrong = Candidates(np.array([3, 2]), np.ones(2), np.array([[-1, 3], [3, 0]]), np.zeros(2, np.int64), ("Other",))
+    with pytest.raises(InvalidArgumentError, match=r"^Other returned a trail with a step from 'd' to 'a'"):
+        to_hits([seed, step, wrong], graph)
