@@ -251,6 +251,15 @@ def test_a_store_embeds_each_text_once(folder, tmp_path):
     assert torch.equal(store.index.dense.vectors, plain([*TEXTS, *TEXTS[:50]]))
 
 
+@pytest.mark.parametrize("cache", [None, False, True])
+def test_a_store_sends_requests_as_the_model_says(folder, tmp_path, cache):
+    model = HostedEmbedding(service := Service(), batch_size=5)
+    store = IndexStore(tmp_path / "store", embedding=model, metric="dot", cache=cache)
+    store.update(add=[Node(f"n{number}", text) for number, text in enumerate(TEXTS)])
+    store.update(add=[Node("new", "a new text")])
+    assert max(service.sizes) == 5 and sorted(service.asked) == sorted([*TEXTS, "a new text"])
+
+
 def test_one_request_is_not_kept_and_costs_no_other(folder):
     GraphIndex.from_texts(TEXTS[:32], embedding=(model := Service()), metric="dot")
     assert model.sizes == [32] and not folder.exists()
