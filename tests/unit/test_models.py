@@ -36,6 +36,14 @@ def test_embedding_models_that_answer_nothing(kind, answer):
         Retriever(index, "vector").retrieve("loom")
 
 
+@pytest.mark.parametrize("missing", [None, [], np.zeros(0)])
+@pytest.mark.parametrize("texts", [["a card"], ["a loom", "a card"]])
+def test_the_text_for_which_a_function_has_no_vector_is_named(texts, missing):
+    model = as_embedding(lambda given: [missing if text == "a card" else [1.0, 0.0] for text in given])
+    with pytest.raises(InvalidVectorError, match=r"gave .* for the query 'a card'; expected one vector"):
+        embed_queries(model, texts)
+
+
 def test_embedding_models_whose_vectors_are_of_two_widths():
     class Model:
         def embed_documents(self, texts):

@@ -49,6 +49,8 @@ class _Adapted:
             (vector,) = found
         except (TypeError, ValueError) as error:
             raise no_vector(self, text, found) from error
+        if is_missing(vector):
+            raise no_vector(self, text, vector)
         return vector
 
     def embed_queries(self, texts: list[str]) -> Any:
