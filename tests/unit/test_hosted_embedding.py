@@ -10,6 +10,7 @@ import time
 
 import pytest
 import torch
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from graph_retrievers import GraphIndex, HostedEmbedding, IndexStore, Node
 from graph_retrievers.errors import DimensionMismatchError, EmbeddingError, InvalidArgumentError
@@ -120,7 +121,9 @@ def test_settings_come_before_what_the_model_says(tmp_path):
     again = HostedEmbedding(slow, max_retries=3)
     assert requests_for(again)[:3] == (4, 2, 3) and again.cache == tmp_path / "mine" and again.model is model
     assert repr(again) == "HostedEmbedding('service', batch_size=4, max_concurrency=2, max_retries=3)"
-    assert requests_for(copy.deepcopy(HostedEmbedding(HashEmbedding(), batch_size=3))).batch_size == 3
+    # A model of LangChain is copied by a method of its own.
+    for inner in (HashEmbedding(), DeterministicFakeEmbedding(size=4)):
+        assert requests_for(copy.deepcopy(HostedEmbedding(inner, batch_size=3))).batch_size == 3
     assert torch.equal(again.embed_documents(TEXTS), plain(TEXTS)) and max(model.sizes) == 4
     # Questions that a model takes as a list are sent like texts.
     model.embed_queries = model.embed_documents
