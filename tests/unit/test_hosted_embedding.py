@@ -254,6 +254,15 @@ def test_a_store_embeds_each_text_once(folder, tmp_path):
     assert torch.equal(store.index.dense.vectors, plain([*TEXTS, *TEXTS[:50]]))
 
 
+def test_how_many_texts_a_model_embeds_is_told_once(caplog):
+    caplog.set_level(logging.INFO, "graph_retrievers")
+    hosted_one = HostedEmbedding(Service(), cache=False)
+    for model in (Service(), hosted_one, CachedEmbedding(hosted_one)):
+        caplog.clear()
+        embed_texts(model, ["loom", "card", "mill"])
+        assert caplog.messages == ["Embedding 3 texts with service."]
+
+
 @pytest.mark.parametrize("cache", [None, False, True])
 def test_a_store_sends_requests_as_the_model_says(folder, tmp_path, cache):
     model = HostedEmbedding(service := Service(), batch_size=5)
