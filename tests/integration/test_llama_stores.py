@@ -22,7 +22,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 from qdrant_client import QdrantClient
 from qdrant_client.models import Distance, VectorParams
 
-from graph_retrievers import BM25, GAR, GraphIndex, IndexStore, Retriever, SpreadingActivation, Vector
+from graph_retrievers import BM25, GAR, GraphIndex, IndexStore, Node, Retriever, SpreadingActivation, Vector
 from graph_retrievers.construction import Relationships, chunk_documents
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import Edge
@@ -464,13 +464,16 @@ def test_a_relevance_model_that_is_not_used_is_told_once(caplog):
     assert UNUSED not in caplog.text
 
 
-def test_nodes_and_models_of_llama_index_are_compared_by_cosine(caplog):
+def test_nodes_and_models_of_llama_index_are_compared_by_cosine(caplog, tmp_path):
     nodes, model = llama_nodes(), Unequal()
     expected = GraphIndex.from_documents(nodes, embedding=HashEmbed()).dense.vectors
     texts = [node.get_content() for node in nodes]
     for embedding in (model, model.get_text_embedding_batch):
         assert np.allclose(GraphIndex.from_documents(nodes, embedding=embedding).dense.vectors, expected, atol=1e-5)
     assert GraphIndex.from_texts(texts, embedding=model).dense.metric == "cosine"
+    store = IndexStore(tmp_path / "store", embedding=model)
+    store.update(add=[Node(str(row), text) for row, text in enumerate(texts)])
+    assert store.index.dense.metric == "cosine"
     assert "not of unit length" not in caplog.text
     assert GraphIndex.from_documents(nodes, embedding=model, metric="dot").dense.metric == "dot"
     assert GraphIndex.from_texts(texts, embedding=HashEmbedding()).dense.metric == "dot"

@@ -5,11 +5,12 @@ import random
 import numpy as np
 import pytest
 
-from graph_retrievers import Edge, GraphIndex, HippoRAG, LinearRAG, Node, Retriever, WalkFusion
+import llama_graph_retrievers
+from graph_retrievers import Edge, GraphIndex, HippoRAG, HostedEmbedding, LinearRAG, Node, Retriever, WalkFusion, minilm
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import COLUMNS
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.stores.postgres import PostgresCorpus, database, read_index, reading, update_index, write_index
+from graph_retrievers.stores.postgres import PostgresCorpus, database, open_index, read_index, reading, update_index, write_index
 from tests.helpers import HashEmbedding
 from tests.remote import QUESTIONS, index_of, question_vectors, random_corpus
 
@@ -112,6 +113,16 @@ def test_it_is_of_one_state_and_does_not_follow(postgres, monkeypatch):
     assert read_index(postgres, "works").graph.ids == ["a", "c"]
 
 
+def test_a_model_is_known_by_its_name_however_it_is_given(postgres, caplog):
+    write_index(GraphIndex.from_texts(["a loom", "a card"], embedding=minilm()), postgres, "works")
+    for model in ("minilm", llama_graph_retrievers.minilm(), HostedEmbedding(minilm())):
+        read_index(postgres, "works", embedding=model)
+    assert not caplog.records
+    read_index(postgres, "works", embedding=HashEmbedding(384))
+    told = "The vectors of the index 'works' were made by all-MiniLM-L6-v2, and questions are embedded by HashEmbedding."
+    assert [record.getMessage().startswith(told) for record in caplog.records] == [True]
+
+
 def test_what_cannot_be_read_is_refused(postgres):
     texts = ["a loom", "a card"]
     graph = GraphIndex.from_texts(texts).graph
@@ -120,3 +131,6 @@ def test_what_cannot_be_read_is_refused(postgres):
         read_index(postgres, "other words")
     with pytest.raises(InvalidArgumentError, match="has no index 'nothing'"):
         read_index(postgres, "nothing")
+    for opened in (read_index, open_index):
+        with pytest.raises(InvalidArgumentError, match="database is 5; expected a PostgresDatabase"):
+            opened(5, "nothing")

@@ -238,6 +238,12 @@ class TestTraits:
         assert not names_identify(GraphIndex.from_texts([f"{LONG} tables"] * 40, titles=titles))
 
 
+def test_a_model_in_another_number_format_is_named_with_it():
+    model = HashEmbedding(8)
+    model.name, model.precision = "mini", "bfloat16"
+    assert "embedding: mini in bfloat16" in str(GraphIndex.from_texts(["a", "b"], embedding=model).describe())
+
+
 def test_texts_that_nodes_repeat_are_counted():
     found = GraphIndex.from_texts(["a", "b", "a", "c", "c", "a"], titles=list("uvwxyz")).describe()
     assert found.repeated == 5 and "without a title: 0; with exactly the text of another: 5" in str(found)

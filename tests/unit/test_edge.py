@@ -273,3 +273,11 @@ def test_weights_at_the_ends_of_their_range_are_read_by_every_retriever(name, we
     hits = Retriever(index, name).retrieve("Which Loom0 card?")
     assert len(hits) == 4 and len(hits.subgraph().nodes) == 4 and np.isfinite([hit.score for hit in hits]).all()
     assert [edge.weight for edge in index.graph.edges()] == [pytest.approx(float(weight)), 1.0]
+
+
+def test_an_index_without_vectors_and_edges_has_signals_of_edges_for_those_that_come():
+    index = GraphIndex.from_texts(["a loom", "a card"], embedding=HashEmbedding(8), vectors=False, edge_signals=True)
+    assert set(index.signals) == {"bm25", "edge_bm25", "edge_dense"} and len(index.signals["edge_dense"]) == 0
+    made = index.with_changes(add_edges=[("0", "1", "reads")])
+    built = GraphIndex.from_graph(made.graph, embedding=HashEmbedding(8), vectors=False, edge_signals=True)
+    assert made.signals["edge_dense"].vectors.equal(built.signals["edge_dense"].vectors)

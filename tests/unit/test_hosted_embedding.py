@@ -10,6 +10,7 @@ import time
 
 import pytest
 import torch
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from graph_retrievers import GraphIndex, HostedEmbedding, IndexStore, Node
 from graph_retrievers.errors import DimensionMismatchError, EmbeddingError, InvalidArgumentError
@@ -120,7 +121,9 @@ def test_settings_come_before_what_the_model_says(tmp_path):
     again = HostedEmbedding(slow, max_retries=3)
     assert requests_for(again)[:3] == (4, 2, 3) and again.cache == tmp_path / "mine" and again.model is model
     assert repr(again) == "HostedEmbedding('service', batch_size=4, max_concurrency=2, max_retries=3)"
-    assert requests_for(copy.deepcopy(HostedEmbedding(HashEmbedding(), batch_size=3))).batch_size == 3
+    # A model of LangChain is copied by a method of its own.
+    for inner in (HashEmbedding(), DeterministicFakeEmbedding(size=4)):
+        assert requests_for(copy.deepcopy(HostedEmbedding(inner, batch_size=3))).batch_size == 3
     assert torch.equal(again.embed_documents(TEXTS), plain(TEXTS)) and max(model.sizes) == 4
     # Questions that a model takes as a list are sent like texts.
     model.embed_queries = model.embed_documents
@@ -249,6 +252,24 @@ def test_a_store_embeds_each_text_once(folder, tmp_path):
     store.update(add=nodes)
     assert sorted(model.asked) == sorted(TEXTS) and folder.exists()
     assert torch.equal(store.index.dense.vectors, plain([*TEXTS, *TEXTS[:50]]))
+
+
+def test_how_many_texts_a_model_embeds_is_told_once(caplog):
+    caplog.set_level(logging.INFO, "graph_retrievers")
+    hosted_one = HostedEmbedding(Service(), cache=False)
+    for model in (Service(), hosted_one, CachedEmbedding(hosted_one)):
+        caplog.clear()
+        embed_texts(model, ["loom", "card", "mill"])
+        assert caplog.messages == ["Embedding 3 texts with service."]
+
+
+@pytest.mark.parametrize("cache", [None, False, True])
+def test_a_store_sends_requests_as_the_model_says(folder, tmp_path, cache):
+    model = HostedEmbedding(service := Service(), batch_size=5)
+    store = IndexStore(tmp_path / "store", embedding=model, metric="dot", cache=cache)
+    store.update(add=[Node(f"n{number}", text) for number, text in enumerate(TEXTS)])
+    store.update(add=[Node("new", "a new text")])
+    assert max(service.sizes) == 5 and sorted(service.asked) == sorted([*TEXTS, "a new text"])
 
 
 def test_one_request_is_not_kept_and_costs_no_other(folder):

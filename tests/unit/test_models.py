@@ -36,6 +36,29 @@ def test_embedding_models_that_answer_nothing(kind, answer):
         Retriever(index, "vector").retrieve("loom")
 
 
+def test_an_encoder_embeds_questions_in_its_own_way():
+    class Encoder:
+        def encode(self, texts):
+            return [[float(len(text)), 0.0] for text in texts]
+
+    class Asked(Encoder):
+        def encode_query(self, texts):
+            return [[0.0, float(len(text))] for text in texts]
+
+    for encoder, expected in ((Encoder(), [[4.0, 0.0], [6.0, 0.0]]), (Asked(), [[0.0, 4.0], [0.0, 6.0]])):
+        model = as_embedding(encoder)
+        assert embed_queries(model, ["loom", "a card"]).tolist() == expected
+        assert model.embed_query("loom") == expected[0] and model.embed_documents(["loom"]) == [[4.0, 0.0]]
+
+
+@pytest.mark.parametrize("missing", [None, [], np.zeros(0)])
+@pytest.mark.parametrize("texts", [["a card"], ["a loom", "a card"]])
+def test_the_text_for_which_a_function_has_no_vector_is_named(texts, missing):
+    model = as_embedding(lambda given: [missing if text == "a card" else [1.0, 0.0] for text in given])
+    with pytest.raises(InvalidVectorError, match=r"gave .* for the query 'a card'; expected one vector"):
+        embed_queries(model, texts)
+
+
 def test_embedding_models_whose_vectors_are_of_two_widths():
     class Model:
         def embed_documents(self, texts):

@@ -107,7 +107,10 @@ def build(
         contents = graph.edge_contents()
         signals["edge_bm25"] = BM25(contents, device=graph.device, covers="edges", show_progress=show_progress, **words)
         if model is not None:
-            found = embed(contents) if contents else vectors.new_zeros(0, vectors.shape[1])
+            if not contents and vectors is None:
+                # Which tells their width.
+                vectors = embed(graph.contents()[:1])
+            found = embed(contents) if contents else vectors[:0]
             signals["edge_dense"] = DenseIndex(found, device=graph.device, covers="edges", metric=metric or "dot")
     return Built(graph, signals, model, sources)
 

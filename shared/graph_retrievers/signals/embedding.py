@@ -113,7 +113,7 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
 
     if len(new) == 1:
         # Alone it is a request, however many texts the model takes in one.
-        (known[new[0]],) = Retries((_settings(model) or Requests()).max_retries, told_model(model))(partial(ask, new))
+        (known[new[0]],) = Retries((given_requests(model) or Requests()).max_retries, told_model(model))(partial(ask, new))
     elif new:
         requests = requests_for(model)
         if embed is None:
@@ -344,7 +344,7 @@ def hosted(model: Any) -> bool:
     See :func:`~graph_retrievers.signals.embedding_requests.is_hosted`. Models by name or folder, sentence-transformers models and
     functions are local.
     """
-    return _settings(model) is not None or is_hosted(library_model(model))
+    return given_requests(model) is not None or is_hosted(library_model(model))
 
 
 def requests_for(model: Any) -> Requests:
@@ -352,10 +352,10 @@ def requests_for(model: Any) -> Requests:
 
     See :func:`~graph_retrievers.signals.embedding_requests.requests_of`.
     """
-    return _settings(model) or requests_of(library_model(model), hosted(model))
+    return given_requests(model) or requests_of(library_model(model), hosted(model))
 
 
-def _settings(model: Any) -> Requests | None:
+def given_requests(model: Any) -> Requests | None:
     """Return how texts are sent to a model, as one of those around it says."""
     while isinstance(model, EmbeddingAround):
         if model.requests is not None:

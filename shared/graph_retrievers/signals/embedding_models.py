@@ -21,6 +21,7 @@ from graph_retrievers.signals.embedding import (
     embed_queries,
     embed_texts,
     embedded_batches,
+    given_requests,
     is_missing,
     library_model,
     model_name,
@@ -48,6 +49,8 @@ class _Adapted:
             (vector,) = found
         except (TypeError, ValueError) as error:
             raise no_vector(self, text, found) from error
+        if is_missing(vector):
+            raise no_vector(self, text, vector)
         return vector
 
     def embed_queries(self, texts: list[str]) -> Any:
@@ -153,10 +156,9 @@ class HostedEmbedding(EmbeddingAround):
         name: str | None = None,
     ) -> None:
         self.model: Embedding = as_embedding(model)
-        self.cache, known = cache, requests_of(library_model(self.model), hosted=True)
         # The settings of one that is wrapped again stay.
-        if isinstance(self.model, HostedEmbedding):
-            known, self.cache = self.model.requests, self.model.cache if cache is None else cache
+        known = given_requests(self.model) or requests_of(library_model(self.model), hosted=True)
+        self.cache = self.model.cache if cache is None and isinstance(self.model, HostedEmbedding) else cache
         self.requests: Requests = Requests(
             known.batch_size if batch_size is None else positive("batch_size", batch_size),
             known.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
@@ -195,7 +197,7 @@ class CachedEmbedding(EmbeddingAround, BatchedEmbedding):
 
     def __init__(self, model: Any, limit: int = 100_000) -> None:
         self.model, self.limit = as_embedding(model), positive("limit", limit)
-        self.name = model_name(self.model)
+        self.name, self.default_metric = model_name(self.model), getattr(self.model, "default_metric", None)
         self._vectors: dict[str, Tensor] = {}
 
     def embed_documents(self, texts: list[str]) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graph_retrievers.errors import InvalidArgumentError, StaleIndexError, shown
-from graph_retrievers.stores.postgres.database import PostgresDatabase, Statement
+from graph_retrievers.stores.postgres.database import PostgresDatabase, Statement, check_database
 from graph_retrievers.stores.postgres.schema import check_layout
 from graph_retrievers.stores.postgres.values import decoded, encoded, sendable
 from graph_retrievers.stores.postgres.vector_table import VectorTable
@@ -54,8 +54,7 @@ class PostgresCorpus:
     """
 
     def __init__(self, database: PostgresDatabase, name: str) -> None:
-        if not isinstance(database, PostgresDatabase):
-            raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+        check_database(database)
         self.database, self.name = database, name
         (rows,) = database.read((_READ, {"name": corpus_name(name), "schema": database.schema}))
         if not rows:

@@ -472,6 +472,12 @@ def _list_dumper() -> type:
     return ListDumper
 
 
+def check_database(database: Any) -> None:
+    """Raise InvalidArgumentError unless it is an open database."""
+    if not isinstance(database, PostgresDatabase):
+        raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+
+
 def _milliseconds(seconds: float) -> str:
     return str(max(1, ceil(1000 * seconds)))
 

@@ -9,7 +9,7 @@ from typing import Any
 from graph_retrievers.errors import shown
 from graph_retrievers.index.settings import tell_other_model
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
-from graph_retrievers.stores.postgres.database import PostgresDatabase
+from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.graph import PostgresGraph
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
 from graph_retrievers.stores.postgres.words import PostgresWords
@@ -53,7 +53,9 @@ def open_index(database: PostgresDatabase | str, name: str, *, exact: bool = Tru
     >>> [hit.id for hit in Retriever(index).retrieve("Which loom?")]  # doctest: +SKIP
     ['jacquard', 'loom']
     """
-    corpus, index = _opened(PostgresDatabase(database) if isinstance(database, str) else database, name, exact, options)
+    opened = PostgresDatabase(database) if isinstance(database, str) else database
+    check_database(opened)
+    corpus, index = _opened(opened, name, exact, options)
     if corpus.dimension:
         tell_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
     return index

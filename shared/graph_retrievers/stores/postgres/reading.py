@@ -17,7 +17,7 @@ from graph_retrievers.index.settings import tell_other_model
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres.corpus import PostgresCorpus
-from graph_retrievers.stores.postgres.database import PinnedDatabase, PostgresDatabase
+from graph_retrievers.stores.postgres.database import PinnedDatabase, PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.nodes import BLOCK
 from graph_retrievers.stores.postgres.values import decoded
 from graph_retrievers.stores.postgres.vectors import PostgresVectors
@@ -85,8 +85,9 @@ def read_index(
     >>> [hit.id for hit in Retriever(index, HippoRAG()).retrieve("Which loom?")]  # doctest: +SKIP
     ['loom', 'jacquard']
     """
-    opened = PostgresDatabase(database) if isinstance(database, str) else nullcontext(database)
-    with opened as given, given.pinned() as state:
+    given = PostgresDatabase(database) if isinstance(database, str) else database
+    check_database(given)
+    with nullcontext() if given is database else given, given.pinned() as state:
         corpus = PostgresCorpus(state, name)
         # It refuses words of an earlier version.
         PostgresWords(corpus)
@@ -116,12 +117,12 @@ def read_index(
         raise InvalidArgumentError(
             f"The words of the index {shown(name)} are those of other texts than its nodes have; build it from its documents again."
         )
-    if corpus.dimension:
-        tell_other_model(f"the index {shown(name)}", corpus.embedding, embedding)
     options: dict[str, Any] = {"relevance": relevance, "edge_signals": edge_signals, "show_progress": show_progress}
     if vectors is None:
         return GraphIndex.from_graph(graph, embedding=embedding, vectors=False, bm25=words, **options)
-    return GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, metric="cosine", bm25=words, **options)
+    index = GraphIndex.from_graph(graph, embedding=embedding, vectors=vectors, metric="cosine", bm25=words, **options)
+    tell_other_model(f"the index {shown(name)}", corpus.embedding, index.embedding)
+    return index
 
 
 def _blocks(corpus: PostgresCorpus) -> Iterator[list[tuple[Any, ...]]]:

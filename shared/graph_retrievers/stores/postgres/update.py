@@ -33,7 +33,7 @@ from graph_retrievers.signals.vectors import check_vectors, unit_vectors
 from graph_retrievers.stores.changes import tell_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
-from graph_retrievers.stores.postgres.database import PostgresDatabase
+from graph_retrievers.stores.postgres.database import PostgresDatabase, check_database
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
 from graph_retrievers.stores.postgres.values import decoded, encoded, read_vector, sendable, sent_texts
@@ -112,8 +112,7 @@ def update_index(
     >>> update_index(database, "machines", upsert=[Node("card", "A punched card.")], embedding=model).nodes  # doctest: +SKIP
     Changes(written=1, moved=0, deleted=0)
     """
-    if not isinstance(database, PostgresDatabase):
-        raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+    check_database(database)
     called, where = corpus_name(name), f"The index {shown(name)} of {database.where}"
     ids, sources = strings("delete", delete), strings("delete_sources", delete_sources)
     if not isinstance(bm25, (str, BM25)) and bm25 is not True:

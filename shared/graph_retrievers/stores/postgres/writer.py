@@ -20,7 +20,7 @@ from graph_retrievers.signals.word_signal import languages_of
 from graph_retrievers.stores.changes import check_lengths, check_loss, tell_bare, tell_bare_nodes
 from graph_retrievers.stores.postgres.change import Change, Written
 from graph_retrievers.stores.postgres.corpus import corpus_name
-from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing
+from graph_retrievers.stores.postgres.database import PostgresDatabase, Writing, check_database
 from graph_retrievers.stores.postgres.nodes import BLOCK, CountedWords, NodeBlock, check_ids
 from graph_retrievers.stores.postgres.schema import ensure_tables
 from graph_retrievers.stores.postgres.values import decoded, encoded
@@ -127,8 +127,7 @@ def write_graph(
 
 
 def _check_database(database: Any) -> None:
-    if not isinstance(database, PostgresDatabase):
-        raise InvalidArgumentError(f"database is {shown(database)}; expected a PostgresDatabase.")
+    check_database(database)
 
 
 def _write(
