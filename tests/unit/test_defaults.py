@@ -55,8 +55,7 @@ def test_the_lists_and_their_constants():
         "depth=7",
     )
     assert not has(Retriever(index(), WalkFusion(form="names", depth=7, seeds=3)), *short)
-    # 40 nodes in a row have 1.9 neighbours on average.
-    paths = "PathSearch(seeds=3, share=0.587, bridges=0, across=False, k=7)"
+    paths = "PathSearch(seeds=3, bridges=0, across=False, k=7)"
     assert not has(Retriever(manual(), WalkFusion(depth=7, seeds=3)), "HybridSearch(k=7,", paths)
     metapaths = ("MetapathSearch(seeds=3, length=3, temperature=0.03, limit=500, k=7)", "EntityLinking(case='fold', budget=0")
     fusion = ("weights=(1.0, 1.0, 3.0)", "hub_exponent=0.0")

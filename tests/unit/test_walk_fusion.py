@@ -22,7 +22,7 @@ from graph_retrievers.systems import default_system, read_system
 from graph_retrievers.systems.baselines import Hybrid
 from graph_retrievers.systems.spreading.propagation import GatedPropagation
 from graph_retrievers.systems.spreading.retriever import DAMPED
-from graph_retrievers.systems.traits import documents_linked, holds_pieces, mean_degree, names_held
+from graph_retrievers.systems.traits import documents_linked, holds_pieces, names_held
 from graph_retrievers.systems.walk_fusion.feedback_search import FeedbackSearch
 from graph_retrievers.systems.walk_fusion.path_search import PathSearch
 from graph_retrievers.systems.walk_fusion.retriever import WalkFusion
@@ -140,20 +140,6 @@ def test_where_titles_are_ordinary_words_neighbours_of_what_search_finds_are_sco
     assert "answer" not in ids(Retriever(built, "hybrid", k=10).retrieve(question))
     found = {hit.id: hit.path.nodes for hit in retriever.retrieve(question)}
     assert found["answer"] == ("backup", "answer")
-
-
-def test_the_fewer_neighbours_nodes_have_the_more_does_a_path_count():
-    for joined, share in ((2, 0.577), (9, 0.316)):
-        # Each of the nodes that have neighbours has so many; one has none.
-        rows = range(joined + 1)
-        nodes = [Node(f"n{row}", MANUAL_TEXT, "Tables") for row in (*rows, "alone")]
-        edges = [(f"n{row}", f"n{other}", "links") for row in rows for other in rows if row < other]
-        built = GraphIndex.from_nodes(nodes, edges, embedding=HashEmbedding())
-        assert mean_degree(built.graph) == joined
-        for form, across in (("links", False), ("pieces", True)):
-            paths = f"PathSearch(seeds=1, share={share}, bridges=0, across={across}, k=100)"
-            assert paths in repr(Retriever(built, WalkFusion(form=form)))
-    assert mean_degree(CorpusGraph(["a"], ["A loom."])) == 0
 
 
 def entities():

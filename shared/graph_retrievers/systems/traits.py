@@ -291,20 +291,6 @@ def documents_linked(graph: GraphFacts) -> float:
     return graph.fact("documents linked", read)
 
 
-def mean_degree(graph: GraphFacts) -> float:
-    """Return the mean number of neighbours of the nodes that have any; 0 without edges.
-
-    >>> mean_degree(CorpusGraph(list("1234"), [""] * 4, edges=[("1", "2"), ("1", "3")]))
-    1.3333333333333333
-    """
-
-    def read(graph: CorpusGraph) -> float:
-        degree = graph.degree.cpu().numpy()
-        return int(degree.sum(dtype=np.int64)) / max(int(np.count_nonzero(degree)), 1)
-
-    return graph.fact("mean degree", read)
-
-
 def titles_told(graph: GraphFacts) -> bool:
     """Return whether any node has a title.
 
@@ -344,7 +330,6 @@ _TRAITS: dict[str, Callable[[Any], Any]] = {
     "names in the texts": lambda index: names_mentioned(index.graph),
     "names in texts": lambda index: names_held(index.graph),
     "documents linked": lambda index: documents_linked(index.graph),
-    "mean degree": lambda index: mean_degree(index.graph),
     "names have capitals": lambda index: name_table(index.graph, fold=True).capitals,
     "longest name": lambda index: name_table(index.graph, fold=True).longest,
 }

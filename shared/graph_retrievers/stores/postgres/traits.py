@@ -28,7 +28,7 @@ SELECT count(*), coalesce(sum(n.length), 0), coalesce(bool_or(n.title <> ''), fa
     (SELECT count(*) FROM (SELECT DISTINCT n.page, n.title {_OF} AND n.is_lower AND n.title <> '' AND n.page <> '') x),
     (SELECT coalesce(sum(x.nodes), 0) FROM (
         SELECT count(*) AS nodes {_OF} AND NOT n.is_place GROUP BY n.title, n.source HAVING count(*) > 1
-    ) x), coalesce(sum(n.degree), 0), count(*) FILTER (WHERE n.degree > 0)
+    ) x)
 {_OF}"""
 _NAMED = f"""\
 SELECT n.position, n.id, n.title, n.page {_OF} AND n.name_words > 0 AND (length(n.name_key) >= {_CUT} OR NOT EXISTS (
@@ -57,8 +57,7 @@ class _Corpus:
     def __init__(self, writing: Writing, corpus: int, settings: Mapping[str, Any]) -> None:
         self._writing, self._corpus, self._settings = writing, corpus, settings
         counts = self._rows(_COUNTS)[0]
-        self.size, self.length, self._titled, self._linked, self._longest, lower, lower_pages, self._alike, *degrees = counts
-        self._degrees, self._joined = map(int, degrees)
+        self.size, self.length, self._titled, self._linked, self._longest, lower, lower_pages, self._alike = counts
         self._capitals = 2 * (lower + lower_pages) < self.size
 
     def _rows(self, text: str, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -85,7 +84,6 @@ class _Corpus:
             "names in the texts": mentioned,
             "names in texts": names_in([text for *_, text in self._sample]),
             "documents linked": self._linked / max(self.size, 1),
-            "mean degree": self._degrees / max(self._joined, 1),
             "names have capitals": self._capitals,
             "longest name": self._longest,
         }

@@ -13,8 +13,8 @@ from graph_retrievers.cache import Cache
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.facts import WholeGraphError
 
-# Of a graph of which nothing is told, titles are taken for names, edges for what joins documents, and as many as in a manual.
-_ASSUMED = {"names identify": True, "documents linked": 1.0, "mean degree": 7.0, "types of names": (), "has_edges": True}
+# Of a graph of which nothing is told, titles are taken for names, and edges for what joins documents.
+_ASSUMED = {"names identify": True, "documents linked": 1.0, "types of names": (), "has_edges": True}
 
 
 class StoredFacts:

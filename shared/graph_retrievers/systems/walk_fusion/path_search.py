@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from graph_retrievers.core.candidates import Candidates, best, concatenated, fal
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question, Questions
-from graph_retrievers.core.requests import Neighbors, Scores, TermScores
+from graph_retrievers.core.requests import Degree, Neighbors, Scores, TermScores
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import sources_of
 from graph_retrievers.search.scaling import bounds, level, scaled
@@ -50,8 +51,10 @@ class PathSearch(Operator):
     ----------
     seeds : int, default 5
         Nodes of the previous ranking whose neighbours are read.
-    share : float in [0, 1], default 0.5
-        The lambda of the equation; 0 scores each candidate alone.
+    share : float in [0, 1], optional
+        The lambda of the equation, 0.5 by default; 0 scores each candidate alone. With None it is :math:`1 / \sqrt{1 + d}` for each
+        question, where d is the mean number of neighbours of those ranked nodes that have any: an edge of a node that has few tells
+        more than one of many.
     bridges : int, default 0
         If above 0, names join passages that no edge joins: for each name in the text of a seed that is not in the question, this
         many passages count as neighbours of the seed, out of the ten best by BM25 of the name, first those whose text begins with
@@ -94,12 +97,12 @@ class PathSearch(Operator):
         self,
         seeds: int = 5,
         *,
-        share: float = 0.5,
+        share: float | None = 0.5,
         bridges: int = 0,
         across: bool = False,
         k: int | None = None,
     ) -> None:
-        self.seeds, self.share = positive("seeds", seeds), fraction("share", share)
+        self.seeds, self.share = positive("seeds", seeds), None if share is None else fraction("share", share)
         self.across, self.bridges = across, positive("bridges", bridges, least=0)
         self.k = None if k is None else positive("k", k)
 
@@ -124,7 +127,11 @@ class PathSearch(Operator):
         leads = np.flatnonzero(places_within(found.nodes // question.nodes) < self.seeds)
         seeds = found.nodes[leads]
         # Pairs of a seed u and a neighbour v: the place of u, the row of v and, where a name joins them, its number.
-        place, far = yield Neighbors(seeds)
+        degree = None
+        if self.share is None:
+            (place, far), degree = yield Neighbors(seeds), Degree(found.nodes)
+        else:
+            place, far = yield Neighbors(seeds)
         if self.across:
             ends, at = np.unique(np.append(seeds, far), return_inverse=True)
             sources = yield from sources_of(ends)
@@ -149,7 +156,10 @@ class PathSearch(Operator):
         first = np.full(len(nodes), none)
         np.minimum.at(first, end[helps], place[helps])
         first[ranked[(along[ranked] <= (1 + _EQUAL) * alone[ranked]) | (first[ranked] > np.arange(none))]] = none
-        scores = (1 - self.share) * alone + self.share * np.maximum(alone, along)
+        share: Any = self.share
+        if degree is not None:
+            share = _link_share(degree, question.owners(found.nodes), question.owners(nodes))
+        scores = (1 - share) * alone + share * np.maximum(alone, along)
 
         # Of equal ones those of the lowest rows, as rows ascend.
         by = best(scores, self.k or len(nodes), groups=question.owners(nodes))
@@ -163,6 +173,14 @@ class PathSearch(Operator):
             new = replace(new, relations=np.concatenate([steps[:, :-1], told[walked, None]], 1))
         both = concatenated([found.taken(places_of(found.nodes, nodes[stays])), new])
         return replace(both.taken(places_of(both.nodes, nodes[by])), scores=falling(scores[by], question.owners(nodes[by])))
+
+
+def _link_share(degree: np.ndarray, ranked: np.ndarray | None, owners: np.ndarray | None) -> Any:
+    """Return the share of paths, for each of the `owners` of nodes if there are any, from the degrees of the `ranked` nodes."""
+    groups = np.zeros(len(degree), np.int64) if ranked is None else ranked
+    neighbors, linked = (np.bincount(groups, values) for values in (degree, degree > 0))
+    share = 1 / np.sqrt(1 + neighbors / np.maximum(linked, 1))
+    return share[0 if owners is None else owners]
 
 
 def _relevance(question: Question, nodes: np.ndarray, seed: np.ndarray, end: np.ndarray) -> Algorithm[tuple[np.ndarray, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, sqrt
+from math import floor
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import (
     holds_pieces,
     is_knowledge_graph,
-    mean_degree,
     names_held,
     names_identify,
     names_join,
@@ -85,10 +84,9 @@ class WalkFusion(System):
     hits as in hybrid search, or one if it has none there: the hits are from at least as many pages as those of hybrid search.
 
     ``"links"``, for all other graphs, such as manuals, whose headings are ordinary words, and papers, which do not name what
-    they cite: only the first list of ``"names"``, only by edges, with the neighbours of more nodes. The share of paths is
-    :math:`1 / \sqrt{1 + d}` (to three decimals), where d is the mean number of neighbours of the nodes that have any: an edge of a
-    node that has few tells more than one of many. If few edges join documents and most texts contain names, recognised by their
-    capitals, then here and in ``"pieces"`` names join passages as edges do, and the share is a half, as for ``"names"``
+    they cite: only the first list of ``"names"``, only by edges, with the neighbours of more nodes, and with a share of paths that
+    is smaller where nodes have more neighbours. If few edges join documents and most texts contain names, recognised by their
+    capitals, then here and in ``"pieces"`` names join passages as edges do, and the share is that of ``"names"``
     (:func:`~graph_retrievers.systems.traits.names_join`).
 
     The index needs vectors and BM25.
@@ -195,7 +193,7 @@ class WalkFusion(System):
             HybridSearch(depth, returned=False),
             PathSearch(
                 seeds,
-                share=_link_share(index) if links and not bridges else _SHARE,
+                share=None if links and not bridges else _SHARE,
                 bridges=bridges,
                 across=form == "pieces",
                 k=depth,
@@ -237,11 +235,6 @@ class _PieceFusion(ReciprocalRankFusion):
     def __repr__(self) -> str:
         """Return the composition under the name of the fusion."""
         return self.name + super().__repr__().removeprefix(type(self).__name__)
-
-
-def _link_share(index: Corpus) -> float:
-    """Return the share of paths where only edges lead: an edge of a node that has few tells more than one of many."""
-    return round(1 / sqrt(1 + mean_degree(index.facts)), 3)
 
 
 def _fitting(index: Corpus) -> tuple[str, str]:
