@@ -7,7 +7,7 @@ import pytest
 
 import llama_graph_retrievers
 from graph_retrievers import Edge, GraphIndex, HippoRAG, HostedEmbedding, LinearRAG, Node, Retriever, WalkFusion, minilm
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers.errors import DeviceError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import COLUMNS
 from graph_retrievers.signals.bm25 import BM25
 from graph_retrievers.stores.postgres import PostgresCorpus, database, open_index, read_index, reading, update_index, write_index
@@ -123,11 +123,26 @@ def test_a_model_is_known_by_its_name_however_it_is_given(postgres, caplog):
     assert [record.getMessage().startswith(told) for record in caplog.records] == [True]
 
 
+def test_progress_is_shown_if_asked_for(postgres, monkeypatch, capsys):
+    monkeypatch.setattr(reading, "BLOCK", 2)
+    write_index(GraphIndex.from_texts(["a loom", "a card", "a mill"]), postgres, "works")
+    read_index(postgres, "works")
+    assert not capsys.readouterr().err
+    read_index(postgres, "works", show_progress=True)
+    assert "reading nodes: 100%" in (shown := capsys.readouterr().err) and "3/3" in shown
+
+
 def test_what_cannot_be_read_is_refused(postgres):
     texts = ["a loom", "a card"]
     graph = GraphIndex.from_texts(texts).graph
     write_index(GraphIndex.from_graph(graph, bm25=BM25(["a loom of cards", "a card"])), postgres, "other words")
+    with pytest.raises(DeviceError, match="'nowhere' is not a torch device"):
+        read_index(postgres, "other words", device="nowhere")
     with pytest.raises(InvalidArgumentError, match="words of the index 'other words' are those of other texts than its nodes have"):
+        read_index(postgres, "other words")
+    with postgres.writing() as writing:
+        writing.run("UPDATE {corpora} SET settings = (settings::jsonb - 'splitting')::json")
+    with pytest.raises(InvalidArgumentError, match="were cut in another way by an earlier version"):
         read_index(postgres, "other words")
     with pytest.raises(InvalidArgumentError, match="has no index 'nothing'"):
         read_index(postgres, "nothing")
