@@ -7,11 +7,21 @@ import pytest
 
 import llama_graph_retrievers
 from graph_retrievers import GAR, Edge, GraphIndex, HippoRAG, HostedEmbedding, LinearRAG, Node, Retriever, WalkFusion, minilm
-from graph_retrievers.errors import DeviceError, InvalidArgumentError
+from graph_retrievers.errors import DatabaseUnreachableError, DeviceError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import COLUMNS
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.stores.postgres import PostgresCorpus, database, open_index, read_index, reading, update_index, write_index
+from graph_retrievers.stores.postgres import (
+    PostgresCorpus,
+    PostgresDatabase,
+    database,
+    open_index,
+    read_index,
+    reading,
+    update_index,
+    write_index,
+)
 from tests.helpers import HashEmbedding, WordOverlap
+from tests.postgres import drop
 from tests.remote import QUESTIONS, index_of, question_vectors, random_corpus
 
 TEXTS = [
@@ -125,6 +135,35 @@ def test_a_model_is_known_by_its_name_however_it_is_given(postgres, caplog):
     model = HashEmbedding(8)
     found = read_index(postgres, "words alone", embedding=model)
     assert found.embedding is model and set(found.signals) == {"bm25"} and len(caplog.records) == 1
+
+
+def test_a_connection_that_is_lost_while_edges_are_read_is_told_of(postgres, monkeypatch):
+    texts, edges = ["a loom", "a card", "a mill"], reading._edges
+    write_index(GraphIndex.from_texts(texts, edges=[("0", "1", name) for name in "abcdef"]), postgres, "works")
+    monkeypatch.setattr(database, "_ROWS", 1)
+
+    def ended(state, *given):
+        for place, edge in enumerate(edges(state, *given)):
+            if not place:
+                with postgres.writing() as writing:
+                    writing.run("SELECT pg_terminate_backend(%(pid)s)", pid=state._connection.info.backend_pid)
+            yield edge
+
+    monkeypatch.setattr(reading, "_edges", ended)
+    with pytest.raises(DatabaseUnreachableError, match="the connection was lost"):
+        read_index(postgres, "works")
+    monkeypatch.undo()
+    assert len(read_index(postgres, "works").graph.edges()) == 6
+
+
+def test_of_an_address_the_connections_are_closed_and_of_a_database_not(postgres_server, monkeypatch):
+    closed, close = [], PostgresDatabase.close
+    monkeypatch.setattr(PostgresDatabase, "close", lambda self: closed.append(self.url) or close(self))
+    opened = PostgresDatabase(postgres_server.url)
+    write_index(GraphIndex.from_texts(["a loom"]), opened, "works")
+    assert len(read_index(opened, "works")) == 1 and not closed
+    assert len(read_index(postgres_server.url, "works")) == 1 and closed == [postgres_server.url]
+    drop(opened)
 
 
 def test_progress_is_shown_if_asked_for(postgres, monkeypatch, capsys):
