@@ -158,7 +158,9 @@ class HostedEmbedding(EmbeddingAround):
         self.model: Embedding = as_embedding(model)
         # The settings of one that is wrapped again stay.
         known = given_requests(self.model) or requests_of(library_model(self.model), hosted=True)
-        self.cache = self.model.cache if cache is None and isinstance(self.model, HostedEmbedding) else cache
+        self.cache: bool | str | Path | None = cache
+        if cache is None and isinstance(self.model, HostedEmbedding):
+            self.cache = self.model.cache
         self.requests: Requests = Requests(
             known.batch_size if batch_size is None else positive("batch_size", batch_size),
             known.max_concurrency if max_concurrency is None else positive("max_concurrency", max_concurrency),
