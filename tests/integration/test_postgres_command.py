@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import Namespace
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,14 +13,17 @@ from psycopg.conninfo import conninfo_to_dict
 
 from graph_retrievers import GraphIndex, Node, Retriever, WalkFusion, minilm
 from graph_retrievers.commands import index as index_command
+from graph_retrievers.commands import models
 from graph_retrievers.commands.cli import main
 from graph_retrievers.commands.engines import check_postgres
 from graph_retrievers.errors import InvalidArgumentError, MissingDependencyError
+from graph_retrievers.signals.models import as_relevance_model
 from graph_retrievers.signals.sentence_encoder import SentenceEncoder
 from graph_retrievers.signals.vector_cache import PROBES
-from graph_retrievers.stores.postgres import PostgresDatabase, open_index, write_index, writer
+from graph_retrievers.stores import postgres as postgres_stores
+from graph_retrievers.stores.postgres import PostgresDatabase, open_index, read_index, write_index, writer
 from tests.engines import QUESTIONS, change_pages
-from tests.helpers import HashEmbedding
+from tests.helpers import HashEmbedding, WordOverlap
 from tests.postgres import contents, drop
 
 
@@ -307,6 +311,23 @@ def test_commands_that_read_a_whole_index_read_that_of_the_database(postgres_ser
     assert printed[0] == printed[1] and "linear-rag" in printed[0][1]
     assert main(["evaluate", postgres_server.url, "--name", "works"]) == 2
     assert "An index in PostgreSQL is not a dataset; for an index, pass questions with --queries FILE." in capsys.readouterr().err
+    drop(PostgresDatabase(postgres_server.url))
+
+
+def test_the_index_that_is_read_has_the_models_that_the_command_needs(postgres_server, pages, tmp_path, command, monkeypatch):
+    assert command("--to", postgres_server.url, "--name", "works", "--tokens", 20)[0] == 0
+    read, relevance = [], as_relevance_model(WordOverlap())
+    monkeypatch.setattr(postgres_stores, "read_index", lambda *given, **kept: read.append(read_index(*given, **kept)) or read[-1])
+    monkeypatch.setattr(models, "reranker", lambda args: relevance)
+    place, queries = (postgres_server.url, "--name", "works"), str(tmp_path / "queries.jsonl")
+    assert main(["make-queries", place[0], queries, "--count", "2", *place[1:]]) == 0
+    for retriever in ("hybrid", "hipporag"):
+        assert main(["evaluate", *place, "--queries", queries, "--retrievers", retriever, "--timed-queries", "0"]) == 0
+    assert [index.embedding is None for index in read] == [True, False, False]
+    assert ["edge_dense" in index.signals for index in read] == [False, False, True]
+    assert all(index.relevance is relevance for index in read)
+    args = Namespace(name="works", insecure=False, device=None, no_embedding=True)
+    assert [models.load_index(args, place[0], ready=ready).prepared for ready in (False, True)] == [False, True]
     drop(PostgresDatabase(postgres_server.url))
 
 

@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 
 import llama_graph_retrievers
-from graph_retrievers import Edge, GraphIndex, HippoRAG, HostedEmbedding, LinearRAG, Node, Retriever, WalkFusion, minilm
-from graph_retrievers.errors import InvalidArgumentError
+from graph_retrievers import GAR, Edge, GraphIndex, HippoRAG, HostedEmbedding, LinearRAG, Node, Retriever, WalkFusion, minilm
+from graph_retrievers.errors import DatabaseUnreachableError, DeviceError, InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import COLUMNS
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.stores.postgres import PostgresCorpus, database, open_index, read_index, reading, update_index, write_index
-from tests.helpers import HashEmbedding
+from graph_retrievers.stores.postgres import (
+    PostgresCorpus,
+    PostgresDatabase,
+    database,
+    open_index,
+    read_index,
+    reading,
+    update_index,
+    write_index,
+)
+from tests.helpers import HashEmbedding, WordOverlap
+from tests.postgres import drop
 from tests.remote import QUESTIONS, index_of, question_vectors, random_corpus
 
 TEXTS = [
@@ -77,13 +87,13 @@ def works(postgres):
     return corpus, index
 
 
-@pytest.mark.parametrize("system", [WalkFusion(), HippoRAG(), LinearRAG()], ids=lambda system: system.name)
+@pytest.mark.parametrize("system", [WalkFusion(), HippoRAG(), LinearRAG(), GAR()], ids=lambda system: system.name)
 def test_the_answers_are_those_of_the_index_that_was_written(postgres, works, system):
     corpus, index = works
-    model = HashEmbedding(6)
-    read = read_index(postgres, "works", embedding=model, edge_signals=True)
+    models = {"embedding": HashEmbedding(6), "relevance": WordOverlap()}
+    read = read_index(postgres, "works", edge_signals=True, **models)
     built = GraphIndex.from_graph(
-        index.graph, vectors=index.dense.vectors, bm25=index.bm25, embedding=model, edge_signals=True, metric="cosine"
+        index.graph, vectors=index.dense.vectors, bm25=index.bm25, edge_signals=True, metric="cosine", **models
     )
     vectors = question_vectors(corpus)
     batches = [Retriever(each, system).retrieve_batch(QUESTIONS, vectors=vectors) for each in (read, built)]
@@ -121,13 +131,61 @@ def test_a_model_is_known_by_its_name_however_it_is_given(postgres, caplog):
     read_index(postgres, "works", embedding=HashEmbedding(384))
     told = "The vectors of the index 'works' were made by all-MiniLM-L6-v2, and questions are embedded by HashEmbedding."
     assert [record.getMessage().startswith(told) for record in caplog.records] == [True]
+    write_index(GraphIndex.from_texts(["a loom", "a card"]), postgres, "words alone")
+    model = HashEmbedding(8)
+    found = read_index(postgres, "words alone", embedding=model)
+    assert found.embedding is model and set(found.signals) == {"bm25"} and len(caplog.records) == 1
+
+
+def test_a_connection_that_is_lost_while_edges_are_read_is_told_of(postgres, monkeypatch):
+    texts, edges = ["a loom", "a card", "a mill"], reading._edges
+    write_index(GraphIndex.from_texts(texts, edges=[("0", "1", name) for name in "abcdef"]), postgres, "works")
+    monkeypatch.setattr(database, "_ROWS", 1)
+
+    def ended(state, *given):
+        for place, edge in enumerate(edges(state, *given)):
+            if not place:
+                with postgres.writing() as writing:
+                    writing.run("SELECT pg_terminate_backend(%(pid)s)", pid=state._connection.info.backend_pid)
+            yield edge
+
+    monkeypatch.setattr(reading, "_edges", ended)
+    with pytest.raises(DatabaseUnreachableError, match="the connection was lost"):
+        read_index(postgres, "works")
+    monkeypatch.undo()
+    assert len(read_index(postgres, "works").graph.edges()) == 6
+
+
+def test_of_an_address_the_connections_are_closed_and_of_a_database_not(postgres_server, monkeypatch):
+    closed, close = [], PostgresDatabase.close
+    monkeypatch.setattr(PostgresDatabase, "close", lambda self: closed.append(self.url) or close(self))
+    opened = PostgresDatabase(postgres_server.url)
+    write_index(GraphIndex.from_texts(["a loom"]), opened, "works")
+    assert len(read_index(opened, "works")) == 1 and not closed
+    assert len(read_index(postgres_server.url, "works")) == 1 and closed == [postgres_server.url]
+    drop(opened)
+
+
+def test_progress_is_shown_if_asked_for(postgres, monkeypatch, capsys):
+    monkeypatch.setattr(reading, "BLOCK", 2)
+    write_index(GraphIndex.from_texts(["a loom", "a card", "a mill"], edges=[("0", "1", "reads")]), postgres, "works")
+    read_index(postgres, "works", edge_signals=True)
+    assert not capsys.readouterr().err
+    read_index(postgres, "works", show_progress=True)
+    assert "reading nodes: 100%" in (shown := capsys.readouterr().err) and "3/3" in shown
 
 
 def test_what_cannot_be_read_is_refused(postgres):
     texts = ["a loom", "a card"]
     graph = GraphIndex.from_texts(texts).graph
     write_index(GraphIndex.from_graph(graph, bm25=BM25(["a loom of cards", "a card"])), postgres, "other words")
+    with pytest.raises(DeviceError, match="'nowhere' is not a torch device"):
+        read_index(postgres, "other words", device="nowhere")
     with pytest.raises(InvalidArgumentError, match="words of the index 'other words' are those of other texts than its nodes have"):
+        read_index(postgres, "other words")
+    with postgres.writing() as writing:
+        writing.run("UPDATE {corpora} SET settings = (settings::jsonb - 'splitting')::json")
+    with pytest.raises(InvalidArgumentError, match="were cut in another way by an earlier version"):
         read_index(postgres, "other words")
     with pytest.raises(InvalidArgumentError, match="has no index 'nothing'"):
         read_index(postgres, "nothing")

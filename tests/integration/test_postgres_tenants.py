@@ -83,6 +83,10 @@ def test_what_is_read_into_memory_is_of_the_tenant_alone(postgres, secured):
         read, alone = read_index(secured[name], "works"), read_index(postgres, f"only {name}")
         assert [read.graph.contents(), read.graph.edges()] == [alone.graph.contents(), alone.graph.edges()] and len(read) == 4
         assert read.dense.vectors.equal(alone.dense.vectors)
+    # Nor does a link between tenants come along where a policy is on the nodes alone.
+    with postgres.writing() as writing:
+        writing.run("ALTER TABLE {edges} DISABLE ROW LEVEL SECURITY")
+    assert [read_index(secured[name], "works").graph.edges() for name in NAMES] == [links(name) for name in NAMES]
 
 
 def test_what_is_told_of_fields_and_counted_is_of_the_tenant_alone(secured, caplog, monkeypatch):
