@@ -308,7 +308,7 @@ def test_commands_that_read_a_whole_index_read_that_of_the_database(postgres_ser
         assert QUESTIONS[0] in page.read_text(encoding="utf-8")
         printed.append((queries.read_text(encoding="utf-8"), table))
         capsys.readouterr()
-    assert printed[0] == printed[1] and "linear-rag" in printed[0][1]
+    assert printed[0] == printed[1] and "linear-rag" in printed[0][1] and "works, " in printed[0][1]
     assert main(["evaluate", postgres_server.url, "--name", "works"]) == 2
     assert "An index in PostgreSQL is not a dataset; for an index, pass questions with --queries FILE." in capsys.readouterr().err
     drop(PostgresDatabase(postgres_server.url))
