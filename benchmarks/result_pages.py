@@ -111,6 +111,9 @@ retrievers of LangChain, LlamaIndex and DataStax: `benchmarks/manual.py`.
 [Time and memory](scale/README.md) for indexes of up to a million nodes: `benchmarks/scale.py`.
 
 [Search by words and by vectors](signals/README.md) beside bm25s and faiss: `benchmarks/signals.py`.
+
+[A question in PostgreSQL](postgres/README.md) on up to 1,000,000 nodes, beside memory, Bolt with Qdrant, and plain hybrid queries:
+`benchmarks/postgres.py`.
 """
 
 
