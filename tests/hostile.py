@@ -427,7 +427,15 @@ class Fuzzer:
 
 
 # Files that call a model of the user.
-_ASK_MODELS = ("/queries.py", "/embedding.py", "/relevance.py", "/concurrency.py", "/retries.py")
+_ASK_MODELS = (
+    "/queries.py",
+    "/embedding.py",
+    "/embedding_models.py",
+    "/models.py",
+    "/bi_encoder.py",
+    "/concurrency.py",
+    "/retries.py",
+)
 
 
 def main():

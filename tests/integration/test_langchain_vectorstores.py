@@ -93,9 +93,7 @@ def test_vectors_of_a_store_are_taken_as_they_are(make, caplog):
 def test_what_is_embedded_is_told_in_one_line(caplog):
     with caplog.at_level(logging.INFO, "graph_retrievers"):
         GraphRetriever.from_documents(DOCUMENTS, LangChainHashEmbeddings(), system="vector")
-    assert [record.message for record in caplog.records if "mbedding" in record.message] == [
-        "Embedding 3 texts with LangChainHashEmbeddings."
-    ]
+    assert [record.message for record in caplog.records if "mbedding" in record.message] == ["Embedding 3 texts with hash-64."]
 
 
 def test_options_and_the_generic_class():

@@ -81,7 +81,7 @@ def test_entities_that_the_vector_store_does_not_hold_are_embedded():
     given = GraphIndex.from_texts(["Ada", "Cards"], ids=["Ada", "Cards"], embedding=HashEmbed())
     standing = SpreadingActivationPGRetriever(index, index=given)
     assert standing.engine.index is given and standing.retrieve("Ada") == []
-    assert given.embedding.model.queries == ["Ada"] and model.queries == []
+    assert given.embedding.library_model.queries == ["Ada"] and model.queries == []
     with pytest.raises(InvalidArgumentError, match="index= has its vectors"):
         SpreadingActivationPGRetriever(index.property_graph_store, index=given, vector_store=index.vector_store)
 

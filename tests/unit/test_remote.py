@@ -304,7 +304,7 @@ def test_what_reads_the_whole_graph_is_refused(corpus, system, words):
         (SpreadingActivation(), r"it reads 'names' of the whole graph \(asked: Mentioned\)"),
         (
             Pipeline(VectorSearch(3), GatedPropagation(gate=lambda queries, batch, nodes: nodes > 0)),
-            r"reads what Pairs is answered with, which only an index in memory has \(asked: Pairs\). Load the graph",
+            r"reads what Pairs is answered with, which only an index in memory has \(asked: Pairs\). Use an index in memory",
         ),
     ],
 )

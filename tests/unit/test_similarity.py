@@ -214,7 +214,7 @@ def test_it_is_told_in_json_and_is_no_part_of_equality():
 
 def test_a_threshold_tells_questions_that_nothing_answers():
     nodes = [Node("loom", "A loom weaves cloth."), Node("card", "A card has holes.")]
-    index = GraphIndex.from_nodes(nodes, [("loom", "card")], embedding=HashEmbedding(512))
+    index = GraphIndex.from_nodes(nodes, embedding=HashEmbedding(512))
     retriever = Retriever(index, "walk-fusion")
     hits = {question: retriever.retrieve(question) for question in ("cloth loom", "a cat")}
     kept = {question: [hit.id for hit in found if hit.similarity >= 0.5] for question, found in hits.items()}

@@ -58,6 +58,7 @@ class Queries(Batch):
 
     Examples
     --------
+    >>> from graph_retrievers import GraphIndex
     >>> index = GraphIndex.from_texts(["An engine.", "A program."], ids=["engine", "program"])
     >>> Queries.of(index, ["Which program?"], k=1, filter={"$id": "program"})
     Queries(1, k=1, filters=['allowed', 'seeds_allowed'], inputs=[])

@@ -173,6 +173,7 @@ _ANSWERS: ContextVar[dict[Same, dict[str, Any]] | None] = ContextVar("vectors an
 def each_query_once() -> Iterator[None]:
     """Send no query again inside that a model has embedded or refused, for who asks one by one again what failed together.
 
+    >>> from graph_retrievers.signals.embedding_models import as_embedding
     >>> asked = []
     >>> model = as_embedding(lambda texts: asked.append(texts) or [[1.0]] * len(texts))
     >>> with each_query_once():

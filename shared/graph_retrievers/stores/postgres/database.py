@@ -62,7 +62,7 @@ _SETTINGS = (
     "set_config('jit', 'off', false), current_setting('server_encoding')"
 )
 _LIMITED = "SELECT set_config('statement_timeout', %s, true)"
-# Of a transaction that writes: between its statements, texts may be embedded, and it waits for other writers.
+# Of a transaction that writes, which may embed texts between its statements and waits for other writers, or reads a whole index.
 _UNLIMITED = (
     "SELECT set_config(name, CASE name WHEN 'work_mem' THEN '64MB' ELSE '0' END, true) FROM pg_settings WHERE name IN "
     "('work_mem', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
@@ -414,9 +414,10 @@ class PinnedDatabase(PostgresDatabase):
             raise self._translated(error, self._connection) from error
 
     def rows(self, statement: Statement) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a statement, a part of them in memory at a time."""
+        """Yield the rows of a statement without a limit of time, a part of them in memory at a time."""
         text, given = statement
         try:
+            self._connection.execute(_UNLIMITED)
             with self._connection.cursor("rows") as cursor:
                 cursor.itersize = _ROWS
                 yield from cursor.execute(text.format_map(self.tables), given, binary=True)

@@ -60,7 +60,7 @@ def network_scores(network: EvidenceNetwork | DocumentGraphNetwork, inputs: Sequ
         groups.setdefault(len(each.connected), []).append(place)
     for places in groups.values():
         shapes = [part.shape for part in inputs[places[0]].arguments]
-        stacked = [torch.stack([c[place] for place in places]).view(-1, *s) for c, s in zip(columns, shapes, strict=True)]
+        stacked = [torch.stack([c[place] for place in places]).view(len(places), *s) for c, s in zip(columns, shapes, strict=True)]
         found.update(zip(places, network(*stacked), strict=True))
     return [found[place] for place in range(len(inputs))]
 
