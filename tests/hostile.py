@@ -431,7 +431,7 @@ _ASK_MODELS = (
     "/queries.py",
     "/embedding.py",
     "/embedding_models.py",
-    "/models.py",
+    "/signals/models.py",
     "/bi_encoder.py",
     "/concurrency.py",
     "/retries.py",

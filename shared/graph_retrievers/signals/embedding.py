@@ -44,8 +44,8 @@ class Embedding(Protocol):
         """Return the vector of a query, array-like of shape [d]."""
 
 
-class EmbeddingAround(ABC):
-    """An embedding model around another one: an abstract class.
+class EmbeddingWrapper(ABC):
+    """An embedding model that calls another one: an abstract class.
 
     Attributes
     ----------
@@ -113,14 +113,14 @@ def embed_queries(model: Embedding, texts: Sequence[str], width: int | None = No
 
     if len(new) == 1:
         # Alone it is a request, however many texts the model takes in one.
-        (known[new[0]],) = Retries((given_requests(model) or Requests()).max_retries, told_model(model))(partial(ask, new))
+        (known[new[0]],) = Retries((given_requests(model) or Requests()).max_retries, shown_model(model))(partial(ask, new))
     elif new:
         requests = requests_for(model)
         if embed is None:
             requests = requests._replace(batch_size=1, max_concurrency=requests.questions or most_calls())
         elif not hosted(model):
             requests = requests._replace(batch_size=len(new), max_concurrency=1)
-        for places, vectors in send(ask, new, requests, told_model(model)):
+        for places, vectors in send(ask, new, requests, shown_model(model)):
             known.update(zip((new[place] for place in places), vectors, strict=True))
     return _table([known[text] for text in distinct], distinct, texts, width, name)
 
@@ -135,7 +135,7 @@ async def aembed_queries(model: Embedding, texts: Sequence[str], width: int | No
     distinct, known = _distinct(texts), _answers(model)
     new = [text for text in distinct if text not in known]
     requests, inner = requests_for(model), _inner(model)
-    retries = Retries(requests.max_retries, told_model(model))
+    retries = Retries(requests.max_retries, shown_model(model))
 
     async def embed(text: str) -> Any:
         try:
@@ -221,13 +221,17 @@ def _of_lists(model: Any) -> Callable[[list[str]], Any] | None:
 
 def _inner(model: Any) -> Any:
     """Return the model itself, whose calls are neither kept nor repeated."""
-    while isinstance(model, EmbeddingAround):
+    while isinstance(model, EmbeddingWrapper):
         model = model.model
     return model
 
 
-def told_model(model: Any) -> str:
-    """Return how messages speak of a model."""
+def shown_model(model: Any) -> str:
+    """Return a model as messages name it.
+
+    >>> shown_model(object())
+    "The embedding model 'object'"
+    """
     return f"The embedding model {model_name(model)!r}"
 
 
@@ -249,7 +253,7 @@ def call_model(model: Any, method: str, given: Any) -> Any:
 
 
 def _cancelled(model: Any) -> EmbeddingError:
-    return EmbeddingError(f"{told_model(model)} cancelled its own request; see what its client says of time-outs.")
+    return EmbeddingError(f"{shown_model(model)} cancelled its own request; see what its client says of time-outs.")
 
 
 def _row(model: Any, text: str, found: Any, width: int | None, name: str) -> Tensor:
@@ -282,18 +286,21 @@ def _counted(model: Any, vectors: Any, count: int, width: int | None = None, nam
         if hasattr(vectors, "__len__") and getattr(vectors, "ndim", 1) > 0 and len(vectors) == count:
             raise
         raise DimensionMismatchError(
-            f"{told_model(model)} did not give one vector for each of {count} texts: {error} If it leaves out texts, such as empty "
-            "or too long ones, take them away; if it takes fewer texts in a request, pass HostedEmbedding(model, batch_size=...)."
+            f"{shown_model(model)} did not give one vector for each of {count} texts: {error} If it leaves out texts, such as "
+            "empty or too long ones, take them away; if it takes fewer texts in a request, pass "
+            "HostedEmbedding(model, batch_size=...)."
         ) from error
 
 
 def is_missing(vector: Any) -> bool:
+    """Return whether a model gave nothing in place of a vector: None, or a list without numbers."""
     # Numbers of arrays have a length that cannot be asked for.
     return vector is None or (getattr(vector, "ndim", 1) > 0 and hasattr(vector, "__len__") and not len(vector))
 
 
 def no_vector(model: Any, text: str, found: Any) -> InvalidVectorError:
-    told = f"{told_model(model)} gave {shown(found)} for the query {shown(text)}"
+    """Return the error for a query for which a model gave no vector, but `found`."""
+    told = f"{shown_model(model)} gave {shown(found)} for the query {shown(text)}"
     return InvalidVectorError(f"{told}; expected one vector, a list of numbers. See that the model answers.")
 
 
@@ -323,8 +330,8 @@ def embedded_batches(
     see :class:`~graph_retrievers.signals.retries.Retries`. `done` is the number of texts that were embedded before. The number of
     texts is logged once, if `told`. The `first` texts are a request by themselves.
     """
-    # One around another model tells of the texts that this embeds.
-    if told and not (isinstance(model, EmbeddingAround) and isinstance(model, BatchedEmbedding)):
+    # A wrapper with batches of its own embeds some of the texts by this function, which logs these.
+    if told and not (isinstance(model, EmbeddingWrapper) and isinstance(model, BatchedEmbedding)):
         logger.info("Embedding %d texts with %s.", len(texts), model_name(model))
     with progress_bar(total=done + len(texts), initial=done, desc="embedding", unit="text", disable=not show_progress) as bar:
         for rows, vectors in _batches(model, texts, first):
@@ -336,7 +343,7 @@ def _batches(model: Embedding, texts: Sequence[str], first: int) -> Iterator[tup
     if isinstance(model, BatchedEmbedding):
         yield from model.batches(texts)
         return
-    yield from send(lambda part: call_model(model, "embed_documents", part), texts, requests_for(model), told_model(model), first)
+    yield from send(lambda part: call_model(model, "embed_documents", part), texts, requests_for(model), shown_model(model), first)
 
 
 def hosted(model: Any) -> bool:
@@ -358,7 +365,7 @@ def requests_for(model: Any) -> Requests:
 
 def given_requests(model: Any) -> Requests | None:
     """Return how texts are sent to a model, as one of those around it says."""
-    while isinstance(model, EmbeddingAround):
+    while isinstance(model, EmbeddingWrapper):
         if model.requests is not None:
             return model.requests
         model = model.model

@@ -16,7 +16,7 @@ from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.signals.embedding import (
     BatchedEmbedding,
     Embedding,
-    EmbeddingAround,
+    EmbeddingWrapper,
     call_model,
     embed_queries,
     embed_texts,
@@ -26,7 +26,7 @@ from graph_retrievers.signals.embedding import (
     library_model,
     model_name,
     no_vector,
-    told_model,
+    shown_model,
 )
 from graph_retrievers.signals.embedding_requests import Requests, requests_of
 from graph_retrievers.signals.retries import Retries
@@ -107,7 +107,7 @@ def as_embedding(model: Any) -> Embedding:
     )
 
 
-class HostedEmbedding(EmbeddingAround):
+class HostedEmbedding(EmbeddingWrapper):
     """An embedding model behind a network, with the size of its requests, and how many are sent at a time.
 
     The vectors of documents are in the order of the texts, whichever request ends first. Models that look hosted (see
@@ -179,7 +179,7 @@ class HostedEmbedding(EmbeddingAround):
 
     def embed_query(self, text: str) -> Any:
         """Return the vector of a query."""
-        return Retries(self.requests.max_retries, told_model(self))(lambda: call_model(self, "embed_query", text))
+        return Retries(self.requests.max_retries, shown_model(self))(lambda: call_model(self, "embed_query", text))
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the model: its asynchronous methods, its metric, and so on."""
@@ -194,7 +194,7 @@ class HostedEmbedding(EmbeddingAround):
         return f"HostedEmbedding({self.name!r}, {', '.join(f'{name}={getattr(self.requests, name)}' for name in settings)})"
 
 
-class CachedEmbedding(EmbeddingAround, BatchedEmbedding):
+class CachedEmbedding(EmbeddingWrapper, BatchedEmbedding):
     """An embedding model that embeds each document once: it keeps the vectors of the last 100,000 texts."""
 
     def __init__(self, model: Any, limit: int = 100_000) -> None:
