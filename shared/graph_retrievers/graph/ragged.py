@@ -69,11 +69,13 @@ def descending(scores: Tensor, tolerance: Tensor | float | None = None) -> Tenso
 def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
     """Return the run of each score, counted over all rows: the scores no further below the first of the run than its slack.
 
-    `values` and `slack` have shape [..., K], the values of a row fall. None where all scores of every run are equal.
+    `values` and `slack` have shape [..., K], the values of a row fall. A processor gives None where all scores of every run are
+    equal.
     """
     gap = values[..., :-1] - values[..., 1:]
     near = (gap <= slack[..., :-1]) & (gap < torch.inf)
-    if not bool((near & (gap > 0)).any()):
+    # To wait for the answer of another device takes longer than what follows.
+    if values.device.type == "cpu" and not bool((near & (gap > 0)).any()):
         return None
     # Infinite scores equal only each other, with a gap of NaN.
     near |= torch.isnan(gap)
@@ -81,7 +83,7 @@ def _runs(values: Tensor, slack: Tensor) -> Tensor | None:
     values, first = values.flatten().double(), torch.nn.functional.pad(~near, (1, 0), value=True).flatten()
     # A score that is not near the one before it begins a run; often there are no others.
     chain = torch.cumsum(first, 0) - 1
-    head = first.nonzero().flatten()[chain]
+    head = torch.cummax(torch.where(first, torch.arange(first.numel(), device=first.device), 0), 0).values
     if not bool((values[head] - values > slack[head]).any()):
         return chain.view(shape)
     # Where the next run would begin, if one began at a score. Scores are compared by their number in the sorted list of

@@ -166,11 +166,11 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     # Relative rounding error of one step; a node has as many additions as edges.
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 8).double() * graph.root
     before: float | Tensor = float("inf")
-    left = torch.ones(start.shape[1:], dtype=torch.bool, device=start.device)
+    left, all_left = torch.ones(start.shape[1:], dtype=torch.bool, device=start.device), True
     for _ in range(_MAX_STEPS):
         # Isolated nodes are left out of the walk: by linearity, the mass they return only rescales the result.
         new = (graph.product @ value).mul_(damping).add_(restarted)
-        if not bool(left.all()):
+        if not all_left:
             # A finished query does not change while others continue.
             new = torch.where(left, new, value)
         change = graph.root @ value.sub_(new).abs_()
@@ -187,7 +187,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
                 f"PageRank with damping {damping} cannot meet the tolerance {tolerance:g} on this graph: rounding alone leaves "
                 f"an error of up to {float(error.max()):.1e}. Lower the damping or raise the tolerance."
             )
-        before = change
+        before, all_left = change, bool(left.all())
     # Two distributions are never further apart than 2.
     raise ConvergenceError(
         f"PageRank with damping {damping} has not converged after {_MAX_STEPS:,} steps; the bound on its error is still "

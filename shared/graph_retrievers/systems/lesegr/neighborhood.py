@@ -112,8 +112,8 @@ class Senders(Request):
         return found
 
 
-def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -> tuple[Tensor, list[bool]]:
-    r"""Return the sparse signal :math:`\delta` of pairs, in [0, 1], and which queries match no node at all.
+def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the sparse signal :math:`\delta` of pairs, in [0, 1], and which of the B queries match no node at all.
 
     `batch` and `nodes`, shape [n], are queries and node rows. The score of each pair is divided by the largest score for its
     query of any node that may be visited, and is at most 1. A query that matches none of them has 1 everywhere.
@@ -127,4 +127,4 @@ def sparse_signal(queries: Queries, signal: str, batch: Tensor, nodes: Tensor) -
     silent = ~(top > 0)
     scale = torch.where(silent, 1.0, top)
     scores = queries.scores(batch, nodes, signal) / scale[batch]
-    return torch.where(silent[batch], 1.0, scores.clamp(0.0, 1.0)), silent.tolist()
+    return torch.where(silent[batch], 1.0, scores.clamp(0.0, 1.0)), silent

@@ -160,11 +160,13 @@ class LexicalSemanticSearch(Operator):
         alpha = self.alphas(queries.index, adjacency)[near.entries]
         with torch.inference_mode():
             scores = entangled_scores(self.model, queries, batch, near, delta, alpha, degree)
-        heard, scores = self._heard(near, delta, alpha, queries.allowed).cpu(), scores.cpu()
+        heard = self._heard(near, delta, alpha, queries.allowed)
+        # One table to wait for; double precision has scores and rows exactly.
+        table = torch.column_stack([scores.double(), silent[batch], heard]).cpu()
+        scores, silent, heard = table[:, 0].float(), table[:, 1].bool(), table[:, 2:].long()
         check_scores(scores, "LeSeGR")
-        ends = np.cumsum([len(part) for part in nodes])[:-1]
-        tables = (np.split(part.numpy(), ends) for part in (scores, heard))
-        return [(*pair, silent[place]) for *pair, place in zip(*tables, places, strict=True)]
+        parts = (part.split([len(own) for own in nodes]) for part in (scores, heard, silent))
+        return [(own.numpy(), context.numpy(), bool(said.any())) for own, context, said in zip(*parts, strict=True)]
 
     def _heard(self, near: Neighborhood, delta: Tensor, alpha: Tensor, allowed: Tensor | None) -> Tensor:
         """Return the rows of the neighbours that each node hears most of, best first: Tensor, shape [n, M], int64; -1 pads."""
@@ -181,12 +183,11 @@ class LexicalSemanticSearch(Operator):
         target, rows = target[order], near.rows[source[order]]
         starts = torch.searchsorted(target, torch.arange(count, device=target.device))
         column = torch.arange(target.numel(), device=target.device) - starts[target]
-        width = int(column.max()) + 1 if column.numel() else 0
-        width = width if self.context is None else min(width, self.context)
-        kept = (column < width).nonzero().flatten()
-        table = torch.full((count, width), -1, dtype=torch.int64, device=target.device)
-        table[target[kept], column[kept]] = rows[kept]
-        return table
+        width = self.context or (int(column.max()) + 1 if column.numel() else 0)
+        # Those beyond the width share a last column, which is left out.
+        table = torch.full((count, width + 1), -1, dtype=torch.int64, device=target.device)
+        table[target, column.clamp(max=width)] = rows
+        return table[:, :width]
 
     def alphas(self, index: GraphIndex, adjacency: Adjacency) -> Tensor:
         """Return the dense signal of every entry of the adjacency: Tensor, shape [M], float32; computed once for an index."""
