@@ -49,6 +49,8 @@ _CACHED = 1 << 18
 _LEAST = 1e-30
 # The error that is left, as a part of the bound; shares that are equal then differ by less than the rounding that ties allow.
 _NEAR = 1e-3
+# The rounding of steps in single precision, as a part of their results.
+_SINGLE = 1e-6
 
 
 class TransitionGraph:
@@ -92,11 +94,19 @@ class TransitionGraph:
     @cached_property
     def product(self) -> Tensor:
         """`values` as a sparse CSR matrix, shape [N, N]."""
+        return self._matrix(self.values)
+
+    @cached_property
+    def single_product(self) -> Tensor:
+        """`product` in single precision."""
+        return self._matrix(self.values.float())
+
+    def _matrix(self, values: Tensor) -> Tensor:
         shape = (self.size, self.size)
         with warnings.catch_warnings():
             # torch warns at the first CSR tensor of a process that these tensors are in beta.
             warnings.simplefilter("ignore", UserWarning)
-            return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, self.values, shape, check_invariants=False)
+            return torch.sparse_csr_tensor(self.indptr.to(torch.int32), self.neighbors, values, shape, check_invariants=False)
 
     @cached_property
     def lists(self) -> tuple[np.ndarray, ...]:
@@ -162,7 +172,7 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     root = graph.root if start.dim() == 1 else graph.root.unsqueeze(1)
     start /= root
     restarted = (1 - damping) * start
-    value = _near(graph, start, restarted, damping, (1 - damping) * tolerance / 2)
+    value = _near(graph, restarted, damping, (1 - damping) * tolerance / 2)
     # Relative rounding error of one step; a node has as many additions as edges.
     rounding = torch.finfo(torch.float64).eps * (torch.diff(graph.indptr) + 8).double() * graph.root
     before: float | Tensor = float("inf")
@@ -195,22 +205,34 @@ def personalized_pagerank(graph: TransitionGraph, restart: Tensor, *, damping: f
     )
 
 
-def _near(graph: TransitionGraph, start: Tensor, restarted: Tensor, damping: float, tolerance: float) -> Tensor:
+def _near(graph: TransitionGraph, restarted: Tensor, damping: float, tolerance: float) -> Tensor:
     r"""Return what a step of the walk changes by less than the tolerance.
 
     By Chebyshev's semi-iterative method (Golub and Varga, 1961), where the error falls by :math:`d / (1 + \sqrt{1 - d^2})` in each
-    step instead of by d. It needs no sums over all nodes, and takes the same steps for all questions.
+    step instead of by d. It needs no sums over all nodes, and takes the same steps for all questions. Steps are in single
+    precision, which moves half as many bytes; when that has no more digits, they begin again with what is still missing.
     """
     rate = damping / (1 + math.sqrt(1 - damping**2))
-    steps = math.ceil(math.log(max(_NEAR * tolerance, _LEAST)) / math.log(rate)) if rate else 0
-    before, value, weight = start, (graph.product @ start).mul_(damping).add_(restarted), 2.0
-    add_product = Tensor.addmv_ if start.dim() == 1 else Tensor.addmm_
-    for _ in range(min(steps, _STEPS)):
+    steps = min(math.ceil(math.log(max(_NEAR * tolerance, _LEAST)) / math.log(rate)), _STEPS) if rate else 0
+    # As many steps as single precision has digits: a walk adds up the rounding of its steps.
+    together = max(1, int(math.log(_SINGLE / (1 - damping)) / math.log(rate))) if rate else 1
+    value = _chebyshev(graph.single_product, restarted.float(), damping, min(together, steps)).double()
+    for start in range(together, steps, together):
+        missing = (graph.product @ value).mul_(damping).sub_(value).add_(restarted)
+        value += _chebyshev(graph.single_product, missing.float(), damping, min(together, steps - start))
+    return value.clamp_(min=0)
+
+
+def _chebyshev(product: Tensor, wanted: Tensor, damping: float, steps: int) -> Tensor:
+    """Return the y for which y less the damped product with y is nearly what is wanted."""
+    before, value, weight = torch.zeros_like(wanted), wanted.clone(), 2.0
+    add_product = Tensor.addmv_ if wanted.dim() == 1 else Tensor.addmm_
+    for _ in range(steps):
         weight = 1 / (1 - damping**2 * weight / 4)
         # A step of the walk, which goes on beyond its end, away from the value before.
-        before.mul_(1 - weight).add_(restarted, alpha=weight)
-        before, value = value, add_product(before, graph.product, value, alpha=weight * damping)
-    return value.clamp_(min=0)
+        before.mul_(1 - weight).add_(wanted, alpha=weight)
+        before, value = value, add_product(before, product, value, alpha=weight * damping)
+    return value
 
 
 def check_damping(damping: float) -> None:
@@ -402,7 +424,7 @@ class PersonalizedPageRank(Operator):
     def prepare(self, index: GraphIndex) -> None:
         """Make the graph for the walks of questions without a filter."""
         graph = _kept(index.graph.cache, None, "corpus", partial(TransitionGraph, index.graph))
-        _ = graph.product, graph.lists
+        _ = graph.product, graph.single_product, graph.lists
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return nodes by their share of the walk."""
