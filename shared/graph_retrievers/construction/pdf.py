@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from graph_retrievers.construction.markdown import slug
-from graph_retrievers.construction.pages import Block, Page, UnreadableError, read_text
+from graph_retrievers.construction.pages import Block, Page, UnreadableError
+from graph_retrievers.construction.plain_text import read_text
 
 logger = logging.getLogger(__name__)
 
