@@ -13,6 +13,7 @@ from graph_retrievers.construction.slugs import slug
 from graph_retrievers.construction.titles import title_lines
 
 _BLANK = re.compile(r"\n[ \t]*\n")
+_DOTS = re.compile(r"(?:\. ?){3}")
 _DEEPEST = 6
 
 
@@ -76,7 +77,9 @@ def _heading(part: str) -> _Heading | None:
     name = line[end:].strip()
     if not kind and not (number[0].isdigit() and name[0].isalpha() and not name[0].islower()):
         return None
-    if not (title_lines(f"{name}\n{rest}" if rest else name, alone=False) if name else kind):
+    # An item of a list may go on set in, and a list of contents has dots before the numbers of pages.
+    below = "\n".join(map(str.lstrip, rest.split("\n")))
+    if not (title_lines(f"{name}\n{below}" if below else name, alone=False) if name else kind) or _DOTS.search(name):
         return None
     return _Heading(line, kind, number) if not kind or is_heading(line) else None
 
