@@ -95,7 +95,7 @@ def test_levels_of_headings():
         "1. Looms weave.\n\n2. Mills grind.\n\nEnd",
         "A note.\n\n3. Looms\n\nThey weave.",
         "Rules.\n\n1. Copies of the cards must keep the\n   mark of the maker.\n\n2. Looms must have that of\n   the owner.",
-        "Contents\n\n1. Looms ..... 1\nAnd more\n\n2. Mills . . . . 2\nAnd more",
+        "Contents\n\n1. Looms ..... 1\n1.1 Their cards ..... 1\n\n2. Mills . . . . 2\n2.1 Their stones ..... 3",
         "A note.\n\n1. Wool\nis soft\n\n1. Silk\n\nis not",
         "See these.\n\n1. looms\n\nThey weave.\n\n2. mills\n\nThey grind.",
         "1801: it begins.\n\n404 Not Found\n\nNo page.",
