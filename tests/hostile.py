@@ -39,7 +39,7 @@ from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.knowledge import resolve_entities
 from graph_retrievers.construction.knowledge_readers import from_triples_file
 from graph_retrievers.construction.markdown import read_markdown
-from graph_retrievers.construction.pages import read_text
+from graph_retrievers.construction.plain_text import read_text
 from graph_retrievers.construction.sections import split_page
 from graph_retrievers.datasets import read_dataset
 from graph_retrievers.errors import GraphRetrieverError

@@ -453,7 +453,7 @@ MARKED = "# Head\n\n<p>html</p>"
 @pytest.mark.parametrize(
     ("name", "title", "text"),
     [
-        *((f"a{suffix}", "Head", "html") for suffix in (".md", ".mdx", ".markdown", ".MD")),
+        *((f"a{suffix}", "Head", "html") for suffix in (".md", ".mdx", ".markdown", ".qmd", ".Rmd", ".MD")),
         *((f"a{suffix}", "a", "# Head\nhtml") for suffix in (".html", ".htm", ".HTM")),
         *((f"a{suffix}", "a", "# Head\n<p>html</p>") for suffix in (".txt", ".TXT")),
     ],

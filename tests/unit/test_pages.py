@@ -6,7 +6,7 @@ import pytest
 
 from graph_retrievers.construction.html import read_html
 from graph_retrievers.construction.markdown import read_markdown
-from graph_retrievers.construction.pages import read_text
+from graph_retrievers.construction.plain_text import read_text
 from graph_retrievers.construction.sections import split_page
 
 

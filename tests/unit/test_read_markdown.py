@@ -3,7 +3,8 @@
 import pytest
 
 from graph_retrievers.construction.markdown import read_markdown, reference_definitions, slug
-from graph_retrievers.construction.pages import plain_lines, read_text, without_number
+from graph_retrievers.construction.pages import plain_lines, without_number
+from graph_retrievers.construction.plain_text import read_text
 
 
 def blocks(text):

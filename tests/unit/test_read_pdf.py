@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from graph_retrievers.construction import Links, build_edges, read_folder
+from graph_retrievers.construction import Links, NumberedReferences, build_edges, read_folder
 from graph_retrievers.errors import DatasetError
 from tests.pages import read
 
@@ -59,6 +59,17 @@ def test_lines_that_repeat_at_the_edges_are_left_out():
     found = [block.text for block in read_pdf(pdf(pages)).blocks]
     assert found == ["\n".join(body(n)) for n in range(6)]
     assert sum("of 6" in block.text for block in read_pdf(pdf(pages[:2])).blocks) == 2, "two pages say nothing"
+
+
+def test_a_line_with_the_number_of_a_chapter_alone_is_kept(tmp_path):
+    titles = ["Introduction", "Methods", "Results", "Outlook"]
+    pages = [[f"Chapter {number}", title, *body(number)] for number, title in enumerate(titles, 1)]
+    pages[0].append("Looms are counted in Chapter 3.")
+    assert [block.text.split("\n")[0] for block in read_pdf(pdf(pages)).blocks] == [f"Chapter {number}" for number in range(1, 5)]
+    nodes = read(tmp_path, {"thesis.pdf": pdf(pages)})
+    titles = {node.id: node.text.split("\n")[1] for node in nodes}
+    edges = build_edges(nodes, NumberedReferences())
+    assert [(titles[source], titles[target]) for source, target, _ in edges] == [("Introduction", "Results")]
 
 
 def test_headings_above_pages_with_their_numbers_are_left_out():

@@ -1,5 +1,7 @@
 """RFCs in plain text: title, sections, and what printed pages add."""
 
+import pytest
+
 from graph_retrievers.construction import Links, NumberedReferences, build_edges
 from graph_retrievers.construction.rfcs import is_rfc, read_rfc
 from tests.pages import read
@@ -76,6 +78,18 @@ def test_an_rfc_has_a_title_and_sections():
         *("1.  Open it.", "2.  Close it.", "A loom sends HELLO, see Appendix A.", "HELLO"),
     ]
     assert page.blocks[-2].anchors == ("appendix-a-example", "appendix-A")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["   1.  Introduction . . . . . . . . . . . .   2", "     1.1.  Terminology  . . . . . . . . . .  13"],
+        ["   1.  Introduction", "     1.1.  Terminology", "", "   Appendix A.  Example"],
+    ],
+)
+def test_contents_with_numbers_of_pages_apart_or_without_are_left_out(lines):
+    begin, end = RFC.index("   1.  Introduction"), RFC.index("1.  Introduction\n\n   Looms")
+    assert read_rfc(RFC[:begin] + "\n".join(lines) + "\n\n" + RFC[end:]).blocks == read_rfc(RFC).blocks
 
 
 def test_references_and_links_lead_to_sections_of_rfcs(tmp_path):

@@ -3,7 +3,8 @@
 import pytest
 
 from graph_retrievers.construction import TitleMentions, build_edges, read_folder
-from graph_retrievers.construction.pages import Block, read_text
+from graph_retrievers.construction.pages import Block
+from graph_retrievers.construction.plain_text import read_text
 from graph_retrievers.graph import Node
 
 LONG = "It weaves patterns of any kind from cards that are punched, one card for each row of the cloth."

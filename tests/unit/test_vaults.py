@@ -244,6 +244,20 @@ def test_what_logseq_links(tmp_path, written_as, target, relation):
     assert [edge for edge in found if edge[0] == "pages/Note.md"] == [(a, b.partition("~")[0], name) for a, b, name in expected]
 
 
+def test_queries_and_embeds_of_logseq(tmp_path):
+    text = """- Cards
+- {{query (and [[Dye]] (task TODO))}}
+- #+BEGIN_QUERY
+  {:title "Tasks"
+   :query [:find (pull ?b [*])]}
+  #+END_QUERY
+- {{embed [[tools/loom]]}}, as `{{query x}}` is written
+"""
+    (note,) = [node for node in read(tmp_path, LOGSEQ | {"pages/Note.md": text}) if node.id == "pages/Note.md"]
+    assert note.text == "- Cards\n- tools/loom, as {{query x}} is written"
+    assert note.metadata["links"] == ["/pages/tools___loom.md"]
+
+
 HEAD = "---\nid: {0}\ntitle: Title {0}\ndesc: ''\nupdated: 1640000000000\ncreated: 1640000000000\n---\n"
 DENDRON = {
     "v/tool.md": "Tools.",

@@ -12,8 +12,9 @@ from graph_retrievers.construction.html import html_charset, read_html
 from graph_retrievers.construction.markdown import read_markdown
 from graph_retrievers.construction.notebooks import read_notebook
 from graph_retrievers.construction.office import read_book, read_sheets, read_slides, read_word
-from graph_retrievers.construction.pages import Page, UnreadableError, read_text
+from graph_retrievers.construction.pages import Page, UnreadableError
 from graph_retrievers.construction.pdf import read_pdf
+from graph_retrievers.construction.plain_text import read_text
 from graph_retrievers.construction.rfcs import is_rfc, read_rfc
 from graph_retrievers.construction.rst import read_rst, sphinx_settings
 from graph_retrievers.graph.file_endings import BOOK, HTML, MARKDOWN, NOTEBOOK, PDF, RST, SHEETS, SLIDES, TEXT, WORD

@@ -25,6 +25,7 @@ from graph_retrievers.construction.wiki_links import (
     tags_of,
     wiki_link,
     without_block_links,
+    without_macros,
 )
 from graph_retrievers.graph.addresses import is_other_file
 from graph_retrievers.graph.file_endings import MARKDOWN
@@ -84,6 +85,8 @@ def read_markdown(
     waiting = _Piece(0, links=links_of_tags(tags_in(fields), kind))
     written: list[tuple[str, str]] = []
     tags: list[str] = []
+    # The lines keep their numbers.
+    text = without_macros(text) if kind == LOGSEQ else text
     for piece in _pieces(_parser().parse(text, {"references": ChainMap({}, references or {}), "kind": kind}), kind):
         if piece.level and piece.written:
             _name(piece, seen)

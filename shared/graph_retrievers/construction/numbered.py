@@ -299,13 +299,13 @@ class _Walk:
         """
         marks = _MARKS.match(line)
         heading = own_anchor(line[marks.end() :])[0] if marks else line
-        if (found := _numbered(heading)) is not None:
+        if (found := numbered_heading(heading)) is not None:
             known = heading in self._path or (len(heading) < _LONGEST and slug(heading) in anchors)
             # A line of code may be "# 1. Run it".
             known = known or (marks is not None and (found[0] != "" or "." in found[1]))
             # In a page that nothing divides, such as an RFC.
             plain = self._paged and len(self._path) < 2 and not any(unit.kind for unit in self._open[1:])
-            if known or (not anchors and (_is_heading(heading) or (plain and _stands_alone(heading, beside)))):
+            if known or (not anchors and (is_heading(heading) or (plain and _stands_alone(heading, beside)))):
                 depth = self._path.index(heading) if heading in self._path else len(self._path)
                 return bool(self._heading(heading, depth + 1, place))
         if (caption := _CAPTION.match(line)) and kind_of(caption["word"]) in CAPTIONED:
@@ -322,7 +322,7 @@ class _Walk:
 
     def _heading(self, heading: str, depth: int, place: int) -> int:
         """Open the unit of a heading, and return the end of its number; 0 if it has none."""
-        found = _numbered(heading)
+        found = numbered_heading(heading)
         if found is None:
             return 0
         kind, number, end = found
@@ -382,8 +382,12 @@ def _is_next(before: str, number: str) -> bool:
     return first.isdecimal() and number == str(int(first) + 1)
 
 
-def _numbered(heading: str) -> tuple[str, str, int] | None:
-    """Return the kind and the number with which a heading begins, and their end; the kind is "" for a bare number."""
+def numbered_heading(heading: str) -> tuple[str, str, int] | None:
+    """Return the kind and the number with which a heading begins, and their end; the kind is "" for a bare number.
+
+    >>> numbered_heading("Article 17 Right to erasure"), numbered_heading("4.2 Setup"), numbered_heading("Article 17 of the act")
+    (('article', '17', 11), ('', '4.2', 4), None)
+    """
     if (found := _TITLED.match(heading)) and kind_of(found["word"]) in HEADED[1:]:
         return kind_of(found["word"]), found["number"], found.end()
     if found := ENCLOSED.match(heading):
@@ -395,7 +399,7 @@ def _numbered(heading: str) -> tuple[str, str, int] | None:
     return ("", found["number"], found.end()) if found else None
 
 
-def _is_heading(line: str) -> bool:
+def is_heading(line: str) -> bool:
     """Return whether a line with a number, which nothing marks as a heading, looks like one."""
     return len(line) < _LONGEST and not line.endswith((".", ",", ";", ":")) and not (_CONTENTS.search(line) or _BARE.match(line))
 

@@ -1,4 +1,4 @@
-"""Pages as blocks of text, returned by the readers of HTML, Markdown and plain text, and read by the splitter."""
+"""Pages as blocks of text, returned by the readers of the formats, and read by the splitter."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from graph_retrievers.construction.titles import title_lines
 from graph_retrievers.graph.tokens import estimate_tokens
-
-__all__ = ["Page", "read_text"]
 
 # Characters of a title or heading.
 _TITLE = 300
-_BLANK = re.compile(r"\n[ \t]*\n")
 # A number, or a variable; "o", "e" and the like end an ordinal.
 _POWER = re.compile(r"[-+\u2212\u2013]?(?:\d[\d.,/]*[a-z]?|[b-df-np-qt-zA-Z])(?:[-+\u2212*/]\w{1,5})*")
 _CLOSING = frozenset(")]}|")
@@ -101,27 +97,6 @@ def with_short_titles(page: Page) -> Page:
     """
     blocks = [replace(block, level=0, leads=False) if block.level and len(block.text) > _TITLE else block for block in page.blocks]
     return page._replace(title=page.title[:_TITLE].rstrip(), blocks=blocks)
-
-
-def read_text(text: str) -> Page:
-    r"""Return plain text as a page of paragraphs, below its first line if that is a title.
-
-    :func:`~graph_retrievers.construction.titles.title_lines` defines what counts as a title.
-
-    Examples
-    --------
-    >>> page = read_text("Jacquard loom\nIt reads punched cards.")
-    >>> page.title, [block.text for block in page.blocks]
-    ('Jacquard loom', ['Jacquard loom', 'It reads punched cards.'])
-    """
-    parts = [part.strip("\n") for part in _BLANK.split(plain_lines(text)) if part.strip()]
-    count = title_lines(parts[0], len(parts) == 1) if parts else 0
-    if not count:
-        return Page("", [Block(part) for part in parts])
-    title, *rest = parts[0].split("\n")
-    parts[0] = "\n".join(rest[count - 1 :])
-    title = " ".join(title.split())
-    return Page(title, [Block(title, 1, leads=True), *(Block(part) for part in parts if part)])
 
 
 def is_power(before: str, raised: str) -> bool:

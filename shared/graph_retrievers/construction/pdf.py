@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from graph_retrievers.construction.markdown import slug
-from graph_retrievers.construction.pages import Block, Page, UnreadableError, read_text
+from graph_retrievers.construction.pages import Block, Page, UnreadableError
+from graph_retrievers.construction.plain_text import read_text
 
 logger = logging.getLogger(__name__)
 
@@ -120,9 +121,9 @@ def _read(raw: bytes) -> Page:
     title = _title(reader)
     blocks = list(_blocks(leaves, headings))
     if not headings and blocks:
-        # As in a text file, the first lines may be a title.
+        # As in a text file, the first lines may be a title; "Chapter 1" is that of a chapter.
         first = read_text(blocks[0].text + "\n\n-")
-        if first.title and not title and first.blocks[0].level:
+        if first.title and not title and first.blocks[0].level and not _UNIT.fullmatch(first.title.casefold()):
             kept = [replace(block, page=blocks[0].page) for block in first.blocks[:-1]]
             kept[0] = replace(kept[0], anchors=blocks[0].anchors)
             kept[-1] = replace(kept[-1], links=blocks[0].links)
@@ -285,13 +286,17 @@ def _outline(reader: Any, places: Mapping[int, int]) -> list[_Heading]:
 
 def _leave_out_edges(leaves: Sequence[_Leaf], headings: Sequence[_Heading]) -> None:
     """Take lines that repeat at the top or the bottom of printed pages, and headings that repeat above pages, out of these."""
-    edges = [{_shape(line) for line in (*leaf.lines[:_EDGE], *leaf.lines[-_EDGE:])} for leaf in leaves]
-    counts = Counter(shape for found in edges for shape in found)
+    edges = [{*leaf.lines[:_EDGE], *leaf.lines[-_EDGE:]} for leaf in leaves]
+    counts = Counter(shape for lines in edges for shape in {_shape(line) for line in lines})
+    written = Counter(line for lines in edges for line in lines)
     enough = max(_FEW, _SHARE * sum(1 for leaf in leaves if leaf.lines))
     titles = {_bare(heading.title) for heading in headings} - {""}
     begun = {(_bare(heading.title), heading.page) for heading in headings}
 
     def repeats(line: str, page: int) -> bool:
+        if written[line] == 1 and _UNIT.fullmatch(line.casefold()):
+            # "Chapter 3" above its title differs in the number alone from that of other chapters.
+            return False
         shape, bare = _shape(line), _bare(line)
         # "3" and "Chapter 3: Utilities 6", but neither the heading itself nor a line of a table of contents.
         running = (

@@ -13,7 +13,8 @@ _HEAD, _LINES = 3_000, 5
 _HEADER = re.compile(r"^(?:Request for Comments:[ \t]*(\d+)|Internet[- ]Draft\b)", re.MULTILINE | re.IGNORECASE)
 _FOOTER = re.compile(r"\[Page \d+\][ \t]*\Z")
 _RUNNING = re.compile(r"(?:RFC \d+|Internet[- ]Draft) {2,}", re.IGNORECASE)
-_CONTENTS = re.compile(r"(?:\. ?){3,}\d+[ \t]*\Z")
+_CONTENTS = re.compile(r"(?:\. ?){3,} *\d+[ \t]*\Z")
+_CONTENTS_HEADING = "table of contents"
 _BLANK = re.compile(r"\n[ \t]*\n")
 _SECTION = re.compile(r"(?:(?P<number>\d{1,2}(?:\.\d{1,2})*)|(?:Appendix )?(?P<appendix>[A-Z](?:\.\d{1,2})*))\.?[ \t]+(?=\S)")
 _UNNUMBERED = re.compile(r"[A-Z][\w' ]{2,50}\Z")
@@ -40,10 +41,13 @@ def read_rfc(text: str) -> Page:
     name = " ".join(parts[place].split()) if place is not None else ""
     title = ": ".join(filter(None, [f"RFC {header[1]}" if header and header[1] else "", name]))
     blocks = [Block(title, 1, leads=True)] if title else []
+    contents = False
     for number, part in enumerate(parts):
-        if number != place and not all(map(_CONTENTS.search, part.split("\n"))):
+        # Newer RFCs list their sections without the numbers of pages, set in.
+        contents = part.strip().casefold() == _CONTENTS_HEADING or (contents and part.startswith("   "))
+        if number != place and not contents and not all(map(_CONTENTS.search, part.split("\n"))):
             blocks.append(_section(part) or Block(dedent(part)))
-    return Page(title, [block for block in blocks if block.text.casefold() != "table of contents"], stated=bool(name))
+    return Page(title, blocks, stated=bool(name))
 
 
 def _without_running_lines(text: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graph_retrievers.construction.cross_references import Reference, Target, mark
-from graph_retrievers.construction.pages import Block, Page, plain_lines, read_text
+from graph_retrievers.construction.pages import Block, Page, plain_lines
+from graph_retrievers.construction.plain_text import read_text
 
 if TYPE_CHECKING:
     from graph_retrievers.construction.rst_parser import Settings

@@ -20,6 +20,12 @@ _TAG, _DOTTED = re.compile(r"(?<![^\s(])#([\w/-]+)"), re.compile(r"(?<![^\s(])#(
 # A block of Logseq by its id, and who is named in Dendron.
 _BLOCK = re.compile(r"\(\(([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})\)\)")
 _USER = re.compile(r"(?<![^\s(])@(\w+(?:[.-]\w+)*)")
+# A query of Logseq, in a line or several, and what shows another page or block.
+_QUERY = re.compile(
+    r"^([ \t]*(?:[-*][ \t]+)?)(\{\{query\b.*\}\}|#\+BEGIN_QUERY\b(?:[^#]|#(?!\+))*+#\+END_QUERY)[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_EMBED = re.compile(r"\{\{embed[ \t]+(\[\[[^\[\]\n]*\]\]|\(\([^()\n]*\)\))[ \t]*\}\}", re.IGNORECASE)
 # A page of a PDF; Obsidian adds what is selected there, "page=3&selection=0,1,2,3".
 _PRINTED = re.compile(r"page=\d+")
 # Where the part of a note begins, in Dendron with the lines to skip and where it ends.
@@ -113,6 +119,16 @@ def links_of_tags(tags: Iterable[str], kind: str) -> list[str]:
 def without_block_links(text: str) -> str:
     """Return a text without links to blocks by their id, which say nothing to a person."""
     return _BLOCK.sub("", text) if "((" in text else text
+
+
+def without_macros(text: str) -> str:
+    r"""Return a text of Logseq with the links of what it embeds, and with empty lines for queries, which it shows by their results.
+
+    >>> without_macros("- {{query (task TODO)}}\n- {{embed [[Loom]]}}")
+    '- \n- [[Loom]]'
+    """
+    text = _QUERY.sub(lambda found: found[1] + "\n" * found[2].count("\n"), text)
+    return _EMBED.sub(r"\1", text)
 
 
 def listed_pages(value: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 
 TEXT = (".txt",)
-MARKDOWN = (".md", ".mdx", ".markdown")
+MARKDOWN = (".md", ".mdx", ".markdown", ".qmd", ".rmd")
 HTML = (".html", ".htm")
 RST = (".rst", ".rest")
 NOTEBOOK = (".ipynb",)
