@@ -201,6 +201,11 @@ class Candidates:
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
         return concatenated([self, other.taken(fresh)])
 
+    def followed_by(self, *others: Candidates) -> Candidates:
+        """Return these candidates, followed by the new ones of each of the others, whose scores are no higher than those above."""
+        found = reduce(Candidates.joined, others, self)
+        return replace(found, scores=falling(found.scores))
+
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
     """Return several candidates one after another, with repeated nodes and the operators of all."""

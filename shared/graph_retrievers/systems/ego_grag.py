@@ -11,11 +11,8 @@ import torch
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, order, stacked
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import best, order, stacked
 from graph_retrievers.core.requests import Edges, Request, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
@@ -217,5 +214,4 @@ class EgoGRAG(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for centres followed by that for ego graphs."""
-        egos = EgoGraphSearch(self.graphs, hops=self.hops, entities=self.entities, signal=self.signal)
-        return Pipeline(VectorSearch(positive("centres", self.centres), returned=False), egos)
+        return Pipeline(VectorSearch(positive("centres", self.centres), returned=False), self.part(EgoGraphSearch))

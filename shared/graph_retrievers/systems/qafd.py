@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import number, positive
-from graph_retrievers.core.candidates import Candidates, found_by, order
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import found_by, order
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
@@ -205,4 +202,4 @@ class QAFD(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search for seeds and the flow from them."""
         search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
-        return Pipeline(search, FlowDiffusion(self.mass, query_weight=self.query_weight, rounds=self.rounds))
+        return Pipeline(search, self.part(FlowDiffusion))
