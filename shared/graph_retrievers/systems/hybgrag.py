@@ -157,7 +157,7 @@ class RoutedSearch(Operator):
         told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
         shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
         prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
-        route = yield from answered(self.name, question, self.language_model, prompt, _ROUTES, _instead(before))
+        route = yield from answered(self, question, prompt, _ROUTES, _instead(before))
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
@@ -215,14 +215,14 @@ class RoutedSearch(Operator):
                 steps = ego.steps()[at]
                 listed[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
         prompt = _VALIDATE.format(texts="\n".join(listed), question=question.text)
-        verdict = yield from answered(self.name, question, self.language_model, prompt, _VERDICT, "the result was not validated")
+        verdict = yield from answered(self, question, prompt, _VERDICT, "the result was not validated")
         return verdict is None or bool(verdict["correct"])
 
     def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
         found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
         prompt = _COMMENT.format(route=route, found=found, question=question.text)
-        comment = yield from answered(self.name, question, self.language_model, prompt, _ERROR, _instead(result))
+        comment = yield from answered(self, question, prompt, _ERROR, _instead(result))
         return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 

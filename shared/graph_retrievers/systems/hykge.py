@@ -164,7 +164,7 @@ class HypothesisChains(Operator):
     def _hypothesis(self, question: Question) -> Algorithm[tuple[str, list[str] | None]]:
         """Return the hypothesis and the entities; "" and None without a language model."""
         prompt = _PROMPT.format(count=self.entities, question=question.text)
-        answer = yield from answered(self.name, question, self.language_model, prompt, _SCHEMA, _WITHOUT)
+        answer = yield from answered(self, question, prompt, _SCHEMA, _WITHOUT)
         if answer is None:
             return "", None
         return answer["passage"].strip()[:_LONGEST], texts_read(answer["entities"], self.entities)
@@ -187,13 +187,12 @@ class HypothesisChains(Operator):
             return np.zeros(0)
         if not question.reads_texts:
             return (yield from self._cosines(chains))
-        names = yield from names_of(chains.nodes[chains.nodes >= 0])
+        names = yield from names_of([nodes[nodes >= 0] for nodes in chains.nodes])
         read = list[str]()
-        for nodes, relations, ahead in zip(chains.nodes, chains.relations, chains.ahead, strict=True):
-            first, *others = nodes[nodes >= 0].tolist()
-            steps = zip(question.relation_names(relations[: len(others)]), ahead[: len(others)], others, strict=True)
-            ways = (f" -{name}-> {names[node]}" if forward else f" <-{name}- {names[node]}" for name, forward, node in steps)
-            read.append(names[first] + "".join(ways))
+        for (first, *others), relations, ahead in zip(names, chains.relations, chains.ahead, strict=True):
+            steps = zip(question.relation_names(relations[: len(others)]), ahead, others, strict=False)
+            ways = (f" -{name}-> {far}" if forward else f" <-{name}- {far}" for name, forward, far in steps)
+            read.append(first + "".join(ways))
         asked = Relevance(chains.last, texts=read, notes=question.notes)
         scores = yield tuple(asked if text == question.text else WithQuery(asked, text) for text in texts)
         return np.max(scores, 0)  # type: ignore[no-any-return]

@@ -55,7 +55,7 @@ class _Reached:
         nodes["weight"] += np.bincount(edges["one"], edges["weight"], len(nodes))
         nodes["read"][places] = True
         # Nodes from which edges lead to no unread one have all held too much, so they are full.
-        leads, before = ~nodes["read"], None
+        leads, before = ~nodes["read"], np.zeros(0)
         while not np.array_equal(leads, before):
             before = leads.copy()
             leads[self.edges["one"][leads[self.edges["other"]]]] = True
