@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.candidates import Candidates, best, places_of, reached
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import best, places_of, reached
 from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
@@ -258,4 +256,4 @@ class HybGRAG(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search with the relations of the corpus."""
         relations = sorted(name for name in index.facts.relation_names if name)
-        return RoutedSearch(self.language_model, relations=relations, iterations=self.iterations, judged=self.judged)
+        return self.part(RoutedSearch, relations=relations)

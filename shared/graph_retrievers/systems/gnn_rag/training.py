@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,9 +65,6 @@ def fit_answer_network(
     *,
     k: int = 10,
     batch_size: int = 8,
-    seed: int = 0,
-    resume: str | Path | None = None,
-    show_progress: bool = False,
     **options: Any,
 ) -> History:
     """Train the network of a search in place; at the end it has the weights that rank best on `dev` (GNN-RAG, section 4.1).
@@ -76,7 +72,7 @@ def fit_answer_network(
     `first` finds the topics, also later for the trained network. A step has `batch_size` questions; the loss is the mean cross
     entropy of the network's distribution with the uniform one over the relevant nodes of a subgraph. Questions whose subgraph has
     none are left out. The metric on `dev` is the mean of two measures of the nodes that are no topics, which the history keeps:
-    Hit@1, and the recall among the first k, divided by the highest that k places allow. `resume` and `options` are those of
+    Hit@1, and the recall among the first k, divided by the highest that k places allow. `options` are those of
     :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 5e-4, gradients are clipped to the length 1, and
     training stops after 20 epochs without a better result, or after 100.
 
@@ -90,9 +86,8 @@ def fit_answer_network(
         return {name: sum(values) / len(held) for name, values in zip(measures, found, strict=True)}
 
     options = {"learning_rate": 5e-4, "clip": 1.0, "patience": 20, "epochs": 100, "description": "fit gnn-rag", **options}
-    options |= {"batch_size": batch_size, "seed": seed, "resume": resume, "show_progress": show_progress}
     about = {"measures": measures, "batch_size": batch_size}
-    return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, **options)
+    return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, batch_size=batch_size, **options)
 
 
 @torch.no_grad()
