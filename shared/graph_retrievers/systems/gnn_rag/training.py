@@ -20,7 +20,7 @@ from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edges_read
 from graph_retrievers.systems.subgraphs.around import Subgraph
-from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs, questions_read
+from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +90,10 @@ def fit_answer_network(
     return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, batch_size=batch_size, **options)
 
 
-@torch.no_grad()
 def _read(
-    index: GraphIndex, examples: Sequence[LabelledQuery], search: AnswerSearch, first: Operator, show_progress: bool
+    index: GraphIndex, search: AnswerSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = questions_read(index, examples, search, first, show_progress)
     names = [sorted(set(around.relations)) for around in subgraphs]
     place = {name: number for number, name in enumerate(sorted(set().union(*names)))}
     relations = search.relations_read(index, list(place)).to(index.device)

@@ -22,7 +22,7 @@ from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch, best_ends
 from graph_retrievers.systems.subgraphs.around import Subgraph
-from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs, questions_read
+from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +126,10 @@ def fit_triple_scorer(
     return fit_on_subgraphs(index, train, dev, search, first, _read, recall, about={"triples": search.triples, "k": k}, **options)
 
 
-@torch.no_grad()
 def _read(
-    index: GraphIndex, examples: Sequence[LabelledQuery], search: TripleSearch, first: Operator, show_progress: bool
+    index: GraphIndex, search: TripleSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = questions_read(index, examples, search, first, show_progress)
     rows = np.unique(np.concatenate([around.nodes for around in subgraphs]))
     names = sorted({name for around in subgraphs for name in around.relations})
 
