@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from graph_retrievers.core.algorithm import Operator, Pipeline
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, save_checkpoint
+from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, restored, save_checkpoint
 from graph_retrievers.learning.loop import History
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.systems.splits import labelled_queries
@@ -70,7 +70,7 @@ class SubgraphSystem(System):
         network = None
         if self.checkpoint is not None:
             tensors, settings = self._trained
-            network = self.search.trained.of_config(settings["network"], tensors)
+            network = restored(partial(self.search.trained, **settings["network"]), tensors, self.search.paper)
         return self.part(self.search, network)  # type: ignore[no-any-return]
 
 
