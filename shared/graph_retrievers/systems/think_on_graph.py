@@ -162,7 +162,18 @@ class RelationBeam(Operator):
         A clue goes with the question.
         """
         options = yield from self._relation_search(question, beam, edges)
-        relations = yield from self._relation_prune(question, beam.nodes[edges.owner], options, clue)
+        relations = [each for own in options for each in own]
+
+        # Relation prune, unless no model reads texts.
+        if self.language_model is not None or question.reads_texts:
+            about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
+            prompts = [
+                _RELATIONS.format(entity=own[0].entity, options=numbered([each.text for each in own]), **about) for own in options
+            ]
+            texts = [[f"{each.entity} {each.name}" for each in own] for own in options]
+            nodes = [beam.nodes[edges.owner[[each.edges[0] for each in own]]] for own in options]
+            scores = yield from option_scores(self, question, prompts, texts, nodes)
+            relations = [each for own, values in zip(options, scores, strict=True) for each in self._best(own, values)]
 
         # Entity search: of many entities of a relation, the most similar ones.
         far, places = edges.far, [each.edges[np.unique(edges.far[each.edges], return_index=True)[1]] for each in relations]
@@ -191,27 +202,14 @@ class RelationBeam(Operator):
             found[place].append(Relation(entities[place], names[of], not inward, part))
         return [own for own in found if own]
 
-    def _relation_prune(
-        self, question: Question, near: np.ndarray, options: list[list[Relation]], clue: str
-    ) -> Algorithm[list[Relation]]:
-        """Return the best relations of each entity, with their scores; all if no model reads texts."""
-        if self.language_model is None and not question.reads_texts:
-            return [each for own in options for each in own]
-        about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
-        prompts = [
-            _RELATIONS.format(entity=own[0].entity, options=numbered([each.text for each in own]), **about) for own in options
-        ]
-        texts = [[f"{each.entity} {each.name}" for each in own] for own in options]
-        nodes = [near[[each.edges[0] for each in own]] for own in options]
-        kept = list[Relation]()
-        for own, scores in zip(options, (yield from option_scores(self, question, prompts, texts, nodes)), strict=True):
-            places = best(scores, self.width)
-            if self.language_model is not None:
-                # It may choose fewer. Scores of a relevance model may be negative, which have no product.
-                places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
-                own = [each._replace(score=score) for each, score in zip(own, scores.tolist(), strict=True)]
-            kept += [own[place] for place in places]
-        return kept
+    def _best(self, relations: list[Relation], scores: np.ndarray) -> list[Relation]:
+        """Return the relations of an entity with the highest scores, of which a language model may choose fewer."""
+        places = best(scores, self.width)
+        if self.language_model is None:
+            # Scores of a relevance model may be negative, so that they have no product with those of entities.
+            return [relations[place] for place in places]
+        places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
+        return [relations[place]._replace(score=float(scores[place])) for place in places]
 
     def _entity_prune(
         self, question: Question, beam: Candidates, edges: EdgeRows, relations: list[Relation]
