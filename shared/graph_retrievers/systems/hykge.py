@@ -122,15 +122,16 @@ class HypothesisChains(Operator):
     ) -> None:
         self.language_model = optional_language_model(language_model)
         self.entities, self.chains = positive("entities", entities), positive("chains", chains)
-        self.candidates = positive("candidates", candidates)
-        self.hops = positive("hops", hops, most=3)
+        self.candidates, self.hops = positive("candidates", candidates), positive("hops", hops, most=3)
         self.threshold, self.window = fraction("threshold", threshold), positive("window", window)
         self.overlap, self.facts = positive("overlap", overlap, most=self.window - 1, least=0), facts
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
-        hypothesis, names = yield from self._hypothesis(question)
-        anchors = yield from self._linked(question, names)
+        prompt = _PROMPT.format(count=self.entities, question=question.text)
+        answer = yield from answered(self, question, prompt, _SCHEMA, _WITHOUT)
+        hypothesis = answer["passage"].strip()[:_LONGEST] if answer else ""
+        anchors = yield from self._linked(question, texts_read(answer["entities"], self.entities) if answer else None)
         chains, whole = yield from chains_between(question, anchors, self.hops, _MOST)
         if not whole:
             question.notes.append(f"{self.name}: chains over nodes with many edges were left out")
@@ -147,16 +148,8 @@ class HypothesisChains(Operator):
         made = along(kept, chains.relations[by]).followed_by(others)
         return replace(made, chains=kept) if self.facts and len(by) else made
 
-    def _hypothesis(self, question: Question) -> Algorithm[tuple[str, list[str] | None]]:
-        """Return the hypothesis and the entities; "" and None without a language model."""
-        prompt = _PROMPT.format(count=self.entities, question=question.text)
-        answer = yield from answered(self, question, prompt, _SCHEMA, _WITHOUT)
-        if answer is None:
-            return "", None
-        return answer["passage"].strip()[:_LONGEST], texts_read(answer["entities"], self.entities)
-
     def _linked(self, question: Question, names: list[str] | None) -> Algorithm[np.ndarray]:
-        """Return the nodes of the entities, each once."""
+        """Return the nodes of the entities, each once; without a language model those nearest to the question."""
         if names and not question.embeds_texts:
             question.notes.append(f"{self.name}: there is no embedding model for the entities; {_WITHOUT}")
             names = None

@@ -14,7 +14,7 @@ from graph_retrievers.core.candidates import best
 from graph_retrievers.core.requests import NearestByCosine, Similarity, Texts
 from graph_retrievers.search.around import Around, nodes_around
 from graph_retrievers.systems.baselines import Vector
-from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem, SubQuestion
+from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem
 from graph_retrievers.systems.step_chains import first_steps
 from graph_retrievers.systems.system import System
 
@@ -118,15 +118,12 @@ class KnowledgeAwareExpansion(Rewriting):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the question and its expansion."""
-        expansion = list[str]()
-        if question.has_vectors and question.corpus.embedding is not None:
-            expansion = yield from self._expansion(question)
-        else:
+        if not question.has_vectors or question.corpus.embedding is None:
             question.notes.append(f"{self.name}: {_NO_EMBEDDING}")
+            return (yield from self._searched(question, found))
+        expansion = yield from self._expansion(question)
         text = "\n".join((question.text, *expansion)) if expansion else None
-        result, notes = yield SubQuestion(self.operators[0], found, question.k, text)
-        question.notes[:0] = notes
-        return result  # type: ignore[no-any-return]
+        return (yield from self._searched(question, found, text))
 
     def _expansion(self, question: Question) -> Algorithm[list[str]]:
         """Return the texts that expand the question."""

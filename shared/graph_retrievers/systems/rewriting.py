@@ -84,6 +84,14 @@ class Rewriting(Composite):
         question.notes.append(f"{self.name}: the language model wrote nothing; {self.instead}")
         return None
 
+    def _searched(
+        self, question: Question, found: Candidates, text: str | None = None, vector: Tensor | None = None
+    ) -> Algorithm[Candidates]:
+        """Return what the operator finds for the question, or for a text or a vector instead; its notes come first."""
+        result, notes = yield SubQuestion(self.operators[0], found, question.k, text, vector)
+        question.notes[:0] = notes
+        return result  # type: ignore[no-any-return]
+
 
 @dataclass(frozen=True, eq=False)
 class SubQuestion(Request):
@@ -175,9 +183,7 @@ class HypotheticalDocuments(Rewriting):
         prompt = _PASSAGES.format(count=self.documents, question=question.text)
         passages = yield from self._written(question, prompt, "passages", self.documents)
         vector = (yield MeanVector(passages)) if passages else None
-        result, notes = yield SubQuestion(self.operators[0], found, question.k, vector=vector)
-        question.notes[:0] = notes
-        return result  # type: ignore[no-any-return]
+        return (yield from self._searched(question, found, vector=vector))
 
 
 @dataclass(frozen=True, eq=False)
