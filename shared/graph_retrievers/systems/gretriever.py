@@ -319,8 +319,4 @@ class GRetriever(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for nodes followed by that for the subgraph."""
-        tree = SteinerTreeSearch(
-            seed_edges=self.seed_edges, cost=self.cost, signal=self.signal, candidates=self.candidates, facts=self.facts
-        )
-        subgraph = Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), tree)
-        return subgraph
+        return Pipeline(self.first or VectorSearch(positive("seeds", self.seeds), returned=False), self.part(SteinerTreeSearch))

@@ -84,13 +84,7 @@ class HippoRAG(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the linking of facts followed by the walk."""
         linking = FactLinking(self.facts, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
-        walk = PassageWalk(
-            damping=self.damping,
-            passage_weight=self.passage_weight,
-            synonyms=self.synonyms,
-            passage_type=self.passage_type,
-        )
-        return Pipeline(linking, walk)
+        return Pipeline(linking, self.part(PassageWalk))
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""
