@@ -105,6 +105,16 @@ def test_mass_does_not_return_to_a_seed_that_may_not_be_visited():
     assert [hit.score for hit in hits[1:]] == [0.0, 0.0] and not hits.notes
 
 
+def test_nodes_that_can_send_only_to_each_other_end_their_flow():
+    nodes = [Node(name, name, metadata={"shown": name != "a"}) for name in "abcdefgh"]
+    edges = [("a", "b"), ("a", "d"), ("b", "c"), *(("d", far) for far in "efgh")]
+    index = GraphIndex.from_nodes(nodes, edges, vectors=[[1.0, 0.0], *[[0.0, 1.0]] * 7], metric="cosine", bm25=False)
+    retriever = Retriever(index, QAFD(seeds=1, mass=5.0), backfill=False)
+    hits = retriever.retrieve("?", vector=[1.0, 0.0], traversal_filter={"shown": True})
+    # Of 8 that "a" sends, d can hold its 4; b and c get 4, can hold 3 and may not send to "a".
+    assert {hit.id for hit in hits} == set("abcd") and not hits.notes
+
+
 def test_only_a_part_of_a_long_chain_is_touched():
     index = index_of(200, [(row, row + 1, 1.0) for row in range(199)], [AXES[0]] + [AXES[2]] * 199)
     hits = found(index, QAFD(seeds=1, mass=20.0), k=200)

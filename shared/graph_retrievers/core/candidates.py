@@ -16,6 +16,7 @@ from graph_retrievers.errors import InvalidArgumentError, shown
 __all__ = [
     "Candidates",
     "MisfitError",
+    "along",
     "best",
     "best_of_each",
     "concatenated",
@@ -200,6 +201,11 @@ class Candidates:
         _, first = np.unique(other.nodes, return_index=True)
         fresh = np.sort(first[places_of(self.nodes, other.nodes[first]) < 0])
         return concatenated([self, other.taken(fresh)])
+
+    def followed_by(self, *others: Candidates) -> Candidates:
+        """Return these candidates, followed by the new ones of each of the others, whose scores are no higher than those above."""
+        found = reduce(Candidates.joined, others, self)
+        return replace(found, scores=falling(found.scores))
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
@@ -469,6 +475,26 @@ def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarra
     known = (parents < 0) & (place >= 0)
     origins = np.where(known, before.origins.take(place, mode="clip") if len(before) else own, own)
     return Candidates(nodes, scores, followed(nodes, parents), origins, operators)
+
+
+def along(chains: Chains, relations: np.ndarray | None = None) -> Candidates:
+    """Return the nodes of chains in order, each once, with the first chain that has it, up to it, as its trail.
+
+    `relations`, shape [K, L - 1], are those of the steps of the chains.
+
+    >>> along(Chains(np.array([[4, 2, -1], [4, 7, 2]]), np.array([0.9, 0.8]), "Mine")).trails.tolist()
+    [[-1, -1, 4], [-1, 4, 2], [-1, 4, 7]]
+    """
+    nodes, first = np.unique(chains.nodes, return_index=True)
+    length = chains.nodes.shape[1]
+    chain, column = np.divmod(np.sort(first[nodes >= 0]), length)
+    # The chain up to the node, moved to the right.
+    place, chain = np.arange(1 - length, 1) + column[:, None], chain[:, None]
+    trails, steps = np.where(place >= 0, chains.nodes[chain, place], -1), None
+    if relations is not None:
+        steps = np.where(place[:, :-1] >= 0, relations[chain, place[:, :-1]], -1)
+    origins = np.zeros(len(trails), np.int64)
+    return Candidates(trails[:, -1], chains.scores[chain[:, 0]], trails, origins, (chains.operator,), steps)
 
 
 def reached(

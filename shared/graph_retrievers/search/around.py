@@ -1,14 +1,15 @@
-"""The nodes within some edges of each of several centres, with the way to each."""
+"""The nodes within some edges of each of several centres, with the way to each; and the neighbours of both ends of edges."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Question
 from graph_retrievers.core.requests import Neighbors
+from graph_retrievers.graph.runs import slices
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +58,32 @@ def nodes_around(question: Question, centers: np.ndarray, hops: int) -> Algorith
     keys, before = keys[by], before[by]
     owner, node = np.divmod(keys, size)
     return Around(owner, node, np.where(before >= 0, np.searchsorted(keys, before), -1))
+
+
+def linked_to_both(
+    question: Question, ends: np.ndarray, wanted: Callable[[np.ndarray], np.ndarray]
+) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
+    """Return the nodes that are linked to both ends of edges, such as the texts of relations.
+
+    Parameters
+    ----------
+    question : Question
+    ends : ndarray, shape [M, 2], int64
+        Node rows.
+    wanted : callable
+        Which of some nodes, shape [n], count: bool, shape [n].
+
+    Returns
+    -------
+    edge, node : ndarray, shape [T], int64
+        The place of each edge in `ends`, ascending, and the nodes that are linked to both of its ends, ascending.
+    """
+    nodes, place = np.unique(ends, return_inverse=True)
+    near = yield Neighbors(nodes)
+    near = near.kept(wanted(near.node))
+    # Through the end of fewer nodes, so that no hub is gone through for each of its edges.
+    starts, place = np.searchsorted(near.owner, np.arange(len(nodes) + 1)), place.reshape(-1, 2)
+    one, other = np.take_along_axis(place, np.diff(starts)[place].argsort(1, kind="stable"), 1).T
+    edge, entry = slices(starts, one)
+    both = np.isin(other[edge] * question.size + near.node[entry], near.owner * question.size + near.node)
+    return edge[both], near.node[entry[both]]

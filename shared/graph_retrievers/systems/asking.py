@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Question
 from graph_retrievers.core.requests import Completion, Contents, Relevance, Similarity
 from graph_retrievers.errors import LanguageModelError
-from graph_retrievers.signals.language import LanguageModel, failure_note
+from graph_retrievers.signals.language import failure_note
 
 INTEGER, NUMBER, BOOLEAN, STRING = ({"type": name} for name in ("integer", "number", "boolean", "string"))
 """Schemas of numbers, of yes or no, and of texts, which may be empty."""
@@ -41,19 +40,17 @@ def texts_schema(name: str) -> dict[str, Any]:
 _SCORES = record({"scores": array(record({"number": INTEGER, "score": NUMBER}))})
 
 
-def answered(
-    name: str, question: Question, model: LanguageModel | None, prompt: str, schema: dict[str, Any], instead: str
-) -> Algorithm[Any]:
-    """Return what a language model answers to a prompt of the operator `name`.
+def answered(operator: Any, question: Question, prompt: str, schema: dict[str, Any], instead: str) -> Algorithm[Any]:
+    """Return what the language model of an operator, its `language_model`, answers to a prompt.
 
     If there is no model, or it fails, it is None, and a note says what was done `instead`.
     """
-    if model is None:
-        question.notes.append(f"{name}: there is no language model; {instead}")
+    if operator.language_model is None:
+        question.notes.append(f"{operator.name}: there is no language model; {instead}")
         return None
-    answer = yield Completion(model, prompt, schema)
+    answer = yield Completion(operator.language_model, prompt, schema)
     if isinstance(answer, LanguageModelError):
-        tell_failure(name, question, answer, instead)
+        tell_failure(operator.name, question, answer, instead)
         return None
     return answer
 
@@ -85,15 +82,16 @@ def numbered(options: Sequence[str]) -> str:
     return "\n".join(f"{number}. {' '.join(option.split())}" for number, option in enumerate(options, 1))
 
 
-def names_of(nodes: np.ndarray) -> Algorithm[dict[int, str]]:
-    """Return the names of nodes, shape [n], by their rows."""
-    rows = np.unique(nodes)
-    return dict(zip(rows.tolist(), [node.name for node in (yield Contents(rows))], strict=True))
+def names_of(parts: Sequence[np.ndarray]) -> Algorithm[list[list[str]]]:
+    """Return the names of the nodes in each of some arrays of rows."""
+    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+    names = dict(zip(rows.tolist(), [node.name for node in (yield Contents(rows))], strict=True))
+    return [[names[row] for row in part.tolist()] for part in parts]
 
 
 def option_scores(
+    operator: Any,
     question: Question,
-    model: LanguageModel | None,
     prompts: Sequence[str],
     texts: Sequence[Sequence[str]],
     nodes: Sequence[np.ndarray],
@@ -103,9 +101,9 @@ def option_scores(
 
     Parameters
     ----------
-    model : LanguageModel or None
-        Scores the numbered options of a prompt. Without one the relevance model of the index scores their texts, or if it reads
-        none, the cosines of their nodes with the question.
+    operator : Operator
+        Its `language_model` scores the numbered options of a prompt. If that is None, the relevance model of the index scores
+        their texts, or if it reads none, the cosines of their nodes with the question.
     prompts, texts, nodes : sequences of length n
         The prompts, and the texts and the node rows of the options of each.
     alone : float, optional
@@ -116,6 +114,7 @@ def option_scores(
     LanguageModelError
         If the language model fails.
     """
+    model = operator.language_model
     if model is None and question.reads_texts:
         pairs = zip(nodes, texts, strict=True)
         return (yield tuple(Relevance(rows, texts=list(own), notes=question.notes) for rows, own in pairs))  # type: ignore[no-any-return]

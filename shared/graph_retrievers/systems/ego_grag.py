@@ -11,11 +11,8 @@ import torch
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, order, stacked
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import best, distinct, stacked
 from graph_retrievers.core.requests import Edges, Request, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
@@ -37,21 +34,16 @@ class EdgeVectors(Request):
 
     reads = "signals"
     shared = ("signal",)
-    rows: np.ndarray
-    signal: str = "edge_dense"
-
-    @property
-    def size(self) -> int:
-        """Number of edges."""
-        return len(self.rows)
+    nodes: np.ndarray
+    signal: str
 
     @classmethod
     def together(cls, backend: Any, asked: Sequence[tuple[int, EdgeVectors]]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return vectors, float64, from the signal."""
         queries = backend.queries
         dense, lines = queries.index.signal(asked[0][1].signal), normalize(queries.vectors.double(), dim=1).cpu()
-        rows = torch.from_numpy(np.concatenate([request.rows for _, request in asked])).to(queries.index.device)
-        found = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.rows) for _, request in asked])
+        rows = torch.from_numpy(np.concatenate([request.nodes for _, request in asked])).to(queries.index.device)
+        found = normalize(dense.taken(rows).cpu().double(), dim=1).split([len(request.nodes) for _, request in asked])
         return [(part.numpy(), (part @ lines[b]).numpy()) for part, (b, _) in zip(found, asked, strict=True)]
 
 
@@ -133,8 +125,7 @@ class EgoGraphSearch(Operator):
         pool, place = np.unique(around.node, return_inverse=True)
         inside = np.zeros((len(found), len(pool)))
         inside[around.owner, place] = 1.0
-        cosines, vectors = yield Similarity(pool), Vectors(pool)
-        scores = yield from self._scores(question, pool, inside, cosines, vectors)
+        scores, cosines = yield from self._scores(question, pool, inside)
 
         # Each of the best ego graphs keeps its best nodes; a node belongs to the first that keeps it.
         soft, may, kept = cosines[place], question.returned(around.node), [np.zeros(0, np.int64)]
@@ -142,18 +133,16 @@ class EgoGraphSearch(Operator):
             own = np.flatnonzero((around.owner == ego) & may)
             kept.append(own[best(soft[own], self.entities)])
         places = np.concatenate(kept)
-        places = places[np.unique(around.node[places], return_index=True)[1]]
-        places = places[order(soft[places], around.node[places])]
+        places = places[distinct(soft[places], around.node[places])]
         steps = [way[1:] for way in around.ways(places)]
         return stacked(found, around.owner[places], steps, soft[places], self.name)
 
-    def _scores(
-        self, question: Question, pool: np.ndarray, inside: np.ndarray, cosines: np.ndarray, vectors: np.ndarray
-    ) -> Algorithm[np.ndarray]:
-        """Return the cosine of the question with the mean vector of each ego graph: float64, shape [C].
+    def _scores(self, question: Question, pool: np.ndarray, inside: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray]]:
+        """Return the cosines of the question with the mean vectors of C ego graphs, shape [C], and with the P nodes of `pool`.
 
-        `inside`, shape [C, P], is 1 where an ego graph has a node of `pool`.
+        `inside`, shape [C, P], is 1 where an ego graph has a node.
         """
+        cosines, vectors = yield Similarity(pool), Vectors(pool)
         counts, products, sums = inside.sum(1), inside @ cosines, inside @ vectors
         signal = question.corpus.signals.get(self.signal)
         if signal is not None and signal.covers != "edges":
@@ -168,7 +157,8 @@ class EgoGraphSearch(Operator):
         elif (counts > 1).any():
             question.notes.append(_NODES_ALONE.format(self.signal))
         # The length of a sum is at least its product with a unit vector.
-        return np.divide(products, np.linalg.norm(sums, axis=1), np.zeros(len(sums)), where=np.abs(products) > _CANCELLED * counts)
+        whole = np.abs(products) > _CANCELLED * counts
+        return np.divide(products, np.linalg.norm(sums, axis=1), np.zeros(len(sums)), where=whole), cosines
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -217,5 +207,4 @@ class EgoGRAG(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for centres followed by that for ego graphs."""
-        egos = EgoGraphSearch(self.graphs, hops=self.hops, entities=self.entities, signal=self.signal)
-        return Pipeline(VectorSearch(positive("centres", self.centres), returned=False), egos)
+        return Pipeline(VectorSearch(positive("centres", self.centres), returned=False), self.part(EgoGraphSearch))

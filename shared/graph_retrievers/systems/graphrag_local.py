@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.candidates import Candidates, falling, places_of, reached
-from graph_retrievers.core.chains import Facts
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import places_of, reached
 from graph_retrievers.core.requests import Degree, EdgeRows, Edges, Near, Neighbors
-from graph_retrievers.graph.runs import slices
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.around import linked_to_both
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
@@ -77,36 +74,25 @@ class EntityTexts(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the texts, then the reports, then the entities, with relationships as facts."""
         near, edges = yield Neighbors(found.nodes), Edges(found.nodes)
-        edges = self._between_entities(question, found, edges)
-        texts = yield from self._texts(question, found, self._texts_among(question, near), edges)
+        others = question.typed(edges.far, (*self.text_types, *self.report_types))
+        edges = edges.kept(~others & (edges.far != found.nodes[edges.owner]))
+        texts = yield from self._texts(question, found, near.kept(self._are_texts(question, near.node)), edges)
         facts = (yield from self._facts(question, found, edges)) if self.relationships else None
         if not self.text_types:
-            joined = found.joined(texts)
-            return replace(joined.rescored(joined.scores), facts=facts)
+            return replace(found.joined(texts), facts=facts)
         reports = self._reports(found, near.kept(question.typed(near.node, self.report_types)))
-        joined = texts.joined(reports).joined(found)
-        return replace(joined, scores=falling(joined.scores), facts=facts)
+        return replace(texts.followed_by(reports, found), facts=facts)
 
-    def _texts_among(self, question: Question, near: Near) -> Near:
-        """Return the neighbours that are texts; all but reports if no types say which are."""
-        if self.text_types:
-            return near.kept(question.typed(near.node, self.text_types))
-        return near.kept(~question.typed(near.node, self.report_types))
-
-    def _between_entities(self, question: Question, found: Candidates, edges: EdgeRows) -> EdgeRows:
-        """Return the edges of the entities with other entities."""
-        others = question.typed(edges.far, (*self.text_types, *self.report_types))
-        return edges.kept(~others & (edges.far != found.nodes[edges.owner]))
+    def _are_texts(self, question: Question, nodes: np.ndarray) -> np.ndarray:
+        """Return which nodes are texts; all but reports if no types say which are."""
+        return question.typed(nodes, self.text_types) if self.text_types else ~question.typed(nodes, self.report_types)
 
     def _texts(self, question: Question, found: Candidates, texts: Near, edges: EdgeRows) -> Algorithm[Candidates]:
         """Return the texts of the entities, in order."""
-        far, place = np.unique(edges.far, return_inverse=True)
-        there = self._texts_among(question, (yield Neighbors(far)))
-        # For each relationship the texts that are linked to its far end.
-        relationship, entry = slices(np.searchsorted(there.owner, np.arange(len(far) + 1)), place)
-        own, shared = texts.owner * question.size + texts.node, edges.owner[relationship] * question.size + there.node[entry]
-        at = places_of(own, shared)
-        contained = np.bincount(at[at >= 0], minlength=len(own))
+        ends = np.stack([found.nodes[edges.owner], edges.far], 1)
+        edge, text = yield from linked_to_both(question, ends, partial(self._are_texts, question))
+        own, shared = texts.owner * question.size + texts.node, edges.owner[edge] * question.size + text
+        contained = np.bincount(places_of(own, shared), minlength=len(own))
         # The first owner of each text, as owners ascend.
         _, first = np.unique(texts.node, return_index=True)
         by = first[np.lexsort((texts.node[first], -contained[first], texts.owner[first]))]

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.candidates import Candidates, best, places_of, reached
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import best, places_of, reached
 from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
@@ -157,7 +155,7 @@ class RoutedSearch(Operator):
         told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
         shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
         prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
-        route = yield from answered(self.name, question, self.language_model, prompt, _ROUTES, _instead(before))
+        route = yield from answered(self, question, prompt, _ROUTES, _instead(before))
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
@@ -215,14 +213,14 @@ class RoutedSearch(Operator):
                 steps = ego.steps()[at]
                 listed[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
         prompt = _VALIDATE.format(texts="\n".join(listed), question=question.text)
-        verdict = yield from answered(self.name, question, self.language_model, prompt, _VERDICT, "the result was not validated")
+        verdict = yield from answered(self, question, prompt, _VERDICT, "the result was not validated")
         return verdict is None or bool(verdict["correct"])
 
     def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
         found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
         prompt = _COMMENT.format(route=route, found=found, question=question.text)
-        comment = yield from answered(self.name, question, self.language_model, prompt, _ERROR, _instead(result))
+        comment = yield from answered(self, question, prompt, _ERROR, _instead(result))
         return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 
@@ -258,4 +256,4 @@ class HybGRAG(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search with the relations of the corpus."""
         relations = sorted(name for name in index.facts.relation_names if name)
-        return RoutedSearch(self.language_model, relations=relations, iterations=self.iterations, judged=self.judged)
+        return self.part(RoutedSearch, relations=relations)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.core.candidates import Candidates, best, falling
-from graph_retrievers.core.chains import Chains, padded
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Chains, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import along, best
 from graph_retrievers.core.requests import Nearest, NearestByCosine, Relevance, Similarity, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
@@ -30,8 +27,6 @@ _SCHEMA = record({"passage": TEXT, "entities": array(TEXT)})
 _WITHOUT = "chains join the nodes nearest to the question"
 # Edges to read of nodes that are not linked to an entity, and characters of a hypothesis.
 _MOST, _LONGEST = 65_536, 2_000
-_CUT = "HypothesisChains: chains over nodes with many edges were left out"
-_FEWER = "HypothesisChains: of {} chains, the {} whose nodes are most similar to the question were scored"
 
 
 def fragments(text: str, window: int = 35, overlap: int = 15) -> list[str]:
@@ -127,50 +122,34 @@ class HypothesisChains(Operator):
     ) -> None:
         self.language_model = optional_language_model(language_model)
         self.entities, self.chains = positive("entities", entities), positive("chains", chains)
-        self.candidates = positive("candidates", candidates)
-        self.hops = positive("hops", hops, most=3)
+        self.candidates, self.hops = positive("candidates", candidates), positive("hops", hops, most=3)
         self.threshold, self.window = fraction("threshold", threshold), positive("window", window)
         self.overlap, self.facts = positive("overlap", overlap, most=self.window - 1, least=0), facts
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
-        hypothesis, names = yield from self._hypothesis(question)
-        anchors = yield from self._linked(question, names)
+        prompt = _PROMPT.format(count=self.entities, question=question.text)
+        answer = yield from answered(self, question, prompt, _SCHEMA, _WITHOUT)
+        hypothesis = answer["passage"].strip()[:_LONGEST] if answer else ""
+        anchors = yield from self._linked(question, texts_read(answer["entities"], self.entities) if answer else None)
         chains, whole = yield from chains_between(question, anchors, self.hops, _MOST)
-        question.notes += [] if whole else [_CUT]
+        if not whole:
+            question.notes.append(f"{self.name}: chains over nodes with many edges were left out")
         # A model reads each chain once for each text.
         if question.reads_texts and len(chains.nodes) > self.candidates:
-            question.notes.append(_FEWER.format(len(chains.nodes), self.candidates))
+            which = f"of {len(chains.nodes)} chains, the {self.candidates} whose nodes are most similar to the question were scored"
+            question.notes.append(f"{self.name}: {which}")
             chains = chains.taken(np.sort(best((yield from self._cosines(chains)), self.candidates)))
         texts = [question.text, *([*fragments(hypothesis, self.window, self.overlap), hypothesis] if hypothesis else [])]
         scores = yield from self._scored(question, chains, list(dict.fromkeys(texts)))
         by = best(scores, self.chains)
-        kept, values = chains.taken(by), scores[by]
-
-        # The chain up to each node, and its score; then the linked nodes that are in none.
-        trails = dict[int, tuple[list[int], list[int], float]]()
-        for nodes, relations, score in zip(kept.nodes.tolist(), kept.relations.tolist(), values.tolist(), strict=True):
-            for length, node in enumerate((node for node in nodes if node >= 0), 1):
-                trails.setdefault(node, (nodes[:length], relations[: length - 1], score))
-        for node in anchors.tolist():
-            trails.setdefault(node, ([node], [], float(values[-1]) if len(by) else 0.0))
-        table, told = (padded([trail[part] for trail in trails.values()], left=True, least=1 - part) for part in (0, 1))
-        own = falling(np.array([score for *_, score in trails.values()]))
-        made = Candidates(np.array(list(trails), np.int64), own, table, np.zeros(len(own), np.int64), (self.name,), told)
-        if self.facts and len(by):
-            made.chains = Chains(kept.nodes, values, self.name)
-        return made
-
-    def _hypothesis(self, question: Question) -> Algorithm[tuple[str, list[str] | None]]:
-        """Return the hypothesis and the entities; "" and None without a language model."""
-        prompt = _PROMPT.format(count=self.entities, question=question.text)
-        answer = yield from answered(self.name, question, self.language_model, prompt, _SCHEMA, _WITHOUT)
-        if answer is None:
-            return "", None
-        return answer["passage"].strip()[:_LONGEST], texts_read(answer["entities"], self.entities)
+        kept, least = Chains(chains.nodes[by], scores[by], self.name), scores[by[-1]] if len(by) else 0.0
+        others = Candidates.seeds(anchors, np.full(len(anchors), least), self.name)
+        made = along(kept, chains.relations[by]).followed_by(others)
+        return replace(made, chains=kept) if self.facts and len(by) else made
 
     def _linked(self, question: Question, names: list[str] | None) -> Algorithm[np.ndarray]:
-        """Return the nodes of the entities, each once."""
+        """Return the nodes of the entities, each once; without a language model those nearest to the question."""
         if names and not question.embeds_texts:
             question.notes.append(f"{self.name}: there is no embedding model for the entities; {_WITHOUT}")
             names = None
@@ -183,17 +162,14 @@ class HypothesisChains(Operator):
 
     def _scored(self, question: Question, chains: StepChains, texts: list[str]) -> Algorithm[np.ndarray]:
         """Return the score of each chain: of the text that suits it best."""
-        if not len(chains.nodes):
-            return np.zeros(0)
         if not question.reads_texts:
             return (yield from self._cosines(chains))
-        names = yield from names_of(chains.nodes[chains.nodes >= 0])
+        names = yield from names_of([nodes[nodes >= 0] for nodes in chains.nodes])
         read = list[str]()
-        for nodes, relations, ahead in zip(chains.nodes, chains.relations, chains.ahead, strict=True):
-            first, *others = nodes[nodes >= 0].tolist()
-            steps = zip(question.relation_names(relations[: len(others)]), ahead[: len(others)], others, strict=True)
-            ways = (f" -{name}-> {names[node]}" if forward else f" <-{name}- {names[node]}" for name, forward, node in steps)
-            read.append(names[first] + "".join(ways))
+        for (first, *others), relations, ahead in zip(names, chains.relations, chains.ahead, strict=True):
+            steps = zip(question.relation_names(relations[: len(others)]), ahead, others, strict=False)
+            ways = (f" -{name}-> {far}" if forward else f" <-{name}- {far}" for name, forward, far in steps)
+            read.append(first + "".join(ways))
         asked = Relevance(chains.last, texts=read, notes=question.notes)
         scores = yield tuple(asked if text == question.text else WithQuery(asked, text) for text in texts)
         return np.max(scores, 0)  # type: ignore[no-any-return]
@@ -248,6 +224,4 @@ class HyKGE(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the search for chains."""
-        numbers = {"entities": self.entities, "hops": self.hops, "chains": self.chains, "window": self.window}
-        numbers["candidates"] = self.candidates
-        return HypothesisChains(self.language_model, threshold=self.threshold, overlap=self.overlap, facts=self.facts, **numbers)
+        return self.part(HypothesisChains)

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Question
+from graph_retrievers.core.candidates import best
 from graph_retrievers.core.requests import NearestByCosine, Similarity, Texts
-from graph_retrievers.search.around import nodes_around
-from graph_retrievers.systems.asking import answered, texts_read, texts_schema
+from graph_retrievers.search.around import Around, nodes_around
 from graph_retrievers.systems.baselines import Vector
-from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem, SubQuestion
+from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem
 from graph_retrievers.systems.step_chains import first_steps
 from graph_retrievers.systems.system import System
 
@@ -34,7 +31,6 @@ _EXPANSION = (
     "Below are documents of a collection, and by which relations they lead to others. Use what helps to answer the question, and "
     "write {count} different passages of the kind that the question looks for.\n\n{triples}\n\nQuestion: {question}"
 )
-_INSTEAD = "the texts of neighbours expanded the question"
 _NO_EMBEDDING = "there is no embedding model to read an expansion (pass embedding= to the index); the question itself was searched"
 
 
@@ -99,6 +95,8 @@ class KnowledgeAwareExpansion(Rewriting):
     ['A loom.', 'Driven by cards.']
     """
 
+    instead = "the texts of neighbours expanded the question"
+
     def __init__(
         self,
         operator: Operator,
@@ -120,60 +118,47 @@ class KnowledgeAwareExpansion(Rewriting):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the question and its expansion."""
-        expansion = list[str]()
-        if question.has_vectors and question.corpus.embedding is not None:
-            expansion = yield from self._expansion(question)
-        else:
+        if not question.has_vectors or question.corpus.embedding is None:
             question.notes.append(f"{self.name}: {_NO_EMBEDDING}")
+            return (yield from self._searched(question, found))
+        expansion = yield from self._expansion(question)
         text = "\n".join((question.text, *expansion)) if expansion else None
-        result, notes = yield SubQuestion(self.operators[0], found, question.k, text)
-        question.notes[:0] = notes
-        return result  # type: ignore[no-any-return]
+        return (yield from self._searched(question, found, text))
 
     def _expansion(self, question: Question) -> Algorithm[list[str]]:
         """Return the texts that expand the question."""
         # Entity parsing, and the document of each entity.
         prompt = _ENTITIES.format(count=self.entities, question=question.text)
-        entities = yield from self._asked(question, prompt, "entities", self.entities)
+        entities = yield from self._written(question, prompt, "entities", self.entities, least=0)
         near = yield (NearestByCosine(1), *(NearestByCosine(1, name) for name in entities or ()))
         nodes = np.array(list(dict.fromkeys(row for rows, _ in near for row in rows.tolist())), np.int64)
-        owner, others, ways = yield from self._related(question, nodes)
-        documents = yield Texts(np.append(nodes, others), titles=True)
+
+        # Document-based relation filtering.
+        around = yield from nodes_around(question, nodes, self.hops)
+        cosines, others = (yield Similarity(around.node)), np.flatnonzero(around.before >= 0)
+        kept = others[best(cosines[others], self.neighbors, around.node[others], around.owner[others])]
+        ways = yield from _ways(question, around, kept)
+        documents = yield Texts(np.append(nodes, around.node[kept]), titles=True)
 
         # Document triples, and the expansion from them.
         triples = [f"Document: {text[:_LONGEST]}" for text in documents[: len(nodes)]]
-        for place, way, text in zip(owner.tolist(), ways, documents[len(nodes) :], strict=True):
+        for place, way, text in zip(around.owner[kept].tolist(), ways, documents[len(nodes) :], strict=True):
             triples[place] += f"\n{way} Document: {text[:_LONGEST]}"
         prompt = _EXPANSION.format(count=self.expansions, triples="\n\n".join(triples), question=question.text)
         written = None
         if entities is not None:
-            written = yield from self._asked(question, prompt, "passages", self.expansions)
-            if written == []:
-                question.notes.append(f"{self.name}: the language model wrote nothing; {_INSTEAD}")
+            written = yield from self._written(question, prompt, "passages", self.expansions)
         return written or list(dict.fromkeys(text for text in documents if text.strip()))
 
-    def _asked(self, question: Question, prompt: str, name: str, most: int) -> Algorithm[list[str] | None]:
-        """Return the first texts of the model's answer; None with a note if there is no model, or it fails."""
-        answer = yield from answered(self.name, question, self.language_model, prompt, texts_schema(name), _INSTEAD)
-        return None if answer is None else texts_read(answer[name], most)
 
-    def _related(self, question: Question, nodes: np.ndarray) -> Algorithm[tuple[np.ndarray, np.ndarray, list[str]]]:
-        """Return the kept neighbours of each entity's node: the place of the entity, the neighbour, and the relations between."""
-        around = yield from nodes_around(question, nodes, self.hops)
-        # Document-based relation filtering.
-        cosines = yield Similarity(around.node)
-        parts = [np.flatnonzero((around.owner == place) & (around.before >= 0)) for place in range(len(nodes))]
-        kept = [part[best(cosines[part], self.neighbors, around.node[part])] for part in parts]
-        places = np.concatenate([np.zeros(0, np.int64), *kept])
-        ways = around.ways(places)
-        steps = yield from first_steps(question, np.unique(np.array([row for way in ways for row in way[:-1]], np.int64)))
-        names = question.relation_names(steps.relation)
-        relations = {
-            (near, far): f"-[{name}]->" if ahead else f"<-[{name}]-"
-            for near, far, name, ahead in zip(steps.near.tolist(), steps.far.tolist(), names, steps.ahead.tolist(), strict=True)
-        }
-        told = [" ".join(relations[pair] for pair in pairwise(way)) for way in ways]
-        return around.owner[places], around.node[places], told
+def _ways(question: Question, around: Around, places: np.ndarray) -> Algorithm[list[str]]:
+    """Return the relations on the way to each of some nodes around others."""
+    ways = around.ways(places)
+    steps = yield from first_steps(question, np.unique(np.array([row for way in ways for row in way[:-1]], np.int64)))
+    told = zip(question.relation_names(steps.relation), steps.ahead, strict=True)
+    arrows = [f"-[{name}]->" if ahead else f"<-[{name}]-" for name, ahead in told]
+    arrow = dict(zip(zip(steps.near.tolist(), steps.far.tolist(), strict=True), arrows, strict=True))
+    return [" ".join(arrow[pair] for pair in pairwise(way)) for way in ways]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -205,13 +190,10 @@ class KAR(RewritingSystem):
     """
 
     name = "kar"
+    rewriting = KnowledgeAwareExpansion
 
     search: System | str | Operator = Vector()
     entities: int = 5
     hops: int = 2
     neighbors: int = 10
     expansions: int = 3
-
-    def _rewriter(self, operator: Operator) -> Operator:
-        numbers = {"hops": self.hops, "neighbors": self.neighbors, "expansions": self.expansions}
-        return KnowledgeAwareExpansion(operator, self.language_model, entities=self.entities, **numbers)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, order, places_of, reached
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import best, order, places_of, reached
 from graph_retrievers.core.requests import Edges, EdgeTexts, Neighbors, Relevance, Similarity
-from graph_retrievers.graph.runs import slices
 from graph_retrievers.index.corpus import Corpus
+from graph_retrievers.search.around import linked_to_both
 from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.traits import passage_types
@@ -95,12 +93,14 @@ class FactTrees(Operator):
     def __init__(self, text_type: str = "", *, hops: int = 1, candidates: int = 100) -> None:
         self.text_type, self.hops = text_type, positive("hops", hops, least=0)
         self.candidates = positive("candidates", candidates)
+        # Without a type, no node is only a text.
+        self._types = (text_type,) if text_type else ()
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the chunks, tree by tree."""
         reach = yield from self._expanded(question, found)
-        read = question.typed(reach.nodes, (self.text_type,)) if self.text_type else np.ones(len(reach), bool)
-        chunks, entities = reach.nodes[read], reach.nodes[~read] if self.text_type else reach.nodes
+        texts = question.typed(reach.nodes, self._types)
+        chunks, entities = reach.nodes[texts] if self._types else reach.nodes, reach.nodes[~texts]
         similarity = yield Similarity(chunks)
         first = np.where(np.isin(chunks, found.nodes), np.inf, similarity)
         kept = best(first, max(self.candidates, len(found)), chunks)
@@ -110,7 +110,7 @@ class FactTrees(Operator):
 
         trees = spanning_trees((yield from self._facts(question, entities, chunks, similarity)))
         scores = yield from self._scored(question, trees)
-        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in arranged(trees[place], bool(self.text_type))]
+        ranked = [chunk for place in best(scores, len(trees)).tolist() for chunk in self._arranged(trees[place])]
         ranked += chunks[order(similarity, chunks)].tolist()
         nodes = np.array(list(dict.fromkeys(ranked)), np.int64)
         return replace(reach.taken(places_of(reach.nodes, nodes)), scores=1 / np.arange(1, len(nodes) + 1))
@@ -119,20 +119,19 @@ class FactTrees(Operator):
         """Return what is reached: the entities of the chunks, others along facts, and the chunks of all of these entities."""
         reach = front = found
         # One step leads from chunks to their entities, where these are other nodes.
-        for _ in range(self.hops + bool(self.text_type)):
+        for _ in range(self.hops + len(self._types)):
             before = len(reach)
             reach = reach.joined((yield from self._linked(question, front, chunks=False)))
             front = reach.taken(slice(before, None))
-        if self.text_type:
-            entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, (self.text_type,))))
+        if self._types:
+            entities = reach.taken(np.flatnonzero(~question.typed(reach.nodes, self._types)))
             reach = reach.joined((yield from self._linked(question, entities, chunks=True)))
         return reach
 
     def _linked(self, question: Question, front: Candidates, chunks: bool) -> Algorithm[Candidates]:
         """Return the chunks, or else the entities, that are linked to some nodes."""
         near = yield Neighbors(front.nodes)
-        if self.text_type:
-            near = near.kept(question.typed(near.node, (self.text_type,)) == chunks)
+        near = near.kept(question.typed(near.node, self._types) == chunks)
         return reached(front, near.owner, near.node, np.zeros(len(near.node)), self.name)
 
     def _facts(self, question: Question, entities: np.ndarray, chunks: np.ndarray, similarity: np.ndarray) -> Algorithm[list[Fact]]:
@@ -140,21 +139,12 @@ class FactTrees(Operator):
         edges = yield Edges(entities)
         rows = np.unique(edges.row)
         ends = question.ends(rows)
-        if self.text_type:
-            facts = (ends[:, 0] != ends[:, 1]) & ~question.typed(ends.ravel(), (self.text_type,)).reshape(-1, 2).any(1)
-            rows, ends = rows[facts], ends[facts]
-            # The chunks that are linked to both ends.
-            joined, place = np.unique(ends, return_inverse=True)
-            near = yield Neighbors(joined)
-            near = near.kept(np.isin(near.node, chunks))
-            place = place.reshape(-1, 2)
-            fact, entry = slices(np.searchsorted(near.owner, np.arange(len(joined) + 1)), place[:, 0])
-            chunk = near.node[entry]
-            both = np.isin(place[fact, 1] * question.size + chunk, near.owner * question.size + near.node)
-            fact, chunk = fact[both], chunk[both]
+        outside = question.typed(ends.ravel(), self._types).reshape(-1, 2) if self._types else ~np.isin(ends, chunks)
+        facts = (ends[:, 0] != ends[:, 1]) & ~outside.any(1)
+        rows, ends = rows[facts], ends[facts]
+        if self._types:
+            fact, chunk = yield from linked_to_both(question, ends, partial(np.isin, test_elements=chunks))
         else:
-            facts = (ends[:, 0] != ends[:, 1]) & np.isin(ends, chunks).all(1)
-            rows, ends = rows[facts], ends[facts]
             fact, chunk = np.repeat(np.arange(len(rows)), 2), np.sort(ends, 1).ravel()
         weight = similarity[places_of(chunks, chunk)]
         columns = (*ends[fact].T, weight, chunk, rows[fact])
@@ -171,6 +161,10 @@ class FactTrees(Operator):
         texts = [". ".join(told[row] for row in numbers) for numbers in rows]
         chunks = np.array([tree[0].chunk for tree in trees], np.int64)
         return (yield Relevance(chunks, texts=texts, notes=question.notes))  # type: ignore[no-any-return]
+
+    def _arranged(self, tree: list[Fact]) -> list[int]:
+        """Return the chunks of a tree, as the walk meets its facts: those that state them, or its nodes where these are chunks."""
+        return [fact.chunk for fact in tree] if self._types else [tree[0].root, *(end for fact in tree for end in fact[:2])]
 
 
 def spanning_trees(facts: list[Fact]) -> list[list[Fact]]:
@@ -197,13 +191,6 @@ def spanning_trees(facts: list[Fact]) -> list[list[Fact]]:
         walk = networkx.dfs_edges(forest, heaviest["fact"].root)
         trees.append([forest.edges[step]["fact"] for step in walk])
     return trees
-
-
-def arranged(tree: list[Fact], stated: bool) -> list[int]:
-    """Return the chunks of a tree in the order of its facts: with `stated`, those that state them, otherwise its nodes."""
-    if stated:
-        return [fact.chunk for fact in tree]
-    return list(dict.fromkeys([tree[0].root, *(end for fact in tree for end in fact[:2])]))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -242,4 +229,4 @@ class KG2RAG(System):
         """Return the search for chunks and the trees of their facts."""
         types = passage_types(index.facts, self.passage_type)
         search = VectorSearch(positive("seeds", self.seeds), returned=False, types=types)
-        return Pipeline(search, FactTrees("".join(types), hops=self.hops, candidates=self.candidates))
+        return Pipeline(search, self.part(FactTrees, "".join(types)))

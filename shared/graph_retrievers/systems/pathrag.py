@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, positive, strings
-from graph_retrievers.core.candidates import Candidates, best, concatenated, order
-from graph_retrievers.core.chains import Chains
-from graph_retrievers.core.compositions import Pipeline, RoundRobin
-from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Chains, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import along, best, concatenated, order
+from graph_retrievers.core.compositions import RoundRobin
 from graph_retrievers.core.fusion import turns
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Neighbors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
@@ -109,7 +106,8 @@ class FlowPruning(Operator):
         scores = self._reliability(paths, found.nodes, question.size)
         kept = self._kept(paths, scores)
         best_paths = Chains(paths.nodes[kept], scores[kept], self.name, rising=True)
-        on_paths = _nodes_of(best_paths, found)
+        on_paths = along(best_paths)
+        on_paths.beside = {"trail_scores": on_paths.scores}
         merged = concatenated([on_paths, found]).taken(turns([on_paths.nodes, found.nodes], [1, 0]))
         chains = best_paths if self.chains == "hits" else merged.chains
         return replace(merged, scores=1 / np.arange(1, len(merged) + 1), chains=chains)
@@ -209,19 +207,6 @@ def _joined(first: np.ndarray, counts: np.ndarray, left: np.ndarray, right: np.n
     return first[left][at] + one, first[right][at] + other, at
 
 
-def _nodes_of(chains: Chains, before: Candidates) -> Candidates:
-    """Return the nodes of paths in order, each once with the first path that has it, up to it, as its trail."""
-    nodes, first = np.unique(chains.nodes, return_index=True)
-    path, column = np.divmod(np.sort(first[nodes >= 0]), 4)
-    # The path up to the node, moved to the right.
-    place = np.arange(-3, 1) + column[:, None]
-    trails = np.where(place >= 0, chains.nodes[path[:, None], place], -1)
-    operators = tuple(dict.fromkeys((*before.operators, chains.operator)))
-    origins = np.full(len(path), operators.index(chains.operator))
-    scores = chains.scores[path]
-    return Candidates(trails[:, -1], scores, trails, origins, operators, beside={"trail_scores": scores})
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PathRAG(System):
     r"""Entities by low-level keywords, and the most reliable paths between them.
@@ -290,6 +275,6 @@ class PathRAG(System):
         chunks = passage_types(index.facts, self.passage_type)
         search = VectorSearch(positive("top_k", self.top_k), returned=False)
         entities = KeywordSearch(search, "low", extractor=self.language_model, threshold=self.threshold, exclude_types=chunks)
-        pruning = FlowPruning(paths=self.paths, alpha=self.alpha, theta=self.theta, chains=self.chains, exclude_types=chunks)
+        pruning = self.part(FlowPruning, exclude_types=chunks)
         gathered = [RoundRobin(ChunkGathering(chunk_types=chunks))] if chunks else []
         return Pipeline(entities, pruning, *gathered)

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import number, positive
-from graph_retrievers.core.candidates import Candidates, found_by, order
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import found_by, order, places_of
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch
@@ -19,21 +16,18 @@ from graph_retrievers.systems.system import System
 
 __all__ = ["QAFD", "FlowDiffusion"]
 
-_INTEGERS = [(name, np.int64) for name in ("row", "parent", "part")]
-# Of a node, its weight is the sum of those of its edges.
+# Of a node, its weight is the sum of those of its edges; 0 before they are read, and where nothing more can be sent.
 _NUMBERS = [(name, np.float64) for name in ("mass", "score", "capacity", "likeness", "weight")]
-_NODE = np.dtype([*_INTEGERS, *_NUMBERS, ("read", bool), ("full", bool)])
+_NODE = np.dtype([("row", np.int64), ("parent", np.int64), ("read", bool), *_NUMBERS])
 _EDGE = np.dtype([("one", np.int64), ("other", np.int64), ("weight", np.float64)])
 _EPSILON = 0.02
-_NOTE = "FlowDiffusion: the flow was stopped after {} rounds, before it came to rest"
 
 
 class _Reached:
     """The nodes that the flow has reached, in this order, and the edges of those that sent mass, by places of these nodes."""
 
-    def __init__(self, size: int) -> None:
-        self.place, self.vectors = np.full(size, -1), np.zeros((0, 0))
-        self.nodes, self.edges = np.zeros(0, _NODE), np.zeros(0, _EDGE)
+    def __init__(self) -> None:
+        self.nodes, self.edges, self.vectors = np.zeros(0, _NODE), np.zeros(0, _EDGE), np.zeros((0, 0))
 
     def add(self, rows: np.ndarray, parents: np.ndarray) -> Algorithm[None]:
         """Add nodes, with what the weights of their edges need."""
@@ -41,7 +35,6 @@ class _Reached:
         new = np.zeros(len(rows), _NODE)
         new["row"], new["parent"] = rows, parents
         new["capacity"], new["likeness"] = np.maximum(degrees, 1), (1 + cosines) / 2
-        self.place[rows] = new["part"] = len(self.nodes) + np.arange(len(rows))
         self.nodes = np.append(self.nodes, new)
         self.vectors = np.concatenate([self.vectors.reshape(-1, vectors.shape[1]), vectors])
 
@@ -49,30 +42,24 @@ class _Reached:
         """Read the edges of nodes with their weights for the question, and add the nodes at the other ends."""
         rows = self.nodes["row"][places]
         found = yield Edges(rows)
-        real = np.flatnonzero(found.far != rows[found.owner])
-        one, far = places[found.owner[real]], found.far[real]
-        ends, first = np.unique(far, return_index=True)
-        new = self.place[ends] < 0
-        if new.any():
-            yield from self.add(ends[new], self.nodes["row"][one[first[new]]])
-        other, likeness = self.place[far], self.nodes["likeness"]
+        found = found.kept(found.far != rows[found.owner])
+        new = found.kept(places_of(self.nodes["row"], found.far) < 0)
+        ends, first = np.unique(new.far, return_index=True)
+        if len(ends):
+            yield from self.add(ends, rows[new.owner[first]])
+        nodes, one, other = self.nodes, places[found.owner], places_of(self.nodes["row"], found.far)
         alike = (1 + (self.vectors[one] * self.vectors[other]).sum(1)) / 2
-        weight = found.weight[real] * alike * (1 + query_weight * (likeness[one] + likeness[other]))
+        weight = found.weight * alike * (1 + query_weight * (nodes["likeness"][one] + nodes["likeness"][other]))
         edges = np.rec.fromarrays([one, other, weight], _EDGE)[weight > 0]
         self.edges = np.append(self.edges, edges)
-        self.nodes["weight"] += np.bincount(edges["one"], edges["weight"], len(self.nodes))
-        self.nodes["read"][places] = True
-        self._close()
-
-    def _close(self) -> None:
-        """Find the nodes of connected parts in which all nodes have been read: all held too much, so the parts are full."""
-        nodes, (one, other), before = self.nodes, (self.edges["one"], self.edges["other"]), np.zeros(0)
-        part = nodes["part"]
-        while not np.array_equal(part, before):
-            before = part.copy()
-            np.minimum.at(part, one, part[other])
-            np.minimum.at(part, other, part[one])
-        nodes["full"] = (np.bincount(part, ~nodes["read"]) == 0)[part]
+        nodes["weight"] += np.bincount(edges["one"], edges["weight"], len(nodes))
+        nodes["read"][places] = True
+        # Nodes from which edges lead to no unread one have all held too much, so they are full.
+        leads, before = ~nodes["read"], np.zeros(0)
+        while not np.array_equal(leads, before):
+            before = leads.copy()
+            leads[self.edges["one"][leads[self.edges["other"]]]] = True
+        nodes["weight"][~leads] = 0
 
 
 class FlowDiffusion(Operator):
@@ -136,30 +123,29 @@ class FlowDiffusion(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that mass has reached, by their scores."""
-        reached = _Reached(question.size)
+        reached = _Reached()
         yield from reached.add(np.sort(found.nodes), np.full(len(found), -1))
         reached.nodes["mass"] = self.mass * reached.nodes["capacity"]
         for _ in range(self.rounds):
-            over = np.flatnonzero(reached.nodes["mass"] > reached.nodes["capacity"] + _EPSILON)
-            new = over[~reached.nodes["read"][over]]
+            over = reached.nodes["mass"] > reached.nodes["capacity"] + _EPSILON
+            new = np.flatnonzero(over & ~reached.nodes["read"])
             if len(new):
                 yield from reached.read(new, self.query_weight)
             nodes, edges = reached.nodes, reached.edges
             # A node whose neighbours may not be visited keeps its mass.
-            over = over[~nodes["full"][over] & (nodes["weight"][over] > 0)]
-            if not len(over):
+            over = (nodes["mass"] > nodes["capacity"] + _EPSILON) & (nodes["weight"] > 0)
+            if not over.any():
                 break
             # Algorithm 2, lines 6 to 14, for all nodes that hold too much.
-            growth = np.zeros(len(nodes))
-            growth[over] = (nodes["mass"] - nodes["capacity"])[over] / nodes["weight"][over]
+            growth = np.divide(nodes["mass"] - nodes["capacity"], nodes["weight"], np.zeros(len(nodes)), where=over)
             nodes["score"] += growth
             sent = growth[edges["one"]] * edges["weight"]
             nodes["mass"] += np.bincount(edges["other"], sent, len(nodes)) - growth * nodes["weight"]
         else:
-            question.notes.append(_NOTE.format(self.rounds))
+            question.notes.append(f"{self.name}: the flow was stopped after {self.rounds} rounds, before it came to rest")
         nodes = np.sort(reached.nodes[reached.nodes["mass"] > 0], order="row")
-        for name in ("mass", "score"):
-            nodes = nodes[order(nodes[name])]
+        # By mass where scores are equal: results are sorted by their scores.
+        nodes = nodes[order(nodes["mass"])]
         return found_by(self.name, found, nodes["row"], nodes["score"], nodes["parent"])
 
 
@@ -205,4 +191,4 @@ class QAFD(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the search for seeds and the flow from them."""
         search = self.first or VectorSearch(positive("seeds", self.seeds), returned=False)
-        return Pipeline(search, FlowDiffusion(self.mass, query_weight=self.query_weight, rounds=self.rounds))
+        return Pipeline(search, self.part(FlowDiffusion))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Question
 from graph_retrievers.core.compositions import Composite
-from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.driver import run
 from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
-from graph_retrievers.core.operator import Operator
-from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Texts
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.index.corpus import Corpus
@@ -43,12 +40,14 @@ _THOUGHT = (
     "reasoning: one fact, with names in place of pronouns. Once the reasoning is complete, write instead: So the answer is: "
     "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}"
 )
-_END, _WHOLE = "answer is", "the question itself was searched"
+_END = "answer is"
 _SENTENCE = record({"sentence": TEXT})
 
 
 class Rewriting(Composite):
     """An operator with a language model in front; without one, or if it fails, only the operator and a note."""
+
+    instead = "the question itself was searched"
 
     def __init__(self, operator: Operator, language_model: Any) -> None:
         super().__init__(operator)
@@ -66,17 +65,30 @@ class Rewriting(Composite):
         own = ("a language model (pass language_model=)",) if self.language_model is None else ()
         return (*own, *super().lacks(given))
 
-    def _written(self, question: Question, prompt: str, schema: dict[str, Any], name: str, most: int = 1) -> Algorithm[list[str]]:
-        """Return the first texts that the model writes; none with a note where it fails."""
-        answer = yield from answered(self.name, question, self.language_model, prompt, schema, _WHOLE)
+    def _written(
+        self, question: Question, prompt: str, name: str, most: int = 1, *, least: int = 1, schema: Any = None
+    ) -> Algorithm[list[str] | None]:
+        """Return the first texts that the model writes under a name; None with a note if it fails or writes nothing.
+
+        With `least` 0, an empty list is an answer. The schema is that of a list of texts, unless it is given.
+        """
+        answer = yield from answered(self, question, prompt, schema or texts_schema(name), self.instead)
         if answer is None:
-            return []
+            return None
         given = [answer[name]] if isinstance(answer[name], str) else answer[name]
         texts = texts_read(given, most)
-        # A question that is simple has no parts.
-        if not texts and (given or name != "questions"):
-            question.notes.append(f"{self.name}: the language model wrote nothing; {_WHOLE}")
-        return texts
+        if texts or len(given) == least == 0:
+            return texts
+        question.notes.append(f"{self.name}: the language model wrote nothing; {self.instead}")
+        return None
+
+    def _searched(
+        self, question: Question, found: Candidates, text: str | None = None, vector: Tensor | None = None
+    ) -> Algorithm[Candidates]:
+        """Return what the operator finds for the question, or for a text or a vector instead; its notes come first."""
+        result, notes = yield SubQuestion(self.operators[0], found, question.k, text, vector)
+        question.notes[:0] = notes
+        return result  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +179,9 @@ class HypotheticalDocuments(Rewriting):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
         prompt = _PASSAGES.format(count=self.documents, question=question.text)
-        passages = yield from self._written(question, prompt, texts_schema("passages"), "passages", self.documents)
+        passages = yield from self._written(question, prompt, "passages", self.documents)
         vector = (yield MeanVector(passages)) if passages else None
-        result, notes = yield SubQuestion(self.operators[0], found, question.k, vector=vector)
-        question.notes[:0] = notes
-        return result  # type: ignore[no-any-return]
+        return (yield from self._searched(question, found, vector=vector))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +248,8 @@ class QueryDecomposition(Rewriting):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that the question and its parts find."""
         prompt = _QUESTIONS.format(count=self.questions, question=question.text)
-        parts = yield from self._written(question, prompt, texts_schema("questions"), "questions", self.questions)
-        answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *parts))
+        parts = yield from self._written(question, prompt, "questions", self.questions, least=0)
+        answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *(parts or ())))
         question.notes[:0] = [note for _, notes in answers for note in notes]
         lists = [result for result, _ in answers]
         if not parts:
@@ -310,15 +320,15 @@ class InterleavedReasoning(Rewriting):
         for _ in range(self.steps):
             # Reason: the next sentence, from what was found so far.
             passages = (yield Texts(seen.nodes, titles=True)) if self.language_model is not None else []
-            sentence = yield from self._written(question, _prompt(question, passages, thoughts), _SENTENCE, "sentence")
-            thoughts += sentence
+            sentence = yield from self._written(question, _prompt(question, passages, thoughts), "sentence", schema=_SENTENCE)
+            thoughts += sentence or []
             if not sentence or _END in sentence[0].lower():
                 break
             # Retrieve: by that sentence.
             more, new = yield self._step(question, found, sentence[0])
             more = more.taken(np.flatnonzero(question.returned(more.nodes)))
             notes, seen = (*notes, *new), seen.joined(more.top(self.passages)).top(self.budget)
-        own = [note.replace(_WHOLE, "the search ended there") if thoughts else note for note in question.notes[told:]]
+        own = [note.replace(self.instead, "the search ended there") if thoughts else note for note in question.notes[told:]]
         question.notes[told:] = [*notes, *own]
         return replace(seen, scores=1.0 / np.arange(1, len(seen) + 1)) if thoughts else first  # type: ignore[no-any-return]
 
@@ -333,7 +343,12 @@ def _prompt(question: Question, passages: Sequence[str], thoughts: Sequence[str]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RewritingSystem(CompositeSystem):
-    """A system around another, or around an operator, for which a language model rewrites the question."""
+    """A system around another, or around an operator, for which a language model rewrites the question.
+
+    A subclass names the operator that rewrites it, and has its parameters as fields.
+    """
+
+    rewriting: ClassVar[type[Rewriting]]
 
     search: System | str | Operator
     language_model: Any = None
@@ -344,11 +359,7 @@ class RewritingSystem(CompositeSystem):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the operator of the search, with the language model in front."""
-        return self._rewriter(composed(index, self.search))
-
-    @abstractmethod
-    def _rewriter(self, operator: Operator) -> Operator:
-        """Return an operator that rewrites the question for another."""
+        return self.part(self.rewriting, composed(index, self.search))
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types that the system inside returns."""
@@ -388,12 +399,10 @@ class HyDE(RewritingSystem):
     """
 
     name = "hyde"
+    rewriting = HypotheticalDocuments
 
     search: System | str | Operator = Vector()
     documents: int = 8
-
-    def _rewriter(self, operator: Operator) -> Operator:
-        return HypotheticalDocuments(operator, self.language_model, documents=self.documents)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -420,13 +429,11 @@ class Decomposition(RewritingSystem):
     """
 
     name = "decomposition"
+    rewriting = QueryDecomposition
 
     search: System | str | Operator = Hybrid()
     questions: int = 4
     constant: int = 60
-
-    def _rewriter(self, operator: Operator) -> Operator:
-        return QueryDecomposition(operator, self.language_model, questions=self.questions, constant=self.constant)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -458,11 +465,9 @@ class IRCoT(RewritingSystem):
     """
 
     name = "ircot"
+    rewriting = InterleavedReasoning
 
     search: System | str | Operator = BM25()
     passages: int = 4
     budget: int = 15
     steps: int = 8
-
-    def _rewriter(self, operator: Operator) -> Operator:
-        return InterleavedReasoning(operator, self.language_model, passages=self.passages, budget=self.budget, steps=self.steps)

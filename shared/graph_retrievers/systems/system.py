@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache, wraps
+from inspect import signature
 from math import isinf
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from graph_retrievers.arguments import check_keywords, meant, typed
 from graph_retrievers.core.operator import Operator
@@ -22,6 +23,7 @@ from graph_retrievers.systems.untrained import Untrained
 
 __all__ = ["System", "every_system", "read_system"]
 
+_Part = TypeVar("_Part", bound=Operator)
 # More than any number has that Python shows.
 _DIGITS = 10_000
 
@@ -99,6 +101,11 @@ class System(ABC):
     @abstractmethod
     def compose(self, index: Corpus) -> Operator:
         """Return the composition of operators on an index, or on a scope of one."""
+
+    def part(self, kind: Callable[..., _Part], *given: Any, **settings: Any) -> _Part:
+        """Return an operator with the parameters of the system that it takes by the same names, and with others."""
+        own = {name: getattr(self, name) for name in signature(kind).parameters if name in self.__dataclass_fields__}
+        return kind(*given, **{**own, **settings})
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the node types that are hits unless the retriever is given others; None for all."""

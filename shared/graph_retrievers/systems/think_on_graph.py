@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, distinct, falling, reached
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import best, distinct, reached
 from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import LanguageModel, optional_language_model
+from graph_retrievers.signals.language import optional_language_model
 from graph_retrievers.systems.asking import BOOLEAN, answered, names_of, numbered, option_scores, record, tell_failure
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
@@ -37,24 +36,24 @@ _SUFFICIENT = record({"sufficient": BOOLEAN})
 
 
 class Relation(NamedTuple):
-    """A relation of an entity of the beam, in one direction: the place and the name of the entity, and the places of its edges."""
+    """A relation of an entity of the beam, in one direction: its entity, the places of its edges, and where they lead."""
 
-    place: int
     entity: str
     name: str
     outgoing: bool
     edges: np.ndarray
     score: float = 1.0
+    names: Sequence[str] = ()
 
     @property
     def text(self) -> str:
         """The name, with the direction in which it is followed."""
         return (self.name or "is linked to") + ("" if self.outgoing else " (from it)")
 
-    def fact(self, far: str) -> str:
-        """Return the edge between the entity and another one as a sentence, in its own direction."""
-        first, last = (self.entity, far) if self.outgoing else (far, self.entity)
-        return f"{first} {self.name or 'is linked to'} {last}"
+    def facts(self) -> list[str]:
+        """Return the edges between the entity and those to which it leads as sentences, in their own direction."""
+        ends = [(self.entity, far) if self.outgoing else (far, self.entity) for far in self.names]
+        return [f"{first} {self.name or 'is linked to'} {last}" for first, last in ends]
 
 
 class RelationBeam(Operator):
@@ -133,116 +132,110 @@ class RelationBeam(Operator):
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the entities of all rounds, then the nodes found before."""
         try:
-            return (yield from self._walked(question, found, self.language_model))
+            return (yield from self._walked(question, found))
         except LanguageModelError as error:
             scored = question.reads_texts or question.has_vectors
             told = "the relevance model scored instead" if scored else "nothing else scores relations, and none was followed"
             tell_failure(self.name, question, error, told)
-            return (yield from self._walked(question, found, None)) if scored else found
+            alone = copy(self)
+            alone.language_model = None
+            return (yield from alone._walked(question, found)) if scored else found
 
-    def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
-        beam, rounds, facts = found, list[Candidates](), list[str]()
+    def _walked(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+        beam, rounds, facts = found, [found.top(0)], list[str]()
         for left in reversed(range(self.depth)):
             edges = yield Edges(beam.nodes)
-            options = yield from self._relation_search(question, beam, edges)
-            relations = yield from self._relation_prune(question, beam, options, model)
-            relations = yield from self._entity_search(question, relations, edges.far)
-            beam, rows = yield from self._entity_prune(question, beam, edges, relations, model)
+            relations = yield from self._relations(question, beam, edges)
+            beam, rows = yield from self._entity_prune(question, beam, edges, relations)
             if not len(beam):
                 break
             rounds.append(beam)
             facts += yield EdgeTexts(rows)
-            if left and (yield from self._suffices(question, facts, model)):
+            if left and (yield from self._suffices(question, facts)):
                 break
-        if not rounds:
-            return found
         walked = reduce(Candidates.joined, rounds)
-        joined = walked.rescored(walked.scores).joined(found)
-        return replace(joined, scores=falling(joined.scores))
+        return walked.rescored(walked.scores).followed_by(found)
+
+    def _relations(self, question: Question, beam: Candidates, edges: EdgeRows, clue: str = "") -> Algorithm[list[Relation]]:
+        """Return the best relations of each entity of the beam, with one edge to each of their entities.
+
+        A clue goes with the question.
+        """
+        options = yield from self._relation_search(question, beam, edges)
+        relations = [each for own in options for each in own]
+
+        # Relation prune, unless no model reads texts.
+        if self.language_model is not None or question.reads_texts:
+            about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
+            prompts = [
+                _RELATIONS.format(entity=own[0].entity, options=numbered([each.text for each in own]), **about) for own in options
+            ]
+            texts = [[f"{each.entity} {each.name}" for each in own] for own in options]
+            nodes = [beam.nodes[edges.owner[[each.edges[0] for each in own]]] for own in options]
+            scores = yield from option_scores(self, question, prompts, texts, nodes)
+            relations = [each for own, values in zip(options, scores, strict=True) for each in self._best(own, values)]
+
+        # Entity search: of many entities of a relation, the most similar ones.
+        far, places = edges.far, [each.edges[np.unique(edges.far[each.edges], return_index=True)[1]] for each in relations]
+        if max(map(len, places), default=0) > self.candidates:
+            which, cosines = f"first {self.candidates}", np.zeros(len(far))
+            if question.has_vectors:
+                which, read = f"{self.candidates} most similar to the question", np.concatenate(places)
+                cosines[read] = yield Similarity(far[read])
+            question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
+            places = [own[np.sort(best(cosines[own], self.candidates, far[own]))] for own in places]
+        names = yield from names_of([far[own] for own in places])
+        return [each._replace(edges=own, names=told) for each, own, told in zip(relations, places, names, strict=True)]
 
     def _relation_search(self, question: Question, beam: Candidates, edges: EdgeRows) -> Algorithm[list[list[Relation]]]:
         """Return the relations of each entity of the beam, in the order of their names, but for those that lead back."""
-        entities = yield from names_of(beam.nodes)
+        (entities,), near = (yield from names_of([beam.nodes])), beam.nodes[edges.owner]
         names, name = np.unique(np.array(question.relation_names(edges.relation), object), return_inverse=True)
-        near = beam.nodes[edges.owner]
-        incoming, back = question.ends(edges.row)[:, 0] != near, np.zeros(len(near), bool)
+        incoming, kept = question.ends(edges.row)[:, 0] != near, edges.far != near
         if beam.trails.shape[1] > 1:
-            before, last = beam.trails[edges.owner, -2], beam.steps()[edges.owner, -1]
-            back = (edges.far == before) & (edges.relation == last)
-        kept = np.flatnonzero((edges.far != near) & ~back)
-        keys, key = np.unique(((edges.owner * len(names) + name) * 2 + incoming)[kept], return_inverse=True)
+            kept &= (edges.far != beam.trails[edges.owner, -2]) | (edges.relation != beam.steps()[edges.owner, -1])
+        keys, key = np.unique(np.stack([edges.owner, name, incoming], 1)[kept], axis=0, return_inverse=True)
         # Without an edge there is one part, of nothing.
-        parts = np.split(kept[np.argsort(key, kind="stable")], np.cumsum(np.bincount(key))[:-1])
-        found = dict[int, list[Relation]]()
-        for number, part in zip(keys.tolist(), parts, strict=False):
-            place, of = divmod(number // 2, len(names))
-            relation = Relation(place, entities[int(beam.nodes[place])], names[of], not number % 2, part)
-            found.setdefault(place, []).append(relation)
-        return list(found.values())
+        parts = np.split(np.flatnonzero(kept)[np.argsort(key.ravel(), kind="stable")], np.cumsum(np.bincount(key.ravel()))[:-1])
+        found = [list[Relation]() for _ in entities]
+        for (place, of, inward), part in zip(keys.tolist(), parts, strict=False):
+            found[place].append(Relation(entities[place], names[of], not inward, part))
+        return [own for own in found if own]
 
-    def _relation_prune(
-        self, question: Question, beam: Candidates, options: list[list[Relation]], model: LanguageModel | None, clue: str = ""
-    ) -> Algorithm[list[Relation]]:
-        """Return the best relations of each entity of the beam, with their scores; a clue goes with the question."""
-        if model is None and not question.reads_texts:
-            return [each for own in options for each in own]
-        about = {"question": f"{question.text} {clue}".strip(), "count": self.width, "sum": self._sum}
-        prompts = [
-            _RELATIONS.format(entity=own[0].entity, options=numbered([each.text for each in own]), **about) for own in options
-        ]
-        texts = [[f"{each.entity} {each.name}" for each in own] for own in options]
-        nodes = [beam.nodes[[each.place for each in own]] for own in options]
-        kept = list[Relation]()
-        for own, scores in zip(options, (yield from option_scores(question, model, prompts, texts, nodes)), strict=True):
-            places = best(scores, self.width)
-            if model is not None:
-                # It may choose fewer.
-                places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
-            kept += [own[place]._replace(score=float(scores[place])) for place in places]
-        return kept
-
-    def _entity_search(self, question: Question, relations: list[Relation], far: np.ndarray) -> Algorithm[list[Relation]]:
-        """Return the relations with one edge to each of their entities, of many to the most similar ones, with a note."""
-        ends = [each.edges[np.unique(far[each.edges], return_index=True)[1]] for each in relations]
-        if max(map(len, ends), default=0) > self.candidates:
-            which, cosines = f"first {self.candidates}", np.zeros(len(far))
-            if question.has_vectors:
-                which, places = f"{self.candidates} most similar to the question", np.concatenate(ends)
-                cosines[places] = yield Similarity(far[places])
-            question.notes.append(f"{self.name}: of the entities of a relation, only the {which} were scored")
-            ends = [own[np.sort(best(cosines[own], self.candidates, far[own]))] for own in ends]
-        return [each._replace(edges=own) for each, own in zip(relations, ends, strict=True)]
+    def _best(self, relations: list[Relation], scores: np.ndarray) -> list[Relation]:
+        """Return the relations of an entity with the highest scores, of which a language model may choose fewer."""
+        places = best(scores, self.width)
+        if self.language_model is None:
+            # Scores of a relevance model may be negative, so that they have no product with those of entities.
+            return [relations[place] for place in places]
+        places = places[(scores[places] > 0) & (scores[places] >= min(self._least, scores.max()))]
+        return [relations[place]._replace(score=float(scores[place])) for place in places]
 
     def _entity_prune(
-        self, question: Question, beam: Candidates, edges: EdgeRows, relations: list[Relation], model: LanguageModel | None
+        self, question: Question, beam: Candidates, edges: EdgeRows, relations: list[Relation]
     ) -> Algorithm[tuple[Candidates, np.ndarray]]:
         """Return the next beam, the best of the entities to which the relations lead, with the edge that leads to each."""
-        places = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
-        names, far = (yield from names_of(edges.far[places])), [edges.far[each.edges] for each in relations]
-        options = [[names[row] for row in rows.tolist()] for rows in far]
         prompts = [
-            _ENTITIES.format(entity=each.entity, relation=each.text, options=numbered(own), question=question.text)
-            for each, own in zip(relations, options, strict=True)
+            _ENTITIES.format(entity=each.entity, relation=each.text, options=numbered(each.names), question=question.text)
+            for each in relations
         ]
-        texts = [[each.fact(name) for name in own] for each, own in zip(relations, options, strict=True)]
-        scores = yield from option_scores(question, model, prompts, texts, far, alone=1.0)
-        if model is not None:
-            # A relevance model may give negative scores, which have no product.
-            scores = [each.score * own for each, own in zip(relations, scores, strict=True)]
-        values = np.concatenate([np.zeros(0), *scores])
+        texts, nodes = [each.facts() for each in relations], [edges.far[each.edges] for each in relations]
+        scores = yield from option_scores(self, question, prompts, texts, nodes, alone=1.0)
+        values = np.concatenate([np.zeros(0), *(each.score * own for each, own in zip(relations, scores, strict=True))])
+        places = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
         by = distinct(values, edges.far[places])[: self.width]
-        if model is not None:
+        if self.language_model is not None:
             by = by[values[by] > 0]
         kept = places[by]
         walked = reached(beam, edges.owner[kept], edges.far[kept], values[by], self.name, edges.relation[kept])
         return walked, edges.row[kept]
 
-    def _suffices(self, question: Question, facts: list[str], model: LanguageModel | None) -> Algorithm[bool]:
+    def _suffices(self, question: Question, facts: list[str]) -> Algorithm[bool]:
         """Return whether the language model says that the facts suffice."""
-        if model is None:
+        if self.language_model is None:
             return False
         prompt = _ENOUGH.format(facts="\n".join(f"- {fact}" for fact in facts), question=question.text)
-        answer = yield from answered(self.name, question, model, prompt, _SUFFICIENT, "the search went on")
+        answer = yield from answered(self, question, prompt, _SUFFICIENT, "the search went on")
         return answer is not None and bool(answer["sufficient"])
 
 
@@ -281,5 +274,4 @@ class ThinkOnGraph(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return entity linking, then the beam."""
-        numbers = {"width": self.width, "depth": self.depth, "candidates": self.candidates}
-        return Pipeline(EntityLinking(language_model=self.language_model), RelationBeam(self.language_model, **numbers))
+        return Pipeline(EntityLinking(language_model=self.language_model), self.part(RelationBeam))

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from graph_retrievers.arguments import number, positive, strings
-from graph_retrievers.core.candidates import Candidates, best, concatenated, distinct, falling, reached
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Pipeline, Question
+from graph_retrievers.core.candidates import best, concatenated, distinct, reached
 from graph_retrievers.core.requests import Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.signals.language import LanguageModel
 from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, names_of, numbered, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
@@ -128,67 +123,55 @@ class ContextBeam(RelationBeam):
         self.text_types, self.texts = strings("text_types", text_types), positive("texts", texts)
         self.decay = number("decay", decay, most=1000)
 
-    def _walked(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
-        if not len(found):
-            return found
-        beam, clue, walked = (yield from self._topics(question, found, model)), "", list[Candidates]()
+    def _walked(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
+        beam, clue, walked = (yield from self._topics(question, found)), "", list[Candidates]()
         texts, read, _ = yield from self._texts(question, beam, [""] * len(beam), clue)
         for _ in range(self.depth):
             texts, read = _once(texts, read)
-            said = yield from self._judged(question, read, clue, model)
+            said = yield from self._judged(question, read, clue)
             if said is None:
                 break
             clue = said
-            beam, more, ways = yield from self._round(question, beam, clue, model)
+            beam, more, ways = yield from self._round(question, beam, clue)
             if not len(beam):
                 break
             walked.append(beam)
             texts, read = concatenated([texts, more]), [*read, *ways]
         texts, _ = _once(texts, read)
-        joined = reduce(Candidates.joined, (*walked, found), texts)
-        return replace(joined, scores=falling(joined.scores))
+        return texts.followed_by(*walked, found)
 
-    def _topics(self, question: Question, found: Candidates, model: LanguageModel | None) -> Algorithm[Candidates]:
+    def _topics(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the entities at which the walk starts; all if the language model names none."""
-        if model is None or len(found) < 3:
+        if self.language_model is None or len(found) < 3:
             return found
-        names = yield from names_of(found.nodes)
-        prompt = _TOPICS.format(options=numbered([names[row] for row in found.nodes.tolist()]), question=question.text)
-        answer = yield from answered(self.name, question, model, prompt, _NUMBERS, "the search started at all entities")
-        if answer is None:
-            return found
-        kept = sorted({number - 1 for number in answer["numbers"] if 1 <= number <= len(found)})
-        return found.taken(np.array(kept or range(len(found)), np.int64))
+        (names,) = yield from names_of([found.nodes])
+        prompt = _TOPICS.format(options=numbered(names), question=question.text)
+        answer = yield from answered(self, question, prompt, _NUMBERS, "the search started at all entities")
+        kept = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(found)})
+        return found.taken(np.array(kept)) if kept else found
 
-    def _judged(self, question: Question, read: Sequence[str], clue: str, model: LanguageModel | None) -> Algorithm[str | None]:
+    def _judged(self, question: Question, read: Sequence[str], clue: str) -> Algorithm[str | None]:
         """Return what the language model says is still to be found, the clue so far for nothing new; None if the texts suffice."""
-        if model is None:
+        if self.language_model is None:
             return clue
         listed = "\n".join(f"- {text[:_LONGEST]}" for text in read[: self.texts])
         prompt = _ENOUGH.format(texts=listed, clue=clue or "none", question=question.text)
-        answer = yield from answered(self.name, question, model, prompt, _ANSWER, "the search went on")
+        answer = yield from answered(self, question, prompt, _ANSWER, "the search went on")
         if answer is None:
             return clue
         return None if answer["sufficient"] else answer.get("clue", "").strip() or clue
 
-    def _round(
-        self, question: Question, beam: Candidates, clue: str, model: LanguageModel | None
-    ) -> Algorithm[tuple[Candidates, Candidates, list[str]]]:
+    def _round(self, question: Question, beam: Candidates, clue: str) -> Algorithm[tuple[Candidates, Candidates, list[str]]]:
         """Return the next beam, the texts of its entities that count, best first, and what models read of each."""
         edges = yield Edges(beam.nodes)
         edges = edges.kept(~question.typed(edges.far, self.text_types))
-        options = yield from self._relation_search(question, beam, edges)
-        relations = yield from self._relation_prune(question, beam, options, model, clue)
-        relations = yield from self._entity_search(question, relations, edges.far)
-
-        # Of several relations that lead to an entity, the first counts.
-        by = np.repeat(np.arange(len(relations)), [len(each.edges) for each in relations])
+        relations = yield from self._relations(question, beam, edges, clue)
         rows = np.concatenate([np.zeros(0, np.int64), *(each.edges for each in relations)])
+        facts = [fact for each in relations for fact in each.facts()]
+        # Of several relations that lead to an entity, the first counts.
         first = np.sort(np.unique(edges.far[rows], return_index=True)[1])
-        by, rows = by[first].tolist(), rows[first]
+        rows, ways = rows[first], [f"{facts[place]}: " for place in first]
         entities = reached(beam, edges.owner[rows], edges.far[rows], np.zeros(len(rows)), self.name, edges.relation[rows])
-        names = yield from names_of(entities.nodes)
-        ways = [f"{relations[n].fact(names[row])}: " for n, row in zip(by, entities.nodes.tolist(), strict=True)]
 
         # Context-based entity prune.
         texts, read, owner = yield from self._texts(question, entities, ways, clue)
@@ -268,6 +251,5 @@ class ThinkOnGraph2(System):
     def compose(self, index: Corpus) -> Operator:
         """Return entity linking, then the beam."""
         types = passage_types(index.facts, self.passage_type)
-        numbers = {"width": self.width, "depth": self.depth, "candidates": self.candidates, "texts": self.texts}
         linking = EntityLinking(language_model=self.language_model, exclude_types=types)
-        return Pipeline(linking, ContextBeam(self.language_model, text_types=types, decay=self.decay, **numbers))
+        return Pipeline(linking, self.part(ContextBeam, text_types=types))

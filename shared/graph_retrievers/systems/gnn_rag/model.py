@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.seeding import seeded_weights
 
 __all__ = ["AnswerNetwork"]
@@ -105,11 +104,6 @@ class AnswerNetwork(nn.Module):
     def config(self) -> dict[str, Any]:
         """Return the keywords with which an equal network is made, for JSON."""
         return {name: getattr(self, name) for name in ("dimension", "hidden", "instructions", "layers", "rounds", "dropout")}
-
-    @classmethod
-    def of_config(cls, config: dict[str, Any], tensors: dict[str, Tensor]) -> AnswerNetwork:
-        """Return the network of a checkpoint."""
-        return restored(lambda: cls(**config), tensors, "GNN-RAG")
 
     def forward(self, question: Tensor, relations: Tensor, kinds: Tensor, ends: Tensor, topics: Tensor) -> Tensor:
         """Return the score of each node before the softmax: Tensor, shape [n].

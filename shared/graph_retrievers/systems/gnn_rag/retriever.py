@@ -54,7 +54,7 @@ class GNNRAG(SubgraphSystem):
     """
 
     name = "gnn-rag"
-    search, settings = AnswerSearch, ("mass", "hops", "candidates")
+    search = AnswerSearch
     instead = "nodes are ordered by their similarity to the question"
 
     mass: float = 0.95
@@ -63,29 +63,20 @@ class GNNRAG(SubgraphSystem):
 
 
 def fit_gnn_rag(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    hops: int = 3,
-    candidates: int = 2000,
-    training: dict[str, Any] | None = None,
-    **network: Any,
+    dataset: Dataset, index: GraphIndex, folder: str | Path, *, hops: int = 3, candidates: int = 2000, **options: Any
 ) -> dict[str, Any]:
     """Train GNN-RAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
-    dataset, index, folder, seed, show_progress
+    dataset, index, folder
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`. The index needs an embedding model, for relations.
     hops, candidates
         See :class:`GNNRAG`.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.gnn_rag.training.fit_answer_network`.
-    **network
-        Keywords of :class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`.
+    **options
+        `seed` and `show_progress`, as there; `training`, a mapping with keywords of
+        :func:`~graph_retrievers.systems.gnn_rag.training.fit_answer_network`; and keywords of
+        :class:`~graph_retrievers.systems.gnn_rag.model.AnswerNetwork`.
 
     Returns
     -------
@@ -93,7 +84,4 @@ def fit_gnn_rag(
         For JSON: ``quality_on_dev``, the mean of ``hit@1_on_dev`` and ``recall@10_on_dev``, the ``epoch`` whose weights were kept,
         and the number of ``epochs``.
     """
-    settings = {"hops": hops, "candidates": candidates}
-    return fit_checkpoint(
-        GNNRAG, fit_answer_network, dataset, index, folder, network, training, settings, seed=seed, show_progress=show_progress
-    )
+    return fit_checkpoint(GNNRAG, fit_answer_network, dataset, index, folder, {"hops": hops, "candidates": candidates}, **options)

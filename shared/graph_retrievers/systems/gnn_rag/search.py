@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import fraction
-from graph_retrievers.core.candidates import Candidates, falling, found_by, order
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
+from graph_retrievers.core.candidates import found_by, order
 from graph_retrievers.core.requests import Request, Similarity
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.ragged import sent
@@ -92,8 +91,7 @@ class AnswerSearch(SubgraphSearch):
         answers = self._answers(around, scores, question.returned(around.nodes))
         others = np.flatnonzero(_on_paths(around, answers))
         by = np.append(answers, others[order(scores[others])])
-        result = found_by(self.name, found, around.nodes[by], scores[by], around.parents[by]).joined(found)
-        return replace(result, scores=falling(result.scores))
+        return found_by(self.name, found, around.nodes[by], scores[by], around.parents[by]).followed_by(found)
 
     def _answers(self, around: Subgraph, scores: np.ndarray, returned: np.ndarray) -> np.ndarray:
         """Return the places of the answers, best first."""

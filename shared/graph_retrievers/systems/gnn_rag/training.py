@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from graph_retrievers.learning.loss import listwise_cross_entropy
 from graph_retrievers.systems.gnn_rag.model import AnswerNetwork
 from graph_retrievers.systems.gnn_rag.search import AnswerSearch, edges_read
 from graph_retrievers.systems.subgraphs.around import Subgraph
-from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs, questions_read
+from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +65,6 @@ def fit_answer_network(
     *,
     k: int = 10,
     batch_size: int = 8,
-    seed: int = 0,
-    resume: str | Path | None = None,
-    show_progress: bool = False,
     **options: Any,
 ) -> History:
     """Train the network of a search in place; at the end it has the weights that rank best on `dev` (GNN-RAG, section 4.1).
@@ -76,7 +72,7 @@ def fit_answer_network(
     `first` finds the topics, also later for the trained network. A step has `batch_size` questions; the loss is the mean cross
     entropy of the network's distribution with the uniform one over the relevant nodes of a subgraph. Questions whose subgraph has
     none are left out. The metric on `dev` is the mean of two measures of the nodes that are no topics, which the history keeps:
-    Hit@1, and the recall among the first k, divided by the highest that k places allow. `resume` and `options` are those of
+    Hit@1, and the recall among the first k, divided by the highest that k places allow. `options` are those of
     :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 5e-4, gradients are clipped to the length 1, and
     training stops after 20 epochs without a better result, or after 100.
 
@@ -90,17 +86,14 @@ def fit_answer_network(
         return {name: sum(values) / len(held) for name, values in zip(measures, found, strict=True)}
 
     options = {"learning_rate": 5e-4, "clip": 1.0, "patience": 20, "epochs": 100, "description": "fit gnn-rag", **options}
-    options |= {"batch_size": batch_size, "seed": seed, "resume": resume, "show_progress": show_progress}
     about = {"measures": measures, "batch_size": batch_size}
-    return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, **options)
+    return fit_on_subgraphs(index, train, dev, search, first, _read, quality, about=about, batch_size=batch_size, **options)
 
 
-@torch.no_grad()
 def _read(
-    index: GraphIndex, examples: Sequence[LabelledQuery], search: AnswerSearch, first: Operator, show_progress: bool
+    index: GraphIndex, search: AnswerSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = questions_read(index, examples, search, first, show_progress)
     names = [sorted(set(around.relations)) for around in subgraphs]
     place = {name: number for number, name in enumerate(sorted(set().union(*names)))}
     relations = search.relations_read(index, list(place)).to(index.device)

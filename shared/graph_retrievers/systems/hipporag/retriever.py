@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.algorithm import Operator, Pipeline
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.hipporag.fact_linking import FactLinking, phrase_graph
 from graph_retrievers.systems.hipporag.passage_walk import PassageWalk
@@ -85,13 +84,7 @@ class HippoRAG(System):
     def compose(self, index: Corpus) -> Operator:
         """Return the linking of facts followed by the walk."""
         linking = FactLinking(self.facts, signal=self.signal, language_model=self.language_model, passage_type=self.passage_type)
-        walk = PassageWalk(
-            damping=self.damping,
-            passage_weight=self.passage_weight,
-            synonyms=self.synonyms,
-            passage_type=self.passage_type,
-        )
-        return Pipeline(linking, walk)
+        return Pipeline(linking, self.part(PassageWalk))
 
     def returned_types(self, index: Corpus) -> tuple[str, ...] | None:
         """Return the type of passages where other nodes are phrases; None where every node is a phrase and a passage."""

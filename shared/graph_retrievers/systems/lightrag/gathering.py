@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.core.candidates import Candidates, best, places_of
-from graph_retrievers.core.chains import Facts
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.operator import Operator, OperatorKind
-from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Degree, Edges, EdgeTexts, Near, Neighbors, Similarity, Texts
-from graph_retrievers.graph.runs import slices
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import best, places_of
+from graph_retrievers.core.requests import Degree, Edges, EdgeTexts, Neighbors, Similarity, Texts
 from graph_retrievers.graph.tokens import estimate_tokens
+from graph_retrievers.search.around import linked_to_both
 
 __all__ = ["ChunkGathering", "RelationGathering"]
 
@@ -177,8 +175,9 @@ class ChunkGathering(Operator):
         item = np.flatnonzero(within_tokens((yield Texts(found.nodes, titles=True)), self.entity_tokens))
         if not self.chunk_types:
             return item, found.nodes[item], item
-        owner, chunk = yield from self._linked(question, found.nodes[item])
-        return item[owner], chunk, item[owner]
+        near = yield Neighbors(found.nodes[item])
+        near = near.kept(question.typed(near.node, self.chunk_types))
+        return item[near.owner], near.node, item[near.owner]
 
     def _of_relations(self, question: Question, found: Candidates) -> Algorithm[tuple[np.ndarray, ...]]:
         """Return what :meth:`_of_entities` does, of the chunks of relations."""
@@ -189,21 +188,9 @@ class ChunkGathering(Operator):
         at_near, at_far = places_of(found.nodes, both).reshape(2, -1)
         if not self.chunk_types:
             return np.tile(item, 2), both, np.append(at_far, at_near)
-        ends = np.unique(both, return_index=True)[0]
-        owner, chunk = yield from self._linked(question, ends)
-        # Through the end of fewer chunks, so that no hub is gone through for each of its relations.
-        indptr = np.searchsorted(owner, np.arange(len(ends) + 1))
-        one, other = np.searchsorted(ends, near), np.searchsorted(ends, far)
-        fewer = np.diff(indptr)[one] <= np.diff(indptr)[other]
-        one, other = np.where(fewer, one, other), np.where(fewer, other, one)
-        relation, entry = slices(indptr, one)
-        shared = np.isin(other[relation] * question.size + chunk[entry], owner * question.size + chunk)
-        return relation[shared], chunk[entry[shared]], np.where(at_near >= 0, at_near, at_far)[relation[shared]]
-
-    def _linked(self, question: Question, nodes: np.ndarray) -> Algorithm[Near]:
-        """Return the chunks linked to nodes."""
-        near = yield Neighbors(nodes)
-        return near.kept(question.typed(near.node, self.chunk_types))  # type: ignore[no-any-return]
+        chunks = partial(question.typed, types=self.chunk_types)
+        relation, chunk = yield from linked_to_both(question, np.stack([near, far], 1), chunks)
+        return relation, chunk, np.where(at_near >= 0, at_near, at_far)[relation]
 
     def _picked(
         self, question: Question, found: tuple[np.ndarray, ...], taken: np.ndarray | None = None

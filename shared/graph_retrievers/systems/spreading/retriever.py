@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_retrievers.arguments import choice, strings
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.algorithm import Operator, Pipeline
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch
@@ -121,15 +120,7 @@ class SpreadingActivation(System):
     def compose(self, index: Corpus) -> Operator:
         """Return linking, propagation, and what `chains` and `passages` ask for."""
         excluded = self._passage_types(index)
-        propagation = GatedPropagation(
-            steps=self.steps,
-            decay=self.decay,
-            threshold=self.threshold,
-            gate=self.gate,
-            semantics=self.semantics,
-            hub_exponent=self.hub_exponent,
-            exclude_types=excluded,
-        )
+        propagation = self.part(GatedPropagation, exclude_types=excluded)
         linking = self.linking or EntityLinking(language_model=self.language_model, exclude_types=excluded)
         operators: list[Operator] = [linking, propagation]
         gathered = self.passages and excluded

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.learning.checkpoint import restored
 from graph_retrievers.seeding import seeded
 
 __all__ = ["TripleScorer"]
@@ -95,11 +94,6 @@ class TripleScorer(nn.Module):
     def config(self) -> dict[str, Any]:
         """Return the keywords with which an equal network is made, for JSON."""
         return {"dimension": self.dimension, "rounds": self.rounds, "hidden": self.hidden}
-
-    @classmethod
-    def of_config(cls, config: dict[str, Any], tensors: dict[str, Tensor]) -> TripleScorer:
-        """Return the network of a checkpoint."""
-        return restored(lambda: cls(**config), tensors, "SubgraphRAG")
 
     def forward(self, question: Tensor, nodes: Tensor, relations: Tensor, ends: Tensor, topics: Tensor) -> Tensor:
         """Return the score of each triple before the sigmoid: Tensor, shape [m].

@@ -50,7 +50,7 @@ class SubgraphRAG(SubgraphSystem):
     """
 
     name = "subgraph-rag"
-    search, settings = TripleSearch, ("triples", "hops")
+    search = TripleSearch
     instead = "triples are scored by the similarity of the question to their ends and relations"
 
     triples: int = 100
@@ -58,36 +58,24 @@ class SubgraphRAG(SubgraphSystem):
 
 
 def fit_subgraph_rag(
-    dataset: Dataset,
-    index: GraphIndex,
-    folder: str | Path,
-    *,
-    seed: int = 0,
-    show_progress: bool = False,
-    triples: int = 100,
-    hops: int = 2,
-    training: dict[str, Any] | None = None,
-    **network: Any,
+    dataset: Dataset, index: GraphIndex, folder: str | Path, *, triples: int = 100, hops: int = 2, **options: Any
 ) -> dict[str, Any]:
     """Train SubgraphRAG on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
     Parameters
     ----------
-    dataset, index, folder, seed, show_progress
+    dataset, index, folder
         As for :func:`~graph_retrievers.systems.lesegr.retriever.fit_lesegr`.
     triples, hops
         See :class:`SubgraphRAG`.
-    training : mapping, optional
-        Keywords of :func:`~graph_retrievers.systems.subgraph_rag.training.fit_triple_scorer`.
-    **network
-        Keywords of :class:`~graph_retrievers.systems.subgraph_rag.model.TripleScorer`.
+    **options
+        `seed` and `show_progress`, as there; `training`, a mapping with keywords of
+        :func:`~graph_retrievers.systems.subgraph_rag.training.fit_triple_scorer`; and keywords of
+        :class:`~graph_retrievers.systems.subgraph_rag.model.TripleScorer`.
 
     Returns
     -------
     dict
         For JSON: ``quality_on_dev``, the ``epoch`` whose weights were kept, and the number of ``epochs``.
     """
-    settings = {"triples": triples, "hops": hops}
-    return fit_checkpoint(
-        SubgraphRAG, fit_triple_scorer, dataset, index, folder, network, training, settings, seed=seed, show_progress=show_progress
-    )
+    return fit_checkpoint(SubgraphRAG, fit_triple_scorer, dataset, index, folder, {"triples": triples, "hops": hops}, **options)

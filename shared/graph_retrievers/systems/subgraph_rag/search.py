@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.candidates import Candidates, best, distinct, falling, stacked
-from graph_retrievers.core.driver import Algorithm
-from graph_retrievers.core.question import Question
+from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
+from graph_retrievers.core.candidates import best, distinct, places_of, stacked
 from graph_retrievers.core.requests import Request, Vectors
 from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
@@ -89,11 +88,9 @@ class TripleSearch(SubgraphSearch):
             return found
         scores = yield TripleScores(self, around, (yield Vectors(around.nodes)))
         nodes, own = best_ends(around, scores, self.triples)
-        place = {node: number for number, node in enumerate(found.nodes.tolist())}
         ways = [around.way(node) for node in nodes.tolist()]
-        origin = np.array([place[way[0]] for way in ways], np.int64)
-        walked = stacked(found, origin, [way[1:] for way in ways], own, self.name).joined(found)
-        return replace(walked, scores=falling(walked.scores))
+        origin = places_of(found.nodes, np.array([way[0] for way in ways], np.int64))
+        return stacked(found, origin, [way[1:] for way in ways], own, self.name).followed_by(found)
 
 
 def best_ends(around: Subgraph, scores: np.ndarray, triples: int) -> tuple[np.ndarray, np.ndarray]:

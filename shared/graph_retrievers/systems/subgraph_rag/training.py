@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.requests import Vectors
 from graph_retrievers.index.graph_index import GraphIndex
@@ -24,7 +22,7 @@ from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer
 from graph_retrievers.systems.subgraph_rag.search import TripleSearch, best_ends
 from graph_retrievers.systems.subgraphs.around import Subgraph
-from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs, questions_read
+from graph_retrievers.systems.subgraphs.training import fit_on_subgraphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +103,6 @@ def fit_triple_scorer(
     first: Operator,
     *,
     k: int = 10,
-    seed: int = 0,
-    resume: str | Path | None = None,
-    show_progress: bool = False,
     **options: Any,
 ) -> History:
     """Train the network of a search in place; at the end it has the weights that rank best on `dev` (SubgraphRAG, section 3.2).
@@ -115,7 +110,7 @@ def fit_triple_scorer(
     `first` finds the topics, also later for the trained network. A step is one question; the loss is the binary cross entropy of
     its triples, of which those on shortest paths from a topic to a relevant node are positive. Questions without such a triple are
     left out. The metric on `dev` is the recall of relevant nodes among the first k, divided by the highest that k places allow.
-    `resume` and `options` are those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, and
+    `options` are those of :func:`graph_retrievers.learning.loop.fit`; by default the learning rate is 1e-3, and
     training stops after 10 epochs without a better result, or after 50.
 
     The published code follows edges in one direction along a path, and stops by the recall of triples, after 10,000 epochs at
@@ -128,23 +123,17 @@ def fit_triple_scorer(
         return sum(example.recall(search.network, search.triples, k) for example in held) / len(held)
 
     options = {"learning_rate": 1e-3, "patience": 10, "epochs": 50, "description": "fit subgraph-rag", **options}
-    options |= {"seed": seed, "resume": resume, "show_progress": show_progress}
     return fit_on_subgraphs(index, train, dev, search, first, _read, recall, about={"triples": search.triples, "k": k}, **options)
 
 
-@torch.no_grad()
 def _read(
-    index: GraphIndex, examples: Sequence[LabelledQuery], search: TripleSearch, first: Operator, show_progress: bool
+    index: GraphIndex, search: TripleSearch, examples: Sequence[LabelledQuery], queries: list[Tensor], subgraphs: list[Subgraph]
 ) -> list[_Example]:
     """Return what the network reads of each question."""
-    queries, subgraphs = questions_read(index, examples, search, first, show_progress)
     rows = np.unique(np.concatenate([around.nodes for around in subgraphs]))
     names = sorted({name for around in subgraphs for name in around.relations})
 
-    def vectors_of() -> Algorithm[np.ndarray]:
-        return (yield Vectors(rows))  # type: ignore[no-any-return]
-
-    (table,) = run(MemoryBackend(Queries.of(index, [examples[0].text])), [vectors_of()])
+    (table,) = MemoryBackend(Queries.of(index, [examples[0].text])).vectors([(0, Vectors(rows))])
     vectors = torch.from_numpy(table).float().to(index.device)
     relations, place = search.relation_vectors(index, names).to(index.device), {name: at for at, name in enumerate(names)}
 

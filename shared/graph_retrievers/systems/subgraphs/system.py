@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.compositions import Pipeline
-from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.algorithm import Operator, Pipeline
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, save_checkpoint
+from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, restored, save_checkpoint
 from graph_retrievers.learning.loop import History
 from graph_retrievers.learning.state import clear_state
 from graph_retrievers.systems.splits import labelled_queries
@@ -32,12 +31,11 @@ _SETTINGS: dict[str, tuple[type, ...]] = {"network": (dict,), "embedding": (str,
 class SubgraphSystem(System):
     """Entities of the question, then the search of a subclass around them, with the network of a checkpoint or without one.
 
-    A subclass has the class of its `search`, what ranks `instead` of a network, and names the fields of the search in `settings`.
+    A subclass has the class of its `search`, whose parameters are its fields, and what ranks `instead` of a network.
     """
 
     search: ClassVar[type[Any]]
     instead: ClassVar[str]
-    settings: ClassVar[tuple[str, ...]]
 
     checkpoint: str | Path | None = None
     language_model: Any = None
@@ -72,8 +70,8 @@ class SubgraphSystem(System):
         network = None
         if self.checkpoint is not None:
             tensors, settings = self._trained
-            network = self.search.trained.of_config(settings["network"], tensors)
-        return self.search(network, **{name: getattr(self, name) for name in self.settings})  # type: ignore[no-any-return]
+            network = restored(partial(self.search.trained, **settings["network"]), tensors, self.search.paper)
+        return self.part(self.search, network)  # type: ignore[no-any-return]
 
 
 def fit_checkpoint(
@@ -82,17 +80,17 @@ def fit_checkpoint(
     dataset: Dataset,
     index: GraphIndex,
     folder: str | Path,
-    network: Mapping[str, Any],
-    training: Mapping[str, Any] | None,
     settings: Mapping[str, Any],
     *,
-    seed: int,
-    show_progress: bool,
+    seed: int = 0,
+    show_progress: bool = False,
+    training: Mapping[str, Any] | None = None,
+    **network: Any,
 ) -> dict[str, Any]:
     """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
-    `fit` trains a search in place, with the keywords `training`; `network` has keywords of the network, and `settings` those of
-    the search, which are kept with the weights. Returns the summary of the training, for JSON.
+    `fit` trains a search in place, with the keywords `training`; the others are those of the network, and `settings` those of the
+    search, which are kept with the weights. Returns the summary of the training, for JSON.
     """
     train, dev = labelled_queries(dataset, index, system.search.paper)
     folder = checkpoint_folder(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -39,8 +38,7 @@ class Example(Protocol):
 Read = TypeVar("Read", bound=Example)
 
 
-@torch.no_grad()
-def questions_read(
+def _questions_read(
     index: GraphIndex, examples: Sequence[LabelledQuery], search: SubgraphSearch, first: Operator, show_progress: bool
 ) -> tuple[list[Tensor], list[Subgraph]]:
     """Return the vector of each question, of unit length, and the subgraph around what `first` finds."""
@@ -69,8 +67,6 @@ def fit_on_subgraphs(
     *,
     about: Mapping[str, Any],
     batch_size: int = 1,
-    seed: int = 0,
-    resume: str | Path | None = None,
     show_progress: bool = False,
     **options: Any,
 ) -> History:
@@ -81,14 +77,15 @@ def fit_on_subgraphs(
     first : Operator
         Finds the topics.
     read : callable
-        Takes the index, the questions, the search, `first` and `show_progress`; returns an example of each question.
+        Takes the index, the search, the questions, the vector of each, and the subgraph around what `first` finds; returns an
+        example of each question.
     evaluate : callable
         Returns the held-out score of the examples of `dev`, larger is better.
     about : mapping
         Settings besides those of the network, the search and the questions on which the result depends, for JSON.
     batch_size : int, default 1
         Questions of a step, whose losses are averaged.
-    seed, resume, show_progress, **options
+    show_progress, **options
         See :func:`graph_retrievers.learning.loop.fit`.
 
     Raises
@@ -102,7 +99,9 @@ def fit_on_subgraphs(
         raise InvalidArgumentError("The search has no network to train; pass {}({}(dimension)).".format(*kinds))
     positive("batch_size", batch_size)
     network.to(index.device)
-    examples = read(index, [*train, *dev], search, first, show_progress)
+    questions = [*train, *dev]
+    with torch.no_grad():
+        examples = read(index, search, questions, *_questions_read(index, questions, search, first, show_progress))
     learnt, held = [example for example in examples[: len(train)] if example.learnable], examples[len(train) :]
     if not learnt:
         raise InvalidArgumentError(
@@ -121,5 +120,4 @@ def fit_on_subgraphs(
 
     settings = {"hops": search.hops, "candidates": search.candidates, "network": network.config(), "first": repr(first), **about}
     settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
-    told = {"seed": seed, "resume": resume, "about": settings, "show_progress": show_progress, **options}
-    return fit(network, batches, loss, lambda: evaluate(held), **told)
+    return fit(network, batches, loss, lambda: evaluate(held), about=settings, show_progress=show_progress, **options)
