@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graph_retrievers.core.algorithm import Algorithm, Question
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors
 from graph_retrievers.graph.runs import slices
 

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.core.algorithm import Candidates, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import (
     ByTitle,
     Completion,

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import places_within
+from graph_retrievers.core.candidates import Candidates, places_within
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
 from graph_retrievers.search.per_source import DEEPER, per_source
 

@@ -11,7 +11,11 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.ragged import ranked_on_host

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request
 from graph_retrievers.graph.corpus_graph import CorpusGraph
 from graph_retrievers.graph.names import named_step

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents
 from graph_retrievers.graph.addresses import node_source
 

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import fused, list_weights, reciprocal_rank_parts
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.scaling import scaled_parts

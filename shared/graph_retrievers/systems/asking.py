@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.core.algorithm import Algorithm, Question
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion, Contents, Relevance, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.signals.language import failure_note

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import list_weights
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import texts_read

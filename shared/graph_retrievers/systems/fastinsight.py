@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best, concatenated, places_within, reached
-from graph_retrievers.core.compositions import Loop
+from graph_retrievers.core.candidates import Candidates, best, concatenated, places_within, reached
+from graph_retrievers.core.compositions import Loop, Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, EdgesAmong, Mix, Near, Neighbors, Relevance, Scores, Weights
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus

@@ -8,8 +8,11 @@ from math import inf
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best, descending, found_by, order, places_within, runs
+from graph_retrievers.core.candidates import Candidates, best, descending, found_by, order, places_within, runs
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Near, Neighbors, Relevance
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.path_texts import PathTexts, reads_paths

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import is_number, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import LONGEST_TRAIL, falling, order
-from graph_retrievers.core.chains import padded
+from graph_retrievers.core.candidates import LONGEST_TRAIL, Candidates, falling, order
+from graph_retrievers.core.chains import Facts, padded
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Scores
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.steiner_tree import prize_collecting_steiner_tree

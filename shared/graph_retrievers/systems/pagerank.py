@@ -16,8 +16,11 @@ from torch import Tensor
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best_of_each, followed, largest, places_of
+from graph_retrievers.core.candidates import Candidates, best_of_each, followed, largest, places_of
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Request
 from graph_retrievers.errors import ConvergenceError, InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import CorpusGraph

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Question
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite
-from graph_retrievers.core.driver import run
+from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.fusion import fused, reciprocal_rank_parts
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Texts
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.index.corpus import Corpus

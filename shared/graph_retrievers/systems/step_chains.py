@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graph_retrievers.core.algorithm import Algorithm, Question
 from graph_retrievers.core.candidates import places_of
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges
 from graph_retrievers.graph.runs import runs
 

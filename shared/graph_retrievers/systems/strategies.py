@@ -9,8 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import fraction, is_number, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best, falling, order, places_within, stacked
+from graph_retrievers.core.candidates import Candidates, best, falling, order, places_within, stacked
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Neighbors, Similarity, Vectors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.corpus_graph import Node

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import replaced
+from graph_retrievers.core.candidates import Candidates, replaced
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgesAmong, Request, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, MissingSignalError, shown
 from graph_retrievers.graph.ragged import sent

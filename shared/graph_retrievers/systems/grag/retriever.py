@@ -14,7 +14,8 @@ from torch import Tensor
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.algorithm import Operator, Pipeline
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus

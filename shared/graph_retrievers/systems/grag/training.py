@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Question
-from graph_retrievers.core.driver import run
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.labelled import LabelledQuery, questions_digest

@@ -10,8 +10,11 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best
+from graph_retrievers.core.candidates import Candidates, best
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Completion
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.graph.corpus_graph import CorpusGraph

@@ -10,8 +10,11 @@ import numpy as np
 
 from graph_retrievers.arguments import is_number
 from graph_retrievers.cache import Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best, best_of_each, falling, followed
+from graph_retrievers.core.candidates import Candidates, best, best_of_each, falling, followed
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, positive
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import places_of, reached
+from graph_retrievers.core.candidates import Candidates, places_of, reached
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors, Request
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.graph.ragged import descending

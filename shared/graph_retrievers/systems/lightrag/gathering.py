@@ -9,8 +9,11 @@ from functools import partial
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best, places_of
+from graph_retrievers.core.candidates import Candidates, best, places_of
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, EdgeTexts, Neighbors, Similarity, Texts
 from graph_retrievers.graph.tokens import estimate_tokens
 from graph_retrievers.search.around import linked_to_both

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from graph_retrievers.arguments import choice, is_number, listed, positive, strings
 from graph_retrievers.cache import Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Question
+from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.compositions import Composite
-from graph_retrievers.core.driver import changed
+from graph_retrievers.core.driver import Algorithm, changed
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Pairs, Request, Similarity, WithQuery
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.plain import check_text

@@ -7,8 +7,11 @@ from functools import partial
 from typing import Any
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Pipeline, Question
-from graph_retrievers.core.compositions import RoundRobin
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline, RoundRobin
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeTexts
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus

@@ -13,9 +13,11 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import is_number, positive
 from graph_retrievers.cache import Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best_of_each, falling, order
+from graph_retrievers.core.candidates import Candidates, best_of_each, falling, order
 from graph_retrievers.core.chains import padded
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Request, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.names import capitalized_names

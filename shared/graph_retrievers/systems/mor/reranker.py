@@ -14,7 +14,10 @@ from torch import Tensor, nn
 
 from graph_retrievers.arguments import choice, positive, strings
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Scores
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
 from graph_retrievers.index.corpus import Corpus

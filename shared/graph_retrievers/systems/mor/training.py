@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
-from graph_retrievers.core.driver import run
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm, run
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.learning.loop import History, fit

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best, concatenated, falling, places_of
-from graph_retrievers.core.driver import Parallel
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of
+from graph_retrievers.core.driver import Algorithm, Parallel
 from graph_retrievers.core.fusion import fused
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import ByTitle, Nearest, Request, Scores, Steps
 from graph_retrievers.errors import GraphRetrieverError, InvalidArgumentError, InvalidPlanError, MissingSignalError
 from graph_retrievers.graph.facts import GraphFacts

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import replaced
+from graph_retrievers.core.candidates import Candidates, replaced
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Relevance
 from graph_retrievers.search.path_texts import texts_read
 from graph_retrievers.signals.relevance import RelevanceModel

@@ -13,9 +13,11 @@ from itertools import pairwise
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Chains, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import falling, order
-from graph_retrievers.core.chains import padded
+from graph_retrievers.core.candidates import Candidates, falling, order
+from graph_retrievers.core.chains import Chains, padded
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgesAmong, Near
 from graph_retrievers.graph.runs import slices
 from graph_retrievers.systems.spreading.propagation import SEMANTICS

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import distinct
-from graph_retrievers.core.operator import one_by_one
-from graph_retrievers.core.question import Questions
+from graph_retrievers.core.candidates import Candidates, distinct
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind, one_by_one
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Mentions, NearestByCosine, Request, Similarity, Titled
 from graph_retrievers.errors import InvalidArgumentError, LanguageModelError, shown
 from graph_retrievers.search.vector_search import VectorSearch

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import order, reached
+from graph_retrievers.core.candidates import Candidates, order, reached
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.systems.spreading.propagation import Gate, check_gate, gates, largest_givers, received

@@ -12,8 +12,10 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import found_by, largest, order, places_of
+from graph_retrievers.core.candidates import Candidates, found_by, largest, order, places_of
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Near, Neighbors, Pairs, Similarity
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus

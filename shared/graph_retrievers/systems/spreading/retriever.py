@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_retrievers.arguments import choice, strings
-from graph_retrievers.core.algorithm import Operator, Pipeline
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.spreading.chains import CHAIN_RESULTS, ChainSearch

@@ -6,9 +6,8 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from graph_retrievers.core.algorithm import Algorithm, Question
-from graph_retrievers.core.driver import Parallel
-from graph_retrievers.core.question import Questions
+from graph_retrievers.core.driver import Algorithm, Parallel
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Nearest, Texts
 from graph_retrievers.graph.names import capitalized_names, name_keys
 from graph_retrievers.graph.words import ends_word

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, Texts
 
 __all__ = ["FeedbackSearch"]

@@ -14,9 +14,11 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best, falling
+from graph_retrievers.core.candidates import Candidates, best, falling
 from graph_retrievers.core.chains import padded
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Contents, Near, Request, Steps
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError, shown
 from graph_retrievers.graph.facts import GraphFacts

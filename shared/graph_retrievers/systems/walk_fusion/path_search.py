@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best, concatenated, falling, places_of, places_within, reached
-from graph_retrievers.core.question import Questions
+from graph_retrievers.core.candidates import Candidates, best, concatenated, falling, places_of, places_within, reached
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question, Questions
 from graph_retrievers.core.requests import Degree, Neighbors, Scores, TermScores
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import sources_of

@@ -9,9 +9,12 @@ from math import floor
 import numpy as np
 
 from graph_retrievers.arguments import choice, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Pipeline, Question
-from graph_retrievers.core.compositions import ReciprocalRankFusion
+from graph_retrievers.core.candidates import Candidates
+from graph_retrievers.core.compositions import Pipeline, ReciprocalRankFusion
+from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.fusion import list_weights
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.per_source import by_search
