@@ -9,8 +9,12 @@ from functools import partial
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Facts, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import places_of, reached
+from graph_retrievers.core.candidates import Candidates, places_of, reached
+from graph_retrievers.core.chains import Facts
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, EdgeRows, Edges, Near, Neighbors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import linked_to_both

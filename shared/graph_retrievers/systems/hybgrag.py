@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best, places_of, reached
+from graph_retrievers.core.candidates import Candidates, best, places_of, reached
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model

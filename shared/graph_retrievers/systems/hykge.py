@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import fraction, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Chains, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import along, best
+from graph_retrievers.core.candidates import Candidates, along, best
+from graph_retrievers.core.chains import Chains
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, NearestByCosine, Relevance, Similarity, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Question
-from graph_retrievers.core.candidates import best
+from graph_retrievers.core.candidates import Candidates, best
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import NearestByCosine, Similarity, Texts
 from graph_retrievers.search.around import Around, nodes_around
 from graph_retrievers.systems.baselines import Vector

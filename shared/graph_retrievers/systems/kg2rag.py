@@ -9,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best, order, places_of, reached
+from graph_retrievers.core.candidates import Candidates, best, order, places_of, reached
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, EdgeTexts, Neighbors, Relevance, Similarity
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.around import linked_to_both

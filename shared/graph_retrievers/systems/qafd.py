@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from graph_retrievers.arguments import number, positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import found_by, order, places_of
+from graph_retrievers.core.candidates import Candidates, found_by, order, places_of
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Degree, Edges, Similarity, Vectors
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.search.vector_search import VectorSearch

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Pipeline, Question
-from graph_retrievers.core.candidates import best, distinct, reached
+from graph_retrievers.core.candidates import Candidates, best, distinct, reached
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarity
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from graph_retrievers.arguments import number, positive, strings
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, Pipeline, Question
-from graph_retrievers.core.candidates import best, concatenated, distinct, reached
+from graph_retrievers.core.candidates import Candidates, best, concatenated, distinct, reached
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, names_of, numbered, record

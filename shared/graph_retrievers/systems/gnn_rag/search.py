@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import fraction
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
-from graph_retrievers.core.candidates import found_by, order
+from graph_retrievers.core.candidates import Candidates, found_by, order
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Similarity
 from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.graph.ragged import sent

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Question
-from graph_retrievers.core.candidates import best, distinct, places_of, stacked
+from graph_retrievers.core.candidates import Candidates, best, distinct, places_of, stacked
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Request, Vectors
 from graph_retrievers.learning.checkpoint import check_scores
 from graph_retrievers.systems.subgraph_rag.model import TripleScorer

@@ -13,8 +13,10 @@ from torch.nn.functional import normalize
 
 from graph_retrievers.arguments import positive
 from graph_retrievers.cache import Cache, Same
-from graph_retrievers.core.algorithm import Algorithm, Candidates, Operator, OperatorKind, Question
-from graph_retrievers.core.candidates import best
+from graph_retrievers.core.candidates import Candidates, best
+from graph_retrievers.core.driver import Algorithm
+from graph_retrievers.core.operator import Operator, OperatorKind
+from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Similarity
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, shown
 from graph_retrievers.signals.embedding import embed_texts

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from graph_retrievers.cache import Cache
-from graph_retrievers.core.algorithm import Operator, Pipeline
+from graph_retrievers.core.compositions import Pipeline
+from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import Corpus, GraphIndex
