@@ -454,11 +454,11 @@ def followed(nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
     >>> followed(np.array([4, 2, 7]), np.array([-1, 4, 2])).tolist()
     [[-1, -1, 4], [-1, 4, 2], [4, 2, 7]]
     """
-    columns, current = [nodes], parents
+    columns, current, above = [nodes], parents, places_of(nodes, parents)
+    place = above
     while len(columns) < LONGEST_TRAIL and (current >= 0).any():
         columns.insert(0, current)
-        place = places_of(nodes, current)
-        current = np.where(place >= 0, parents[place], -1)
+        current, place = np.where(place >= 0, parents[place], -1), np.where(place >= 0, above[place], -1)
     return np.stack(columns, 1)
 
 

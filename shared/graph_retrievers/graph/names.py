@@ -242,8 +242,8 @@ class NameTable:
     A name is a run of words and punctuation marks: matches begin and end at word boundaries, white space does not count, and
     typographic quotes and dashes equal plain ones. In scripts without spaces between words each letter is a word, and Korean
     names are also found before particles. A name that stands in the text as it is comes before an inflected one at the same place.
-    The cost for a text of n words is at most n times the number of distinct lengths of
-    names that begin with the same word. To keep this linear in the text, names of more than 64 words are not found in texts.
+    The cost for a text of n words is at most n times the number of distinct lengths of names that begin with the same two words.
+    To keep this linear in the text, names of more than 64 words are not found in texts.
 
     Examples
     --------
@@ -266,13 +266,14 @@ class NameTable:
                 key = " ".join(words)
                 self._rows.setdefault(key, []).append(row)
                 if len(words) <= LONGEST_NAME:
-                    lengths.setdefault(words[0], set()).add(len(words))
+                    lengths.setdefault(" ".join(words[:2]), set()).add(len(words))
                 lower += name.islower()
                 if fold and spelling.setdefault(key, as_written := " ".join(written)) != as_written:
                     several.add(key)
         for row in (row for key in several for row in self._rows[key]):
             self._spelled.setdefault(" ".join(name_words(names[row])), []).append(row)
-        self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
+        # By the first two words: many names begin with the same one.
+        self._lengths = {words: sorted(found, reverse=True) for words, found in lengths.items()}
         self.longest = max((found[0] for found in self._lengths.values()), default=0)
         self.capitals = 2 * lower < len(names)
         self._inflected = InflectedNames(self._rows, language, fold=fold) if language else None
@@ -299,8 +300,9 @@ class NameTable:
         start = 0
         while start < len(words):
             step = 1
-            lengths = self._lengths.get(words[start], ())
-            for length in dict.fromkeys((*lengths, 1)) if self._korean else lengths:
+            lengths = self._lengths.get(" ".join(words[start : start + 2]), ())
+            # The second word of a Korean name may have particles behind it.
+            for length in dict.fromkeys((*lengths, 2, 1)) if self._korean else (*lengths, 1):
                 name = " ".join(words[start : start + length])
                 if name not in self._rows and not self._korean:
                     continue

@@ -13,7 +13,7 @@ from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Neighbors
 from graph_retrievers.errors import InvalidArgumentError, shown
-from graph_retrievers.systems.spreading.propagation import Gate, check_gate, gates, largest_givers, received
+from graph_retrievers.systems.spreading.propagation import Gate, check_gate, gates, received
 
 __all__ = ["PassageGathering"]
 
@@ -69,9 +69,8 @@ class PassageGathering(Operator):
         given = found.scores[places].astype(np.float64)
         near = yield Neighbors(found.nodes[places])
         near = near.kept(question.typed(near.node, self.types))
-        nodes, sums = received(near, given, question.size)
+        nodes, sums, giver = received(near, given, question.size)
         sums = sums * (yield from gates(self.gate, nodes))
-        nodes, sums = nodes[sums > 0], sums[sums > 0]
+        nodes, sums, giver = nodes[sums > 0], sums[sums > 0], giver[sums > 0]
         by = order(sums)  # of equal ones that of the lower row, as rows ascend
-        giver = places[largest_givers(near, given, nodes)]
-        return reached(found, giver[by], nodes[by], sums[by], self.name)
+        return reached(found, places[giver[by]], nodes[by], sums[by], self.name)

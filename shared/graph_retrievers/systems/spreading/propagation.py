@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import choice, fraction, is_number, positive, strings
-from graph_retrievers.core.candidates import Candidates, found_by, largest, order, places_of
+from graph_retrievers.core.candidates import Candidates, found_by, largest, order
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
@@ -29,7 +29,7 @@ shape [n]."""
 GATES, SEMANTICS = ("cosine", "uniform"), ("set", "rows")
 """Names of gates, and whether a neighbour counts once, or once for each relationship row."""
 
-# Where the neighbours read are more than a share of 1 / 20 of all nodes, sums are taken in a table of all nodes.
+# Where the neighbours read are more than a share of 1 / 20 of all nodes, they are numbered by a table of all nodes.
 _DENSE = 20
 # Activations that differ by less than this share are equal: the rest is rounding, of similarities in single precision.
 _EQUAL = 1e-6
@@ -140,12 +140,11 @@ class GatedPropagation(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return all touched nodes by activation; the nodes of `found` are the seeds."""
-        level, parent = np.zeros(question.size), np.zeros(question.size, np.int64)
+        level = np.zeros(question.size)
         seeds = found.taken(np.flatnonzero((found.scores > 0) & ~question.typed(found.nodes, self.exclude_types)))
         # Algorithm 1, line 6: r(u) = s_u / max s.
-        touched = np.sort(seeds.nodes)
         level[seeds.nodes] = seeds.scores.astype(np.float64) / largest(seeds.scores, question.owners(seeds.nodes))
-        parent[seeds.nodes] = -1
+        touched, parents = np.sort(seeds.nodes), np.full(len(seeds), -1)
         for _ in range(self.steps):
             front = touched[level[touched] > self.threshold]
             if not len(front):
@@ -155,46 +154,46 @@ class GatedPropagation(Operator):
             given = values / np.maximum(degree, 1.0) ** self.hub_exponent if self.hub_exponent else values
             # Equation 1: a node receives from its neighbours u with r(u) > r(v).
             near = near.kept((values * (1 - _EQUAL)).take(near.owner) > level.take(near.node))
-            nodes, sums = received(near, given, question.size)
+            nodes, sums, giver = received(near, given, question.size, question.owners(front))
             gain = self.decay * sums
             # A gate is at most 1, so it is only needed where the gain without it is above the threshold.
             kept = np.flatnonzero((gain > self.threshold) & ~question.typed(nodes, self.exclude_types))
-            nodes, gain = nodes[kept], gain[kept] * (yield from gates(self.gate, nodes[kept]))
+            nodes, gain, giver = nodes[kept], gain[kept] * (yield from gates(self.gate, nodes[kept])), giver[kept]
             # Equation 2: what exceeds the threshold is added.
             entered = gain > self.threshold
-            nodes, gain = nodes[entered], gain[entered]
-            new = nodes[level[nodes] == 0]
-            parent[new] = front[largest_givers(near, given, new, question.owners(front))]
+            nodes, gain, giver = nodes[entered], gain[entered], giver[entered]
+            new = level[nodes] == 0
             level[nodes] += gain
-            touched = np.sort(np.append(touched, new))
+            touched, parents = np.append(touched, nodes[new]), np.append(parents, front[giver[new]])
+            ascending = np.argsort(touched, kind="stable")
+            touched, parents = touched[ascending], parents[ascending]
         question.visited(touched)
         by = order(level[touched], groups=question.owners(touched))  # of equal ones that of the lower row, as rows ascend
-        return found_by(self.name, found, touched[by], level[touched[by]], parent[touched[by]])
+        return found_by(self.name, found, touched[by], level[touched[by]], parents[by])
 
 
-def received(near: Near, given: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which nodes receive, ascending, and the sums of what their neighbours give, both of shape [M].
+def received(
+    near: Near, given: np.ndarray, size: int, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which nodes receive, ascending, the sums of what their neighbours give, and who gives most, each of shape [M].
 
-    `given`, shape [F], is what each node of a front gives to each of its neighbours `near`; `size` is the number of nodes N.
+    `given`, shape [F], is what each node of a front gives to each of its neighbours `near`; `size` is the number of nodes N. Who
+    gives most is told by the place in the front, of equal ones the lowest. `groups`, shape [F], has the question of each node of
+    the front, if there are several.
     """
     if len(near.node) * _DENSE > size:
-        sums = np.bincount(near.node, given.take(near.owner), size)
-        nodes = np.flatnonzero(sums)
-        return nodes, sums[nodes]
-    nodes, at = np.unique(near.node, return_inverse=True)
-    return nodes, np.bincount(at, given.take(near.owner), len(nodes))
-
-
-def largest_givers(near: Near, given: np.ndarray, nodes: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """Return the place in the front of the node that gives most to each of `nodes`, ascending, [M]; of equal ones the lowest.
-
-    `groups`, shape [F], has the question of each node of the front, if there are several.
-    """
-    at, by = places_of(nodes, near.node), order(given, groups=groups)
-    to, rank = np.flatnonzero(at >= 0), np.argsort(by)
+        there, place = np.zeros(size, bool), np.empty(size, np.int64)
+        there[near.node] = True
+        nodes = np.flatnonzero(there)
+        place[nodes] = np.arange(len(nodes))
+        at = place.take(near.node)
+    else:
+        nodes, at = np.unique(near.node, return_inverse=True)
+    sums = np.bincount(at, given.take(near.owner), len(nodes))
+    by = order(given, groups=groups)
     first = np.full(len(nodes), len(by))
-    np.minimum.at(first, at.take(to), rank.take(near.owner.take(to)))
-    return by[first]
+    np.minimum.at(first, at, np.argsort(by).take(near.owner))
+    return nodes, sums, by[first]
 
 
 def gates(gate: str | Gate, nodes: np.ndarray) -> Algorithm[np.ndarray]:
