@@ -6,7 +6,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise
 from math import isnan
 from typing import NamedTuple
 
@@ -184,7 +184,7 @@ class _Paths:
         ends, width = list(accumulate(map(len, tables), initial=0)), max((table.shape[1] for table in tables), default=1)
         table = _stacked(tables, width)
         joined = (table[:, :-1] >= 0) & (table[:, 1:] >= 0)
-        found = _Steps(np.full(joined.shape, -1), np.ones(joined.shape, bool))
+        found = _Steps(np.full(joined.shape, -1), np.ones(joined.shape, bool), np.full(joined.shape, -1))
         if joined.any():
             columns = [table[:, :-1], table[:, 1:], *([] if relations is None else [_stacked(relations, width - 1)])]
             steps = np.stack([column[joined] for column in columns])
@@ -192,13 +192,15 @@ class _Paths:
             told = self.graph.steps_between(near, far, wanted[0] if wanted and steps[2].max() >= 0 else None)
             # One answer of the device to wait for.
             rows, forward = torch.stack([told[0], told[1].long()]).cpu().numpy()
-            codes = steps[2].tolist() if wanted else [-1] * len(rows)
+            codes = steps[2] if wanted else np.full(len(rows), -1)
             for wrong in np.flatnonzero(rows < 0).tolist():
-                if not named_step(self.graph.texts[steps[0, wrong]], codes[wrong]):
+                if not named_step(self.graph.texts[steps[0, wrong]], int(codes[wrong])):
                     line = int(np.nonzero(joined)[0][wrong])
                     b = bisect(ends, line) - 1
                     raise self._no_step(owner(b, line - ends[b]), what, *steps[:2, wrong].tolist())
             found.rows[joined], found.forward[joined] = rows, forward
+            followed = self.graph.on_host("relations").take(rows, mode="clip") if self.graph.num_edges else codes
+            found.relations[joined] = np.where(rows >= 0, followed, codes)
         firsts = [width - own.shape[1] for own in tables]
         return [_Steps(*(part[a:b, n:] for part in found)) for (a, b), n in zip(pairwise(ends), firsts, strict=True)]
 
@@ -212,21 +214,19 @@ class _Paths:
     def path(self, nodes: Sequence[int], steps: Iterable[tuple[int, bool, int]]) -> NodePath:
         """Return the path through some nodes; `steps` has the edge, its direction and the relation of each step."""
         graph, (names, ahead, texts) = self.graph, (list[str](), list[bool | None](), list[str]())
-        relations = graph.on_host("relations")
-        for a, b, (row, along, code) in zip(nodes, nodes[1:], steps, strict=False):
-            shown = self.may_show(a) and self.may_show(b)
+        ids = [graph.ids[row] for row in nodes]
+        for n, (row, along, code) in enumerate(steps):
+            shown = self.shown is None or bool(self.shown[nodes[n]] and self.shown[nodes[n + 1]])
             if row >= 0:
-                name = graph.relation_names[relations[row]]
+                name = graph.relation_names[code]
                 if shown:
-                    ends = (a, b) if along else (b, a)
-                    self._rows[graph.ids[ends[0]], graph.ids[ends[1]], name] = row
+                    self._rows[(ids[n], ids[n + 1], name) if along else (ids[n + 1], ids[n], name)] = row
             else:
-                name = named_step(graph.texts[a], code)
-            names.append(name if shown or row >= 0 else "")
+                name = named_step(graph.texts[nodes[n]], code) if shown else ""
+            names.append(name)
             ahead.append(along if row >= 0 else None)
             texts.append(graph.edge_texts[row] if shown and row >= 0 and graph.edge_texts else "")
-        titles, ids = tuple(map(self.title, nodes)), tuple(graph.ids[row] for row in nodes)
-        return NodePath(ids, tuple(names), tuple(ahead), titles, tuple(texts))
+        return NodePath(tuple(ids), tuple(names), tuple(ahead), tuple(map(self.title, nodes)), tuple(texts))
 
     def shown_chains(self, chains: Chains) -> Chains:
         """Return the chains whose nodes may all be shown."""
@@ -234,15 +234,18 @@ class _Paths:
 
 
 class _Steps(NamedTuple):
-    """The edges that the steps of paths follow, and whether along their direction, each of shape [K, L - 1]; -1 for no edge."""
+    """The edges that the steps of paths follow, whether along their direction, and their relations, each of shape [K, L - 1].
+
+    A step without an edge has the edge -1 and the relation that it was given.
+    """
 
     rows: np.ndarray
     forward: np.ndarray
+    relations: np.ndarray
 
-    def of(self, place: int, relations: np.ndarray | None, part: slice) -> Iterable[tuple[int, bool, int]]:
-        """Return the edge, the direction and the relation of each of some steps of a path."""
-        rows, forward = self.rows[place, part].tolist(), self.forward[place, part].tolist()
-        return zip(rows, forward, repeat(-1) if relations is None else relations[place, part].tolist(), strict=False)
+    def listed(self) -> Iterator[list[tuple[int, bool, int]]]:
+        """Yield the edge, the direction and the relation of each step, path by path."""
+        return (list(zip(*path, strict=True)) for path in zip(*(part.tolist() for part in self), strict=True))
 
 
 def _stacked(tables: Sequence[np.ndarray], width: int) -> np.ndarray:
@@ -266,16 +269,15 @@ class _Made:
 
     def _nodes(self, b: int, found: Candidates, trails: _Steps) -> Iterator[Hit]:
         graph, alike, ranks, context = self.paths.graph, self.alike.value, found.beside.get("ranks"), found.beside.get("context")
-        for place, (row, score, origin) in enumerate(
-            zip(found.nodes.tolist(), found.scores.tolist(), found.origins.tolist(), strict=True)
-        ):
+        columns = found.nodes.tolist(), found.scores.tolist(), found.origins.tolist(), self._paths(found, trails)
+        for place, (row, score, origin, path) in enumerate(zip(*columns, strict=True)):
             node, operator = graph.node(row).shown(), found.operators[origin]
             yield Hit(
                 node.id,
                 node.text,
                 score,
                 operator,
-                self._path(found, place, trails),
+                path,
                 node.title,
                 node.type,
                 node.metadata,
@@ -287,19 +289,18 @@ class _Made:
                 similarity=alike.get((b, row)),
             )
 
-    def _path(self, found: Candidates, place: int, trails: _Steps) -> NodePath:
-        trail, scores = found.trails[place], found.beside.get("trail_scores")
-        first = int(np.count_nonzero(trail < 0))
-        if first == len(trail) - 1:
-            path = self.paths.seed(int(trail[-1]))
-        else:
-            path = self.paths.path(trail[first:].tolist(), trails.of(place, found.relations, slice(first, None)))
-        return path if scores is None else _scored(path, float(scores[place]))
+    def _paths(self, found: Candidates, trails: _Steps) -> Iterator[NodePath]:
+        """Yield the path to each candidate."""
+        last, begins = found.trails.shape[1] - 1, np.count_nonzero(found.trails < 0, axis=1).tolist()
+        scores = found.beside.get("trail_scores")
+        for place, (trail, steps, first) in enumerate(zip(found.trails.tolist(), trails.listed(), begins, strict=True)):
+            path = self.paths.seed(trail[last]) if first == last else self.paths.path(trail[first:], steps[first:])
+            yield path if scores is None else _scored(path, float(scores[place]))
 
     def _chains(self, b: int, chains: Chains, walked: _Steps) -> Iterator[Hit]:
-        for place, (nodes, score) in enumerate(zip(chains.nodes.tolist(), chains.scores.tolist(), strict=True)):
+        for nodes, score, steps in zip(chains.nodes.tolist(), chains.scores.tolist(), walked.listed(), strict=True):
             rows = [row for row in nodes if row >= 0]
-            path = self.paths.path(rows, walked.of(place, None, slice(len(rows) - 1)))
+            path = self.paths.path(rows, steps[: len(rows) - 1])
             scored, near = _scored(path, score) if chains.rising else path, self._largest(b, rows)
             yield Hit(" | ".join(path.nodes), path.text, score, chains.operator, scored, kind="chain", similarity=near)
 
