@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_text_splitters import HTMLHeaderTextSplitter, Language, MarkdownHeaderTextSplitter, RecursiveCharacterTextSplitter
+from langchain_text_splitters import (
+    HTMLHeaderTextSplitter,
+    HTMLSemanticPreservingSplitter,
+    Language,
+    MarkdownHeaderTextSplitter,
+    RecursiveCharacterTextSplitter,
+)
 from llama_index.core import Document as LlamaDocument
 from llama_index.core.node_parser import HierarchicalNodeParser, MarkdownNodeParser, SentenceSplitter
 
@@ -173,6 +179,18 @@ class TestSplitters:
         found = linked_texts(documents, Links(), DocumentStructure())
         assert [(source[:5], target[:8]) for source, target in found] == [("Cards", "The mill"), ("The m", "Cards dr")]
 
+    @pytest.mark.filterwarnings("ignore:The class `HTMLSemanticPreservingSplitter` is in beta")
+    def test_html_semantic_preserving_splitter_that_turns_links_into_markdown(self):
+        pages = [Document(LOOMS, metadata={"source": "looms.html"}), Document(ENGINE, metadata={"source": "engine.html"})]
+        headers = [("h1", "Header 1"), ("h2", "Header 2")]
+        splitter = HTMLSemanticPreservingSplitter(headers, preserve_links=True, preserve_parent_metadata=True)
+        found = linked_texts(splitter.transform_documents(pages), Links())
+        assert [source for source, _ in found] == [
+            "Cards drive a loom. See [the mill](engine.html#mill) .",
+            "The mill computes; it reads [cards](looms.html#cards) .",
+        ]
+        assert [target.split()[0] for _, target in found] == ["An", "Cards"], "of an id that is gone, and of a heading's slug"
+
     def test_html_header_text_splitter_with_links_kept_by_the_loader(self):
         splitter = HTMLHeaderTextSplitter([("h1", "Header 1"), ("h2", "Header 2")])
         kept = {"looms.html": ["engine.html#the-mill"], "engine.html": [{"url": "looms.html#cards", "text": "cards"}]}
@@ -313,6 +331,17 @@ def test_the_name_of_a_page_says_how_it_is_read(source, found):
     folder = source.rpartition("/")[0] + "/" if "/" in source else ""
     nodes = [chunk("a", f"{MARKDOWN} {HTML}", source), *(chunk(name, "", f"{folder}{name}.md") for name in "mh")]
     assert linked(nodes) == [("a", name) for name in found]
+
+
+def test_a_page_named_html_is_markdown_if_it_has_links_of_markdown_alone():
+    nodes = [
+        chunk("a1", "[x](b.html)", "a.html"),
+        chunk("a2", "`<p>`, and [x](c.html)", "a.html"),
+        chunk("b1", "[x](c.html)", "b.html"),
+        chunk("b2", "<a href=a.html>", "b.html"),
+        chunk("c", "", "c.html"),
+    ]
+    assert linked(nodes) == [("a1", "b1"), ("a2", "c"), ("b2", "a1")]
 
 
 @pytest.mark.parametrize(
@@ -470,9 +499,10 @@ def test_a_chunk_of_an_anchor_alone_holds_it():
 
 
 def test_html_is_not_read_as_markdown_nor_markdown_as_html():
-    nodes = [chunk("a", "[x](b.html)", "a.html"), chunk("b", "", "b.html"), chunk("c", "`<a href='b.html'>`", "c.md")]
+    text = "<a href='https://h/c'> [x](b.html)"
+    nodes = [chunk("a", text, "a.html"), chunk("b", "", "b.html"), chunk("c", "`<a href='b.html'>`", "c.md")]
     assert build_edges(nodes, Links()) == []
-    assert build_edges([chunk("a", "[x](b.html)", "a.html#top"), chunk("b", "", "b.html")], Links()) == []
+    assert build_edges([chunk("a", text, "a.html#top"), chunk("b", "", "b.html")], Links()) == []
 
 
 VAULT = {

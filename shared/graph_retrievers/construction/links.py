@@ -29,6 +29,8 @@ __all__ = ["Links"]
 logger = logging.getLogger(__name__)
 
 _TAG = re.compile(r"<[a-zA-Z!/]")
+_HTML_LINK = re.compile(r"<a\s", re.IGNORECASE)
+_MARKDOWN_LINK = re.compile(r"\]\([^\s)]")
 _MARKDOWN = re.compile(r"\[|#|@|^ {0,3}(?:=+|-+)[ \t]*$|<https?://|::|\(\(|\^[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
 # Texts of links, of a list that all chunks of a page hold, that are searched for in the chunks.
 _SEARCHED = 1_000
@@ -194,7 +196,7 @@ class Links(EdgeSpec):
         for address, rows in pages.items():
             # Texts are read for links, and for anchors that the metadata do not name.
             told = [row for row in rows if self.field is None or "anchors" not in nodes[row].metadata]
-            markdown = not address.lower().endswith(HTML)
+            markdown, html = _formats(address, [nodes[row].text for row in told])
             defined = [reference_definitions(text) if markdown and "]:" in text else {} for text in (nodes[r].text for r in told)]
             references: dict[str, Any] = {}
             for definitions in reversed(defined):
@@ -210,7 +212,7 @@ class Links(EdgeSpec):
                     # Without the empty lines that ObsidianReader drops, what follows a table is a row of it.
                     text = _BAR.sub(r"[[\1\\|", text)
                 fence, inside = _fences(before, text, fence)
-                held = _read_text(text[inside:], address, ChainMap(own, references), seen, kind)
+                held = _read_text(text[inside:], markdown, html, ChainMap(own, references), seen, kind)
                 read.links[row], read.anchors[row], read.headings[row] = held.links, held.anchors, held.headings
                 if row == rows[0]:
                     fields[address] = dict(nodes[row].metadata) | held.fields
@@ -344,16 +346,27 @@ def _open(text: str, fence: str) -> str:
     return fence
 
 
-def _read_text(text: str, address: str, references: MutableMapping[str, Any], seen: Counter[str], kind: str) -> _ReadText:
-    """Return what a text links to and its anchors; a text that is neither named HTML nor Markdown is read as both."""
+def _formats(address: str, texts: Sequence[str]) -> tuple[bool, bool]:
+    """Return whether the texts of a page are read as Markdown, and as HTML: as both if the name of the page does not tell."""
     name = address.lower().partition("#")[0]
+    if name.endswith(HTML):
+        # Some splitters and loaders turn HTML into Markdown, under the name that the page had.
+        turned = any(map(_MARKDOWN_LINK.search, texts)) and not any(map(_HTML_LINK.search, texts))
+        return turned, not turned
+    return True, not name.endswith(MARKDOWN)
+
+
+def _read_text(
+    text: str, markdown: bool, html: bool, references: MutableMapping[str, Any], seen: Counter[str], kind: str
+) -> _ReadText:
+    """Return what a text links to and its anchors, read as Markdown, as HTML, or as both."""
     pages = []
     if text.startswith("---\n") and _CUT.fullmatch(text):
         # A splitter cut behind the front matter.
         text += "\n---\n"
-    if not name.endswith(HTML) and _MARKDOWN.search(text):
+    if markdown and _MARKDOWN.search(text):
         pages.append(read_markdown(text, references, seen, kind))
-    if not name.endswith(MARKDOWN) and _TAG.search(text):
+    if html and _TAG.search(text):
         pages.append(read_html(text, piece=True))
     blocks = [block for page in pages for block in page.blocks]
     fields = {name: value for page in pages for name, value in page.fields.items()}
