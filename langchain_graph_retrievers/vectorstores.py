@@ -57,7 +57,7 @@ def read_store(store: Any) -> Stored:
     >>> [document.page_content for document in found.documents], found.vectors.shape, found.metric
     (['A loom.', 'A card.'], (2, 8), 'cosine')
     """
-    metric, name = None, f"The {type(store).__name__}"
+    metric = None
     if callable(getattr(store, "documents_and_vectors", None)):
         documents, vectors = store.documents_and_vectors()
     elif isinstance(store, InMemoryVectorStore):
@@ -67,7 +67,7 @@ def read_store(store: Any) -> Stored:
     elif (held := store_table(store)) is not None:
         found = held.rows()
         documents = [Document(row.text, id=row.id, metadata=row.metadata) for row in found]
-        vectors, metric, name = [row.vector for row in found], held.metric, f"T{held.store[1:]}"
+        vectors, metric = [row.vector for row in found], held.metric
     elif all(hasattr(store, part) for part in ("docstore", "index", "index_to_docstore_id")):
         documents, vectors = _faiss_documents(store), faiss_vectors(store.index)
         # Not the distance strategy of the store, by which it turns scores into relevance.
@@ -85,7 +85,7 @@ def read_store(store: Any) -> Stored:
         )
     documents = list(documents)
     if not documents:
-        raise EmptyGraphError(f"{name} is empty; add documents to it first.")
+        raise EmptyGraphError(f"The {type(store).__name__} is empty; add documents to it first.")
     return Stored(documents, vector_table([document.id or place for place, document in enumerate(documents)], vectors), metric)
 
 

@@ -94,7 +94,7 @@ def test_an_empty_store_a_row_without_a_vector_and_one_without_a_text_are_refuse
         stored.retriever()
     for document in DOCUMENTS:
         stored.delete(document.id)
-    with pytest.raises(EmptyGraphError, match="empty"):
+    with pytest.raises(EmptyGraphError, match=r"The PGVector.* is empty.*; add documents, or correct its name"):
         stored.retriever()
 
 
@@ -130,9 +130,13 @@ def test_collections_in_the_same_table_do_not_mix(postgres_server):
     assert document.metadata == {HOSTILE: HOSTILE} and document.page_content == "A loom."
 
 
-def test_an_empty_collection_is_named(postgres_server):
-    with pytest.raises(EmptyGraphError, match="The PGVector collection 'handbok' is empty"):
+def test_an_empty_collection_is_named_and_those_that_have_documents(postgres_server):
+    pgvector(postgres_server.url, Document("A loom."), collection="a handbook")
+    with pytest.raises(
+        EmptyGraphError, match="The PGVector collection 'handbok' is empty, and the table has .*'a handbook'"
+    ) as told:
         GraphRetriever.from_vectorstore(pgvector(postgres_server.url, collection="handbok"))
+    assert str(told.value).count("handbok") == 1
 
 
 def test_vectors_of_several_widths_in_one_collection_are_refused(postgres_server):

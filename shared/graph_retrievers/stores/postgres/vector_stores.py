@@ -12,7 +12,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from graph_retrievers.errors import DatabaseError, GraphRetrieverError, InvalidArgumentError, InvalidVectorError, shown
+from graph_retrievers.errors import (
+    DatabaseError,
+    EmptyGraphError,
+    GraphRetrieverError,
+    InvalidArgumentError,
+    InvalidVectorError,
+    few,
+    shown,
+)
 from graph_retrievers.stores.postgres.values import read_vector
 
 T = TypeVar("T")
@@ -77,8 +85,8 @@ class StoreTable:
     def rows(self) -> list[StoredRow]:
         """Return all rows, in the order of their keys.
 
-        Raises InvalidVectorError for a row without a vector, InvalidArgumentError for one without an id, without a text or with
-        metadata that are no mapping, and DatabaseError if the database fails.
+        Raises EmptyGraphError if there are none, InvalidVectorError for a row without a vector, InvalidArgumentError for one
+        without an id, without a text or with metadata that are no mapping, and DatabaseError if the database fails.
         """
         import sqlalchemy as sa
         from sqlalchemy.types import UserDefinedType
@@ -105,9 +113,23 @@ class StoreTable:
 
         def read(connection: Any) -> list[StoredRow]:
             result = connection.execute(statement, execution_options={"yield_per": _BLOCK})
-            return [self._row(*row) for part in result.partitions() for row in part]
+            found = [self._row(*row) for part in result.partitions() for row in part]
+            if not found:
+                raise EmptyGraphError(f"T{self.store[1:]} is empty{self._others(connection)}; add documents, or correct its name.")
+            return found
 
         return self._asked(read)
+
+    def _others(self, connection: Any) -> str:
+        """Return, as a part of a message, which other collections of the table have documents."""
+        import sqlalchemy as sa
+
+        if self.collection is None:
+            return ""
+        held, _ = self.collection
+        filled = sa.exists().where(self.table.c.collection_id == held.c.uuid)
+        names = connection.execute(sa.select(held.c.name).where(filled).order_by(held.c.name)).scalars().all()
+        return f", and the table has documents of {few([shown(name) for name in names])}" if names else ""
 
     def place(self) -> tuple[str, str, str | None]:
         """Return the name of the table, its schema, and the key of the collection, None if the table has one alone.
