@@ -494,6 +494,7 @@ def test_nodes_without_a_vector_are_told(postgres, caplog):
     [
         ("bolt://localhost:7687", {}, InvalidArgumentError, "must begin with postgresql://, as in"),
         (None, {}, InvalidArgumentError, "must begin with postgresql://"),
+        ("postgresql+psycopg://me:hush@localhost/x", {}, InvalidArgumentError, r"without the driver that SQLAlchemy .*'\+psycopg'"),
         ("postgresql://localhost/x?nonsense=1", {}, InvalidArgumentError, "cannot be read"),
         ("postgresql://127.0.0.1:1/x", {}, DatabaseUnreachableError, "127.0.0.1:1/x cannot be reached"),
         ("postgresql:///x?host=/nowhere", {}, DatabaseUnreachableError, "postgresql:///x\\?host=/nowhere cannot be reached"),

@@ -36,6 +36,8 @@ Statement = tuple[str, Mapping[str, Any]]
 """SQL with ``%(name)s`` for parameters and ``{nodes}`` for the tables of the schema, and the values of the parameters."""
 
 _SCHEMES = ("postgresql://", "postgres://")
+# The beginning of an address for SQLAlchemy, such as those that vector stores take.
+_DRIVER = re.compile(r"postgres(?:ql)?(\+\w+)://")
 _TABLES = ("corpora", "nodes", "edges", "words", "terms", "vectors")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _PORTS = re.compile(r"[0-9,]*")
@@ -113,7 +115,11 @@ class PostgresDatabase:
         self._psycopg = import_driver()
         if not isinstance(url, str) or not url.startswith(_SCHEMES):
             # Not shown, because it may contain a password.
-            raise InvalidArgumentError("The url of the database must begin with postgresql://, as in postgresql://host:5432/name.")
+            driver = _DRIVER.match(url) if isinstance(url, str) else None
+            advice = f", without the driver that SQLAlchemy needs, {driver[1]!r}" if driver else ""
+            raise InvalidArgumentError(
+                f"The url of the database must begin with postgresql://, as in postgresql://host:5432/name{advice}."
+            )
         if not isinstance(schema, str) or not _IDENTIFIER.fullmatch(schema):
             raise InvalidArgumentError(f"schema is {shown(schema)}; expected letters, digits and underscores, at most 63.")
         try:
