@@ -301,9 +301,7 @@ class RoundRobin(Composite):
     [('a loom', 1.0), ('a card', 0.5), ('one card', 0.33)]
     """
 
-    def formula(self) -> str:
-        """Return the parts joined by plus signs."""
-        return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
+    formula = ReciprocalRankFusion.formula
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes and the facts of all lists in turns."""

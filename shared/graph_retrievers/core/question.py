@@ -131,29 +131,33 @@ class Question:
         other.k = k
         return other
 
+    def rows(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the row in the graph of each of some nodes, shape [n]; of several questions, nodes have other numbers."""
+        return nodes
+
     def input(self, name: str) -> Any:
         """Return the question's value of an input (``Operator.reads``); None if it is not given."""
         return self.queries.input(name)[self.place]
 
     def returned(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be returned: bool, shape [n]."""
-        return self.backend.passing(nodes, "return")  # type: ignore[no-any-return]
+        return self.backend.passing(self.rows(nodes), "return")  # type: ignore[no-any-return]
 
     def started(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
-        return self.backend.passing(nodes, "start")  # type: ignore[no-any-return]
+        return self.backend.passing(self.rows(nodes), "start")  # type: ignore[no-any-return]
 
     def walked(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be visited: bool, shape [n]."""
-        return self.backend.passing(nodes, "walk")  # type: ignore[no-any-return]
+        return self.backend.passing(self.rows(nodes), "walk")  # type: ignore[no-any-return]
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return self.backend.typed(nodes, types)  # type: ignore[no-any-return]
+        return self.backend.typed(self.rows(nodes), types)  # type: ignore[no-any-return]
 
     def types(self, nodes: np.ndarray) -> list[str]:
         """Return the type of each of some nodes, shape [n]."""
-        return self.backend.types(nodes)  # type: ignore[no-any-return]
+        return self.backend.types(self.rows(nodes))  # type: ignore[no-any-return]
 
     @property
     def edges(self) -> int:
@@ -237,22 +241,6 @@ class Questions(Question):
         for own, part in zip(self.each, other.each, strict=True):
             own.take(part)
 
-    def returned(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
-        return super().returned(nodes % self.nodes)
-
-    def started(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
-        return super().started(nodes % self.nodes)
-
-    def walked(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
-        return super().walked(nodes % self.nodes)
-
-    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
-        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return super().typed(nodes % self.nodes, types)
-
-    def types(self, nodes: np.ndarray) -> list[str]:
-        """Return the type of each of some nodes, shape [n]."""
-        return super().types(nodes % self.nodes)
+    def rows(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the row in the graph of each of some nodes, shape [n]."""
+        return nodes % self.nodes
