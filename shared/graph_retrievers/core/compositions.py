@@ -79,6 +79,10 @@ class Composite(Operator):
         """Return what any of the operators lacks, each once."""
         return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
 
+    def formula(self) -> str:
+        """Return the parts joined by arrows."""
+        return " -> ".join(operator.formula() for operator in self.operators)
+
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Run the operators one after another, each on the results of the previous one."""
         for operator in self.operators:
@@ -111,10 +115,6 @@ class Pipeline(Composite):
     >>> print(Pipeline(VectorSearch(10), GRanker()).formula())
     O_vs -> O_gm
     """
-
-    def formula(self) -> str:
-        """Return the parts joined by arrows."""
-        return " -> ".join(operator.formula() for operator in self.operators)
 
 
 class Loop(Pipeline):
@@ -185,10 +185,6 @@ class FirstStage(Composite):
     def __init__(self, operator: Operator, depth: int) -> None:
         super().__init__(operator)
         self.depth = positive("depth", depth)
-
-    def formula(self) -> str:
-        """Return the formula of the operator."""
-        return self.operators[0].formula()
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the results of the operator."""
