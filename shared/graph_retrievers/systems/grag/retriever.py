@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
-from graph_retrievers.learning.state import clear_state
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
@@ -266,9 +266,6 @@ def fit_grag(
     together = paper and isinstance(network, DocumentGraphNetwork) if together is None else bool(together)
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
-    options = {"resume": folder / "under-way", **(PAPER if paper else {}), **(training or {})}
-    candidates = first_stage(index, first, depth)
-    history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {
         "network": network.config(),
         "first": written(first),
@@ -277,9 +274,7 @@ def fit_grag(
         "parser": cache.name,
         "embedding": index.embedding_name,
         "seed": seed,
-        "history": history.to_dict(),
     }
-    save_checkpoint(folder, _PART, network.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    learnt = index, train, dev, reranker, first_stage(index, first, depth)
+    fit = partial(fit_document_graph, *learnt, seed=seed, show_progress=show_progress)
+    return fit_and_save(fit, network, folder, _PART, config, {**(PAPER if paper else {}), **(training or {})})

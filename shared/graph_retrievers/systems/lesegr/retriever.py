@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
-from graph_retrievers.learning.state import clear_state
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
@@ -241,9 +241,6 @@ def fit_lesegr(
     folder = checkpoint_folder(folder)
     network = LeSeGRModel(index.dense.dimension, **model, seed=seed)
     search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
-    options = {"resume": folder / "under-way", **(training or {})}
-    first = _candidates(index, candidates)
-    history = fit_lesegr_model(index, train, dev, search, first, seed=seed, show_progress=show_progress, **options)
     config = {
         "model": network.config(),
         "hops": hops,
@@ -253,9 +250,7 @@ def fit_lesegr(
         "embedding": index.embedding_name,
         "sparse_kind": index.signal(sparse).kind,
         "seed": seed,
-        "history": history.to_dict(),
     }
-    save_checkpoint(folder, _PART, network.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    learnt = index, train, dev, search, _candidates(index, candidates)
+    fit = partial(fit_lesegr_model, *learnt, seed=seed, show_progress=show_progress)
+    return fit_and_save(fit, network, folder, _PART, config, training)
