@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -163,14 +162,9 @@ class GRAG(CompositeSystem):
     def _cache(self) -> MeaningCache:
         return self.parser if isinstance(self.parser, MeaningCache) else MeaningCache(self.parser)
 
-    @cached_property
-    def _rerankers(self) -> Cache:
-        """The rerankers by the device, to which a network is moved."""
-        return Cache()
-
     def _reranker(self, embedding: str | None, device: torch.device | None = None) -> DocumentGraphRerank:
         """Return the operator for vectors of a model, if its name is known, on a device."""
-        made = self._rerankers.get(device, self._made)
+        made = self._kept.get(device, self._made)
         if self.checkpoint is None:
             return made
         # An EvidenceNetwork reads similarities, not vectors.

@@ -11,7 +11,6 @@ from typing import Any
 from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, keywords_of
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -136,17 +135,13 @@ class LeSeGR(System):
         # An index without it is refused now, not at the first question.
         index.signal(settings["sparse"])
         width = None if self._is_trained else index.dense.dimension
-        return self._searches.get(
+        # The length of vectors is for a network without weights.
+        return self._kept.get(
             (index.device, width),
             lambda: LexicalSemanticSearch(
                 self._network(width), **{name: settings[name] for name in ("hops", "sparse", "direction")}, context=self.context
             ),
         )
-
-    @cached_property
-    def _searches(self) -> Cache:
-        """The operators by the device, to which a network is moved, and the length of vectors for a network without weights."""
-        return Cache()
 
     @cached_property
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

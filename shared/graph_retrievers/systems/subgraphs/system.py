@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -49,16 +48,11 @@ class SubgraphSystem(System):
                 f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {index.embedding_name!r}; train it with "
                 "this model."
             )
-        return Pipeline(EntityLinking(language_model=self.language_model), self._searches.get(index.device, self._made))
+        return Pipeline(EntityLinking(language_model=self.language_model), self._kept.get(index.device, self._made))
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless a checkpoint has it."""
         return () if self.checkpoint is not None else (Untrained("network", self.instead),)
-
-    @cached_property
-    def _searches(self) -> Cache:
-        """The operators by the device, to which a network is moved."""
-        return Cache()
 
     @cached_property
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
