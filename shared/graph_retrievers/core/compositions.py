@@ -71,10 +71,6 @@ class Composite(Operator):
         for operator in self.operators:
             yield from operator.reasons()
 
-    def kinds(self) -> tuple[OperatorKind, ...]:
-        """Return the kinds of the operators inside, each once, in order."""
-        return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
-
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what any of the operators lacks, each once."""
         return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
