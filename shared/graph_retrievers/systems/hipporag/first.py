@@ -56,6 +56,7 @@ class PhraseWalk(Operator):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
     >>> edges = [("p", "ada"), ("ada", "engine", "wrote for")]
     >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.5, 0.5], [1, 0], [0, 1]])
