@@ -37,7 +37,7 @@ def fates(evaluation: Evaluation, retriever: str, queries: Iterable[str] | None 
         rows = node_rows(graph, (node for node in sorted(held) if node in graph))
         targets = node_rows(graph, sorted(gold - held))
         for target, cost in zip(targets, path_costs(graph, targets), strict=True):
-            if bool(graph.adjacent(rows, target.expand_as(rows)).any()):
+            if bool((graph.adjacency(rows, target.expand_as(rows)) > 0).any()):
                 counts["passed over"] += 1
             else:
                 counts["never reached" if bool(torch.isfinite(cost[rows]).any()) else "not connected"] += 1

@@ -18,6 +18,7 @@ from graph_retrievers.cache import Cache, Same
 from graph_retrievers.errors import InvalidArgumentError, UnexpectedArgumentError
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import Corpus, GraphIndex
+from graph_retrievers.index.options import DocumentOptions, TextOptions
 from graph_retrievers.retrievers.options import CommonOptions
 from graph_retrievers.retrievers.protocol import RetrieverProtocol
 from graph_retrievers.retrievers.retriever import Retriever, tell_unused_relevance, with_options
@@ -26,8 +27,13 @@ from graph_retrievers.systems.given import check_options, given_system
 from graph_retrievers.systems.system import System, read_system
 from langchain_graph_retrievers.batches import BatchRetriever
 from langchain_graph_retrievers.fields import CheckedFields, check_fields
-from langchain_graph_retrievers.options import GraphDocumentOptions, GraphTextOptions, SystemLike
 from langchain_graph_retrievers.vectorstores import read_store
+
+if TYPE_CHECKING:
+    from graph_retrievers.retrievers.options import SystemLike
+else:
+    # Pydantic would copy a system, which is a dataclass, and check its fields; the constructor reads it.
+    SystemLike = Any
 
 __all__ = ["GraphRetriever"]
 
@@ -37,6 +43,28 @@ _OPTIONS = tuple(name for name in CommonOptions.__annotations__ if name != "name
 _PARTS = attrgetter("system", "index", "retriever", *_OPTIONS)
 # How many engine retrievers a retriever of this package keeps.
 _KEPT = 8
+
+
+class Fields(CommonOptions, total=False):
+    """Fields of GraphRetriever but `index` and `retriever`, for type checkers."""
+
+    system: SystemLike | None
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    k: int | None
+    filter: Filter | None
+    seed_filter: Filter | None
+    traversal_filter: Filter | None
+    scope: Filter | None
+    provenance: bool
+
+
+class GraphTextOptions(Fields, TextOptions, total=False):
+    """Keywords of GraphRetriever.from_texts."""
+
+
+class GraphDocumentOptions(Fields, DocumentOptions, total=False):
+    """Keywords of GraphRetriever.from_documents and from_vectorstore."""
 
 
 class GraphRetriever(CheckedFields, BatchRetriever):

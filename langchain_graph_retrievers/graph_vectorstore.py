@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Self
 from uuid import uuid4
 
@@ -88,11 +89,9 @@ class GraphVectorStore(VectorStore):
         if ids is None or isinstance(ids, str):
             raise InvalidArgumentError(f"ids is {ids!r}; expected a list of the ids to delete.")
         while present := [name for name in dict.fromkeys(ids) if len(self.store) and name in self.store.index.graph]:
-            try:
+            # Another process may be faster; the store has then loaded its changes.
+            with suppress(UnknownNodeError):
                 self.store.update(delete=present)
-            except UnknownNodeError:
-                # Another process was faster; the store has loaded its changes.
-                continue
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:

@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 from graph_retrievers.systems import GRAG, FastInsight, LeSeGR, MoR, SpreadingActivation, WalkFusion
-from langchain_graph_retrievers.graph_retriever import GraphRetriever
-from langchain_graph_retrievers.options import SystemLike
+from langchain_graph_retrievers.graph_retriever import GraphRetriever, SystemLike
 
 __all__ = [
     "FastInsightRetriever",

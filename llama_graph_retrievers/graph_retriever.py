@@ -17,6 +17,7 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graph_retrievers.arguments import keywords_of
+from graph_retrievers.core.limits import in_thread
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.filters import Filter
 from graph_retrievers.index import Corpus, GraphIndex
@@ -31,13 +32,28 @@ from graph_retrievers.systems.system import System
 from llama_graph_retrievers.building import Source, index_objects, tell_absent
 from llama_graph_retrievers.events import batch_ended, batch_started
 from llama_graph_retrievers.nodes import NodeLookup, NodeSource
-from llama_graph_retrievers.options import DefaultsOptions
 from llama_graph_retrievers.search import NodeSearch
 from llama_graph_retrievers.stores import tell_lost_edges
 
 __all__ = ["GraphRetriever"]
 
 dispatcher = instrumentation.get_dispatcher(__name__)
+
+
+class DefaultsOptions(CommonOptions, total=False):
+    """Keywords of GraphRetriever that from_defaults does not read itself, for type checkers."""
+
+    similarity_top_k: int | None
+    filters: MetadataFilters | Filter | None
+    seed_filters: MetadataFilters | Filter | None
+    traversal_filters: MetadataFilters | Filter | None
+    scope: MetadataFilters | Filter | None
+    inputs: Mapping[str, Callable[[str], Any]] | None
+    provenance: bool
+    callback_manager: CallbackManager | None
+    object_map: MutableMapping[str, Any] | None
+    objects: list[IndexNode] | None
+    verbose: bool
 
 
 class GraphRetriever(BaseRetriever):
@@ -299,8 +315,7 @@ class GraphRetriever(BaseRetriever):
         return search
 
     async def _apresent(self) -> NodeSearch:
-        self._search = search = await self._search.apresent()
-        return search
+        return self._search if self._search.followed is None else await in_thread(self._present)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._present().nodes([query_bundle], self._similarity_top_k, {})[0]

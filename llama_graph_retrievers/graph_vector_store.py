@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -105,10 +106,8 @@ class GraphVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document and their edges; a document that is not in the store is skipped."""
-        try:
+        with suppress(UnknownNodeError):
             self._store.update(delete_sources=[ref_doc_id])
-        except UnknownNodeError:
-            return
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Do what :meth:`delete` does, without blocking the event loop."""
@@ -116,14 +115,10 @@ class GraphVectorStore(BasePydanticVectorStore):
 
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any) -> None:
         """Delete the nodes with the given ids that pass the filters, and their edges; an empty list of ids deletes none."""
-        while len(self._store):
-            graph = self._store.index.graph
-            ids = [graph.ids[row] for row in _rows(graph, node_ids, filters)]
-            try:
-                return self._store.update(delete=ids)
-            except UnknownNodeError:
-                # Another process was faster; the store has loaded its changes.
-                continue
+        while len(self._store) and (rows := _rows(graph := self._store.index.graph, node_ids, filters)):
+            # Another process may be faster; the store has then loaded its changes.
+            with suppress(UnknownNodeError):
+                self._store.update(delete=[graph.ids[row] for row in rows])
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any

@@ -174,7 +174,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
             )
         options.setdefault("backfill", False)
         self.engine = Retriever(index, chosen, k=similarity_top_k, **options)
-        self._models, self._entities = (embed_model, index.embedding), entities
+        self._model, self._entities = index.embedding if embed_model is None else embed_model, entities
         # Edges that a path can follow: a chunk's mention is not one, unless the walk passes through chunks of the index.
         chunks = chosen.types_of_passages if chosen.passages is False else ()
         ends = {name for name, kind in zip(index.graph.ids, index.graph.types, strict=True) if kind not in chunks}
@@ -208,7 +208,7 @@ class SpreadingActivationPGRetriever(BasePGRetriever):
     def _asked(self, query_bundle: QueryBundle) -> tuple[str, dict[str, Any]]:
         question = query_bundle.query_str.strip()
         inputs: dict[str, Any] = {"entities": [self._entities(question)]} if self._entities is not None else {}
-        return question, {"vectors": QueryVectors([query_bundle], *self._models), **inputs}
+        return question, {"vectors": QueryVectors([query_bundle], self._model), **inputs}
 
     def _answered(self, hits: Hits) -> list[NodeWithScore]:
         found = self._walked(hits)

@@ -120,10 +120,6 @@ class NodeSearch:
             return self
         return self.followed.searches.get(Same(index), partial(self.over, index))
 
-    async def apresent(self) -> NodeSearch:
-        """Return what :meth:`present` returns, without blocking the event loop."""
-        return self if self.followed is None else await in_thread(self.present)
-
     def over(self, index: GraphIndex) -> NodeSearch:
         """Return this search on another index with the same signals; a filter that is a mask keeps selecting the same nodes."""
         assert self.index is not None
@@ -164,7 +160,7 @@ class NodeSearch:
             filters = await asyncio.to_thread(self._without, gone) if gone else self._filters
             results = await ask(texts, k, **filters | options)
             known, missing = await asyncio.to_thread(self._originals, results) if self._live else self._originals(results)
-            if again and missing and (present := await self.apresent()) is not self:
+            if again and missing and (present := await in_thread(self.present)) is not self:
                 return await present.anodes(bundles, k, inputs, again=False)
             if missing <= gone:
                 return self._scored(results, known, missing, gone)

@@ -22,18 +22,16 @@ class QueryVectors:
     """Vectors of B query bundles, computed only if they are read: a callable, and array-like of shape [B, d].
 
     A bundle's own ``embedding`` is used if it has one. Otherwise its ``custom_embedding_strs`` (or the query) are embedded,
-    several strings by their mean as in LlamaIndex, and the vector is stored in the bundle for the next reader. The first of
-    `models` that is not None embeds them, else ``Settings.embed_model``. With `unit`, vectors are scaled to unit length; those in
-    the bundles are not.
+    several strings by their mean as in LlamaIndex, and the vector is stored in the bundle for the next reader. `model` embeds
+    them, ``Settings.embed_model`` if it is None. With `unit`, vectors are scaled to unit length; those in the bundles are not.
 
     >>> vectors = QueryVectors([QueryBundle("loom"), QueryBundle("engine")], lambda texts: [[len(text), 1] for text in texts])
     >>> np.asarray(vectors).tolist()
     [[4.0, 1.0], [6.0, 1.0]]
     """
 
-    def __init__(self, bundles: Sequence[QueryBundle], *models: Any, unit: bool = False) -> None:
-        self._bundles = list(bundles)
-        self._models, self._unit = models, unit
+    def __init__(self, bundles: Sequence[QueryBundle], model: Any = None, *, unit: bool = False) -> None:
+        self._bundles, self._given, self._unit = list(bundles), model, unit
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -44,7 +42,7 @@ class QueryVectors:
         if not isinstance(part, (list, slice)):
             return self[[part]]._vectors()[0]
         places = part if isinstance(part, list) else range(len(self))[part]
-        return QueryVectors([self._bundles[place] for place in places], *self._models, unit=self._unit)
+        return QueryVectors([self._bundles[place] for place in places], self._given, unit=self._unit)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return the vectors of all queries, shape [B, d]."""
@@ -81,8 +79,7 @@ class QueryVectors:
             bundle.embedding = np.mean(part.numpy(), axis=0).tolist()
 
     def _model(self) -> Embedding:
-        chosen = next((model for model in self._models if model is not None), None)
-        return as_embedding(chosen if chosen is not None else default_embed_model())
+        return as_embedding(default_embed_model() if self._given is None else self._given)
 
 
 def node_vectors(

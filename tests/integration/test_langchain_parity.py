@@ -10,7 +10,7 @@ from graph_retrievers.retrievers import Retriever
 from graph_retrievers.retrievers.options import RetrieverOptions
 from graph_retrievers.systems.system import SYSTEMS, read_system
 from langchain_graph_retrievers import GraphRetriever, graph_retriever
-from langchain_graph_retrievers.options import Fields, GraphDocumentOptions, GraphTextOptions
+from langchain_graph_retrievers.graph_retriever import Fields, GraphDocumentOptions, GraphTextOptions
 from tests.helpers import linked_index
 
 ENGINE = keywords_of(Retriever.__init__)

@@ -64,7 +64,7 @@ from llama_graph_retrievers import (
     WalkFusionRetriever,
     provenance,
 )
-from llama_graph_retrievers.options import DefaultsOptions
+from llama_graph_retrievers.graph_retriever import DefaultsOptions
 from tests.helpers import HashEmbedding, linked_index
 from tests.integration.llama_corpus import HashEmbed, instrumentation_events, llama_nodes
 from tests.remote import engines, random_corpus

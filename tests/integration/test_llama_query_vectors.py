@@ -41,7 +41,7 @@ def refuse(texts):
 )
 def test_the_vector_of_a_query(bundle, vector, unit):
     given = bundle.embedding
-    made = QueryVectors([bundle], None, embed, unit=True)
+    made = QueryVectors([bundle], embed, unit=True)
     np.testing.assert_allclose(np.asarray(made), [unit], rtol=1e-6)
     assert bundle.embedding == (given or vector), "as the model gave it, for whatever reads it next"
     np.testing.assert_allclose(np.asarray(QueryVectors([bundle], refuse)), [vector], rtol=1e-6)

@@ -367,7 +367,7 @@ def test_fusion_refuses_what_it_cannot_weigh(weights):
 def test_the_hybrid_names_its_kinds_and_keeps_paths():
     retriever = Retriever(science(), "fused(systems=['spreading', 'vector'])")
     assert retriever.operator.formula() == "(O_vs -> O_vgs + O_vs)"
-    assert retriever.operator.kinds() == (OperatorKind.VECTOR_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH)
+    assert {part.kind for part in retriever.operator.parts()} == {OperatorKind.VECTOR_SEARCH, OperatorKind.VECTOR_GRAPH_SEARCH}
     hits = retriever.retrieve(QUESTION, 5, vector=VECTOR)
     assert len(hits) == 5 and [str(h.path) for h in hits if h.id == "curie"] == ["radium <-[discovered]- curie"]
 

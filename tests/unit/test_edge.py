@@ -110,7 +110,7 @@ def test_the_simple_view_holds_the_largest_weight_of_parallel_rows(device):
     graph = rich_graph(device)
     left, right = (torch.tensor(rows, device=device) for rows in ([0, 1, 0, 2, -1], [1, 0, 2, 2, 0]))
     assert graph.adjacency(left, right).tolist() == [2.5, 2.5, 0.0, 0.0, 0.0]
-    assert graph.adjacent(left, right).tolist() == [True, True, False, False, False]
+    assert (graph.adjacency(left, right) > 0).tolist() == [True, True, False, False, False]
     assert graph.strength.tolist() == [2.5, 2.5, 0.0] and graph.degree.tolist() == [1, 1, 0]
 
 

@@ -13,12 +13,12 @@ from graph_retrievers import GAR, FastInsight, GraphIndex, Hits, Pipeline, Retri
 from graph_retrievers.core import limits
 from graph_retrievers.core.driver import run
 from graph_retrievers.core.limits import (
+    LIMITS,
     TimeLimit,
     ended_by_caller,
     in_thread,
     limit_over,
     limited,
-    present_limits,
     seconds_left,
     within_limits,
 )
@@ -130,7 +130,7 @@ def test_an_answer_in_time_is_the_answer_without_a_limit(corpus, clock, make):
     # A step that has begun is not cut short: one that brings the answer gives it.
     last = make(corpus, Slow(clock, 10.0), Pipeline(BM25Search(5), Rerank()), time_limit=3.5, backfill=False)
     assert len(last.retrieve(QUESTION, vector=ONE)) == 5
-    assert present_limits() == ()
+    assert LIMITS.get() == ()
 
 
 def test_a_limit_is_for_the_whole_call_and_begins_anew_with_the_next(corpus, clock):
@@ -241,7 +241,7 @@ async def test_a_search_that_nobody_waits_for_ends_at_its_next_step(corpus, make
     model.go.set()
     # Once the only thread is free, the search has ended: of its ten rounds, that which had begun was made.
     await asyncio.to_thread(int)
-    assert model.calls == 1 and present_limits() == ()
+    assert model.calls == 1 and LIMITS.get() == ()
 
 
 async def test_a_search_that_somebody_waits_for_goes_on(corpus):

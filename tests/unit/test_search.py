@@ -15,7 +15,7 @@ from graph_retrievers.core.compositions import Loop
 from graph_retrievers.core.driver import Named, Parallel, changed, run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.recording import own, recorded, recording
+from graph_retrievers.core.recording import RECORD, own, recorded
 from graph_retrievers.core.requests import (
     Degree,
     EdgesAmong,
@@ -597,9 +597,9 @@ def test_what_each_call_finds_is_recorded_in_the_order_of_questions():
     def recorded_of(texts):
         queries, trace = Queries.of(index, texts), []
         with recorded() as found:
-            assert recording()
+            assert RECORD.get() is not None
             run(MemoryBackend(queries), [asks(place) for place in range(len(texts))], trace)
-        assert not recording() and [one.asked for one in found] == trace
+        assert RECORD.get() is None and [one.asked for one in found] == trace
         run(MemoryBackend(queries), [asks(0) for _ in texts], trace)
         assert len(found) < len(trace), "nothing is kept behind the block"
         assert all(own(request).asked is one.asked.request for one in found for request in one.requests)

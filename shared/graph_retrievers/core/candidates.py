@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -591,14 +591,11 @@ def _check_before(function: str, before: Any) -> None:
 
 def _check_places(function: str, place: np.ndarray, before: Candidates) -> None:
     _check_before(function, before)
-    wrong = place[(place < 0) | (place >= len(before))]
+    count = len(before)
+    wrong = place[(place < 0) | (place >= count)]
     if len(wrong):
-        _refuse_place(function, int(wrong[0]), len(before))
-
-
-def _refuse_place(function: str, place: int, count: int) -> NoReturn:
-    expected = f"places from 0 to {count - 1} in the candidates before, as `owner` of neighbours has them" if count else "none"
-    raise MisfitError(f"{function} was given place {place}; expected {expected}. A place is not the row of a node.")
+        expected = f"places from 0 to {count - 1} in the candidates before, as `owner` of neighbours has them" if count else "none"
+        raise MisfitError(f"{function} was given place {wrong[0]}; expected {expected}. A place is not the row of a node.")
 
 
 def _with(operators: tuple[str, ...], name: str) -> tuple[tuple[str, ...], int]:

@@ -71,13 +71,13 @@ class Composite(Operator):
         for operator in self.operators:
             yield from operator.reasons()
 
-    def kinds(self) -> tuple[OperatorKind, ...]:
-        """Return the kinds of the operators inside, each once, in order."""
-        return tuple(dict.fromkeys(kind for operator in self.operators for kind in operator.kinds()))
-
     def lacks(self, given: Collection[str] = ()) -> tuple[str, ...]:
         """Return what any of the operators lacks, each once."""
         return tuple(dict.fromkeys(part for operator in self.operators for part in operator.lacks(given)))
+
+    def formula(self) -> str:
+        """Return the parts joined by arrows."""
+        return " -> ".join(operator.formula() for operator in self.operators)
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Run the operators one after another, each on the results of the previous one."""
@@ -111,10 +111,6 @@ class Pipeline(Composite):
     >>> print(Pipeline(VectorSearch(10), GRanker()).formula())
     O_vs -> O_gm
     """
-
-    def formula(self) -> str:
-        """Return the parts joined by arrows."""
-        return " -> ".join(operator.formula() for operator in self.operators)
 
 
 class Loop(Pipeline):
@@ -185,10 +181,6 @@ class FirstStage(Composite):
     def __init__(self, operator: Operator, depth: int) -> None:
         super().__init__(operator)
         self.depth = positive("depth", depth)
-
-    def formula(self) -> str:
-        """Return the formula of the operator."""
-        return self.operators[0].formula()
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the results of the operator."""
@@ -301,9 +293,7 @@ class RoundRobin(Composite):
     [('a loom', 1.0), ('a card', 0.5), ('one card', 0.33)]
     """
 
-    def formula(self) -> str:
-        """Return the parts joined by plus signs."""
-        return "(" + " + ".join(operator.formula() for operator in self.operators) + ")"
+    formula = ReciprocalRankFusion.formula
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes and the facts of all lists in turns."""

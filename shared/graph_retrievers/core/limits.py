@@ -117,11 +117,6 @@ LIMITS: ContextVar[tuple[Limit, ...]] = ContextVar("limits of the present search
 """The limits that apply here; most searches have none."""
 
 
-def present_limits() -> tuple[Limit, ...]:
-    """Return the limits that apply here."""
-    return LIMITS.get()
-
-
 def limit_over() -> Limit | None:
     """Return a limit that is over, or None if the search may continue."""
     return next((limit for limit in LIMITS.get() if limit.over()), None)
@@ -153,7 +148,7 @@ def limited(*limits: Limit, alone: bool = False) -> Iterator[None]:
     """Apply limits to the searches inside, in addition to existing limits, or with `alone` instead of these.
 
     >>> with limited(TimeLimit(60, "WalkFusion")):
-    ...     len(present_limits())
+    ...     len(LIMITS.get())
     1
     """
     token = LIMITS.set(limits if alone else (*LIMITS.get(), *limits))

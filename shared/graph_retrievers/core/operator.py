@@ -193,10 +193,6 @@ class Operator(ABC):
         if self.reason:
             yield self.reason
 
-    def kinds(self) -> tuple[OperatorKind, ...]:
-        """Return the kinds of the operators of which this one consists, each once, in order."""
-        return (self.kind,)
-
     def formula(self) -> str:
         """Return the composition as the taxonomy writes it, e.g. ``O_vs -> (O_vgs -> O_gm)*``."""
         return self.kind.value

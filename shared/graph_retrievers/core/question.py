@@ -85,9 +85,14 @@ class Question:
         return model is not None and model.reads_texts
 
     @property
+    def each(self) -> list[Question]:
+        """The questions: this one, or several that are one (:class:`Questions`)."""
+        return [self]
+
+    @property
     def nodes(self) -> int:
         """Number of nodes N of the graph, also for several questions."""
-        return self.size
+        return self.each[0].size  # type: ignore[no-any-return]
 
     def owners(self, nodes: np.ndarray) -> np.ndarray | None:
         """Return the question of each node, shape [n], if there are several (:class:`Questions`); None for one question."""
@@ -95,7 +100,7 @@ class Question:
 
     def note(self, text: str, of: int = 0) -> None:
         """Add a note, of several questions to that at the place `of`."""
-        self.notes.append(text)
+        self.each[of].notes.append(text)
 
     @property
     def heard(self) -> list[Any]:
@@ -104,11 +109,15 @@ class Question:
 
     def grouped(self, found: Any) -> Any:
         """Return candidates with those of each question together, in their order."""
-        return found
+        groups = self.owners(found.nodes)
+        return found if groups is None else found.taken(np.argsort(groups, kind="stable"))
 
     def visited(self, nodes: np.ndarray) -> None:
-        """Count the visited nodes, shape [n]."""
-        self.touched = len(nodes)
+        """Count the visited nodes, shape [n], of each question."""
+        groups = self.owners(nodes)
+        counts = [len(nodes)] if groups is None else np.bincount(groups, minlength=self.count).tolist()
+        for question, count in zip(self.each, counts, strict=True):
+            question.touched = count
 
     def apart(self) -> Self:
         """Return this question with its own notes, for an operator that runs beside others."""
@@ -122,8 +131,9 @@ class Question:
 
     def take(self, other: Self) -> None:
         """Add the notes of this question :meth:`apart`, and take over how many nodes it visited."""
-        self.notes += other.notes
-        self.touched = self.touched if other.touched is None else other.touched
+        for own, part in zip(self.each, other.each, strict=True):
+            own.notes += part.notes
+            own.touched = own.touched if part.touched is None else part.touched
 
     def asking(self, k: int) -> Self:
         """Return this question for k nodes, with the same notes."""
@@ -131,29 +141,33 @@ class Question:
         other.k = k
         return other
 
+    def rows(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the row in the graph of each of some nodes, shape [n]; of several questions, nodes have other numbers."""
+        return nodes
+
     def input(self, name: str) -> Any:
         """Return the question's value of an input (``Operator.reads``); None if it is not given."""
         return self.queries.input(name)[self.place]
 
     def returned(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be returned: bool, shape [n]."""
-        return self.backend.passing(nodes, "return")  # type: ignore[no-any-return]
+        return self.backend.passing(self.rows(nodes), "return")  # type: ignore[no-any-return]
 
     def started(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
-        return self.backend.passing(nodes, "start")  # type: ignore[no-any-return]
+        return self.backend.passing(self.rows(nodes), "start")  # type: ignore[no-any-return]
 
     def walked(self, nodes: np.ndarray) -> np.ndarray:
         """Return which nodes, shape [n], may be visited: bool, shape [n]."""
-        return self.backend.passing(nodes, "walk")  # type: ignore[no-any-return]
+        return self.backend.passing(self.rows(nodes), "walk")  # type: ignore[no-any-return]
 
     def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
         """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return self.backend.typed(nodes, types)  # type: ignore[no-any-return]
+        return self.backend.typed(self.rows(nodes), types)  # type: ignore[no-any-return]
 
     def types(self, nodes: np.ndarray) -> list[str]:
         """Return the type of each of some nodes, shape [n]."""
-        return self.backend.types(nodes)  # type: ignore[no-any-return]
+        return self.backend.types(self.rows(nodes))  # type: ignore[no-any-return]
 
     @property
     def edges(self) -> int:
@@ -194,15 +208,15 @@ class Questions(Question):
 
     def __init__(self, each: Sequence[Question]) -> None:
         self.__dict__.update(each[0].__dict__)
-        self.each, self.count, self.size = list(each), len(each), each[0].size * len(each)
+        self._each, self.count, self.size = list(each), len(each), each[0].size * len(each)
         self.place = np.array([question.place for question in each])
         # Each has its own.
         del self.text, self.notes
 
     @property
-    def nodes(self) -> int:
-        """Number of nodes N of the graph."""
-        return self.each[0].size
+    def each(self) -> list[Question]:
+        """The questions."""
+        return self._each
 
     def owners(self, nodes: np.ndarray) -> np.ndarray:
         """Return the question, from 0, of each of some nodes: int64, of their shape."""
@@ -213,46 +227,12 @@ class Questions(Question):
         """The notes of each question."""
         return [question.notes for question in self.each]
 
-    def grouped(self, found: Any) -> Any:
-        """Return candidates with those of each question together, in their order."""
-        return found.taken(np.argsort(self.owners(found.nodes), kind="stable"))
-
-    def note(self, text: str, of: int = 0) -> None:
-        """Add a note to the question at the place `of`."""
-        self.each[of].note(text)
-
-    def visited(self, nodes: np.ndarray) -> None:
-        """Count the visited nodes of each question."""
-        for question, count in zip(self.each, np.bincount(self.owners(nodes), minlength=self.count).tolist(), strict=True):
-            question.touched = count
-
     def apart(self) -> Self:
         """Return these questions with their own notes, for an operator that runs beside others."""
         other = copy(self)
-        other.each = [question.apart() for question in self.each]
+        other._each = [question.apart() for question in self.each]
         return other
 
-    def take(self, other: Self) -> None:
-        """Add the notes of these questions :meth:`apart`, and take over how many nodes each visited."""
-        for own, part in zip(self.each, other.each, strict=True):
-            own.take(part)
-
-    def returned(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be returned: bool, shape [n]."""
-        return super().returned(nodes % self.nodes)
-
-    def started(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may start a traversal: bool, shape [n]."""
-        return super().started(nodes % self.nodes)
-
-    def walked(self, nodes: np.ndarray) -> np.ndarray:
-        """Return which nodes, shape [n], may be visited: bool, shape [n]."""
-        return super().walked(nodes % self.nodes)
-
-    def typed(self, nodes: np.ndarray, types: Collection[str]) -> np.ndarray:
-        """Return which nodes, shape [n], have one of the types: bool, shape [n]."""
-        return super().typed(nodes % self.nodes, types)
-
-    def types(self, nodes: np.ndarray) -> list[str]:
-        """Return the type of each of some nodes, shape [n]."""
-        return super().types(nodes % self.nodes)
+    def rows(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the row in the graph of each of some nodes, shape [n]."""
+        return nodes % self.nodes

@@ -63,11 +63,6 @@ def recorded() -> Iterator[list[StepResult]]:
         RECORD.reset(token)
 
 
-def recording() -> bool:
-    """Return whether the searches of this thread are recorded."""
-    return RECORD.get() is not None
-
-
 def record(
     found: list[StepResult],
     asked: Any,

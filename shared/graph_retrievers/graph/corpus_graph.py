@@ -472,10 +472,6 @@ class CorpusGraph:
 
         return self.cache.get("strength", make)
 
-    def adjacent(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return whether pairs of nodes are linked in the simple view, as a bool Tensor; see :meth:`adjacency`."""
-        return self.adjacency(left, right) > 0
-
     def adjacency(self, left: Tensor, right: Tensor) -> Tensor:
         """Return the weight of the edge between pairs of nodes in the simple view, 0 for pairs that are not linked.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -155,3 +155,23 @@ def load_state(
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(f"{folder} holds a damaged state of a training; remove it to start again: {error}") from error
     return history, best
+
+
+def fit_and_save(
+    fit: Callable[..., History],
+    network: nn.Module,
+    folder: Path,
+    part: str,
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Train a network and write it, with its settings, as a part of a checkpoint; a stopped run continues after its last epoch.
+
+    `fit` trains the network in place, with the keywords `training`. Returns the summary of the training, for JSON.
+    """
+    options = {"resume": folder / "under-way", **(training or {})}
+    history = fit(**options)
+    save_checkpoint(folder, part, network.state_dict(), {**settings, "history": history.to_dict()})
+    if options["resume"] is not None:
+        clear_state(options["resume"])
+    return history.summary()

@@ -15,7 +15,7 @@ from graph_retrievers.cache import Later, Same
 from graph_retrievers.core.candidates import Candidates
 from graph_retrievers.core.driver import Algorithm, run
 from graph_retrievers.core.question import Question, Questions
-from graph_retrievers.core.recording import recording
+from graph_retrievers.core.recording import RECORD
 from graph_retrievers.core.trace import Trace
 from graph_retrievers.errors import EmptyGraphError, InvalidArgumentError
 from graph_retrievers.graph.description import tell_no_edges
@@ -162,7 +162,7 @@ class MemoryRetriever(Retriever):
         """Return the hits of each query of a call; `batch_size` queries run together."""
         with self._time_limited():
             # A record has the steps of only one call.
-            if self._shared_calls is None or recording():
+            if self._shared_calls is None or RECORD.get() is not None:
                 return self._answered(call)
             call = self._with_vectors(call)
             # Another function knows the vectors of its own queries only.

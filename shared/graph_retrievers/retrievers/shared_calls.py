@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.core.limits import Limit, limit_over, limited, present_limits, seconds_left
+from graph_retrievers.core.limits import LIMITS, Limit, limit_over, limited, seconds_left
 from graph_retrievers.hits.hits import Hits
 from graph_retrievers.retrievers.protocol import Call, same_filter
 
@@ -70,7 +70,7 @@ class SharedCalls:
 
     def __call__(self, call: Call, answer: Answer, key: Hashable = None) -> list[Hits]:
         """Return what `answer` returns for a call; calls with equal keys share batches."""
-        mine = _Waiting(call, answer, key, present_limits())
+        mine = _Waiting(call, answer, key, LIMITS.get())
         with self._change:
             self._waiting.append(mine)
             try:

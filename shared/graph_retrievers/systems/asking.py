@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,15 +41,22 @@ def texts_schema(name: str) -> dict[str, Any]:
 _SCORES = record({"scores": array(record({"number": INTEGER, "score": NUMBER}))})
 
 
-def answered(operator: Any, question: Question, prompt: str, schema: dict[str, Any], instead: str) -> Algorithm[Any]:
-    """Return what the language model of an operator, its `language_model`, answers to a prompt.
+class Prompt(NamedTuple):
+    """What a language model is asked: a text with ``{question}`` and other fields, and the JSON schema of its answer."""
+
+    text: str
+    schema: dict[str, Any]
+
+
+def answered(operator: Any, question: Question, prompt: Prompt, instead: str, **fields: Any) -> Algorithm[Any]:
+    """Return what the language model of an operator, its `language_model`, answers to a prompt, with the `fields` of its text.
 
     If there is no model, or it fails, it is None, and a note says what was done `instead`.
     """
     if operator.language_model is None:
         question.notes.append(f"{operator.name}: there is no language model; {instead}")
         return None
-    answer = yield Completion(operator.language_model, prompt, schema)
+    answer = yield Completion(operator.language_model, prompt.text.format(question=question.text, **fields), prompt.schema)
     if isinstance(answer, LanguageModelError):
         tell_failure(operator.name, question, answer, instead)
         return None

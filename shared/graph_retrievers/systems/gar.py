@@ -68,10 +68,6 @@ class AdaptiveReranking(Operator):
         """Return the composition: each round searches one pool, scores, and walks one edge."""
         return "(O_vs, O_gs, O_m)*"
 
-    def kinds(self) -> tuple[OperatorKind, ...]:
-        """Return the three kinds that a round interleaves."""
-        return (OperatorKind.VECTOR_SEARCH, OperatorKind.GRAPH_SEARCH, OperatorKind.MODEL_SEARCH)
-
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the scored nodes, best first."""
         initial, frontier, size = found.nodes, _Frontier(question), question.nodes  # R_0 and F

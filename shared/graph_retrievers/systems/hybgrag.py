@@ -16,7 +16,7 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Nearest, Similarity, Texts, Titled
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, STRING, answered, array, record
+from graph_retrievers.systems.asking import BOOLEAN, STRING, Prompt, answered, array, record
 from graph_retrievers.systems.system import System
 
 __all__ = ["HybGRAG", "RoutedSearch"]
@@ -24,20 +24,19 @@ __all__ = ["HybGRAG", "RoutedSearch"]
 # Characters of a text and names of relations in a prompt, steps from an entity, and entities that are read.
 _LONGEST, _MOST_RELATIONS, _RADIUS, _MOST_ENTITIES = 500, 100, 2, 10
 
-_ROUTE = (
+_ENTITIES = array(record({"name": STRING, "relations": array(STRING)}))
+_ROUTE = Prompt(
     "A knowledge base has texts that are linked by relations. Choose how to search it for the question below.\n"
     "First extract the entities that the question names, as they are spelled, and for each the relations to follow from it, one "
     'after the other, from the list. What only describes the content of a text is no entity. Then choose "graph" if these entities '
-    'and relations narrow the search down, otherwise "text".\n\nRelations: {relations}\n\nQuestion: {question}{feedback}'
+    'and relations narrow the search down, otherwise "text".\n\nRelations: {relations}\n\nQuestion: {question}{feedback}',
+    record({"entities": _ENTITIES, "search": {"enum": ["text", "graph"]}}, optional=["entities"]),
 )
 _BEFORE = "\n\nYou chose before, in order, and were told what was wrong:\n{attempts}\nChoose better."
-_VALIDATE = (
+_VALIDATE = Prompt(
     "Do the texts below meet all that the question asks for: what they say, and how they are related to what it names?\n\n"
-    "Texts:\n{texts}\n\nQuestion: {question}"
-)
-_COMMENT = (
-    "A search for the question below did not find what it asks for. Say which error explains it best, and the name of a wrong "
-    "entity or relation, if there is one.\n\nSearched by: {route}\nFound: {found}\n\nQuestion: {question}"
+    "Texts:\n{texts}\n\nQuestion: {question}",
+    record({"correct": BOOLEAN}),
 )
 _FEEDBACK = {
     "incorrect entity or relation": "{name} is wrong; leave it out, or replace it.",
@@ -47,10 +46,11 @@ _FEEDBACK = {
     "incorrect intersection": "What is reached from all entities is not the answer; leave out or replace one of them.",
     "incorrect search": "The texts are wrong; this way to search may not narrow them down.",
 }
-_ENTITIES = array(record({"name": STRING, "relations": array(STRING)}))
-_ROUTES = record({"entities": _ENTITIES, "search": {"enum": ["text", "graph"]}}, optional=["entities"])
-_VERDICT = record({"correct": BOOLEAN})
-_ERROR = record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=["name"])
+_COMMENT = Prompt(
+    "A search for the question below did not find what it asks for. Say which error explains it best, and the name of a wrong "
+    "entity or relation, if there is one.\n\nSearched by: {route}\nFound: {found}\n\nQuestion: {question}",
+    record({"error": {"enum": list(_FEEDBACK)}, "name": STRING}, optional=["name"]),
+)
 
 # What is reached from each entity, with its name.
 Egos = list[tuple[str, Candidates]]
@@ -156,8 +156,7 @@ class RoutedSearch(Operator):
         """Return the entities that the router extracts, with their relations: none for the text retriever; None if it fails."""
         told = _BEFORE.format(attempts="\n".join(attempts)) if attempts else ""
         shown = ", ".join(self.relations[:_MOST_RELATIONS]) or "none"
-        prompt = _ROUTE.format(relations=shown, question=question.text, feedback=told)
-        route = yield from answered(self, question, prompt, _ROUTES, _instead(before))
+        route = yield from answered(self, question, _ROUTE, _instead(before), relations=shown, feedback=told)
         if route is None:
             return None
         entities = (route.get("entities") or []) if route["search"] == "graph" else []
@@ -214,15 +213,13 @@ class RoutedSearch(Operator):
             for place, at in enumerate(places_of(ego.nodes, top.nodes).tolist()):
                 steps = ego.steps()[at]
                 listed[place] += f"\n  {' -> '.join((name, *question.relation_names(steps[steps >= 0]), 'this text'))}"
-        prompt = _VALIDATE.format(texts="\n".join(listed), question=question.text)
-        verdict = yield from answered(self, question, prompt, _VERDICT, "the result was not validated")
+        verdict = yield from answered(self, question, _VALIDATE, "the result was not validated", texts="\n".join(listed))
         return verdict is None or bool(verdict["correct"])
 
     def _feedback(self, question: Question, route: str, egos: Egos, result: Candidates) -> Algorithm[str | None]:
         """Return the feedback on the error that the commenter names; None with a note where it fails."""
         found = "; ".join([*(f"{len(ego)} from {name}" for name, ego in egos), f"{len(result)} in all"])
-        prompt = _COMMENT.format(route=route, found=found, question=question.text)
-        comment = yield from answered(self, question, prompt, _ERROR, _instead(result))
+        comment = yield from answered(self, question, _COMMENT, _instead(result), route=route, found=found)
         return comment and _FEEDBACK[comment["error"]].format(name=comment.get("name") or "An entity or relation")
 
 

@@ -16,17 +16,17 @@ from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Nearest, NearestByCosine, Relevance, Similarity, WithQuery
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import TEXT, answered, array, names_of, record, texts_read
+from graph_retrievers.systems.asking import TEXT, Prompt, answered, array, names_of, record, texts_read
 from graph_retrievers.systems.step_chains import StepChains, chains_between
 from graph_retrievers.systems.system import System
 
 __all__ = ["HyKGE", "HypothesisChains"]
 
-_PROMPT = (
+_PROMPT = Prompt(
     "Write a short passage that answers the question below as well as you can, step by step. Then name the entities that the "
-    "question and your passage mention, at most {count}.\n\nQuestion: {question}"
+    "question and your passage mention, at most {count}.\n\nQuestion: {question}",
+    record({"passage": TEXT, "entities": array(TEXT)}),
 )
-_SCHEMA = record({"passage": TEXT, "entities": array(TEXT)})
 _WITHOUT = "chains join the nodes nearest to the question"
 # Edges to read of nodes that are not linked to an entity, and characters of a hypothesis.
 _MOST, _LONGEST = 65_536, 2_000
@@ -131,8 +131,7 @@ class HypothesisChains(Operator):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes of the best chains."""
-        prompt = _PROMPT.format(count=self.entities, question=question.text)
-        answer = yield from answered(self, question, prompt, _SCHEMA, _WITHOUT)
+        answer = yield from answered(self, question, _PROMPT, _WITHOUT, count=self.entities)
         hypothesis = answer["passage"].strip()[:_LONGEST] if answer else ""
         anchors = yield from self._linked(question, texts_read(answer["entities"], self.entities) if answer else None)
         chains, whole = yield from chains_between(question, anchors, self.hops, _MOST)

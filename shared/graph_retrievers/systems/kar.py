@@ -15,6 +15,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import NearestByCosine, Similarity, Texts
 from graph_retrievers.search.around import Around, nodes_around
+from graph_retrievers.systems.asking import Prompt, texts_schema
 from graph_retrievers.systems.baselines import Vector
 from graph_retrievers.systems.rewriting import Rewriting, RewritingSystem
 from graph_retrievers.systems.step_chains import first_steps
@@ -24,14 +25,16 @@ __all__ = ["KAR", "KnowledgeAwareExpansion"]
 
 # Characters of a document in a prompt.
 _LONGEST = 2000
-_ENTITIES = (
+_ENTITIES = Prompt(
     "Which things does the question below name: people, works, products, places, terms? For each, write a short document as the "
     "searched collection may have it: its name, and what the question says about it. Write at most {count}; a question that names "
-    "nothing gets an empty list.\n\nQuestion: {question}"
+    "nothing gets an empty list.\n\nQuestion: {question}",
+    texts_schema("entities"),
 )
-_EXPANSION = (
+_EXPANSION = Prompt(
     "Below are documents of a collection, and by which relations they lead to others. Use what helps to answer the question, and "
-    "write {count} different passages of the kind that the question looks for.\n\n{triples}\n\nQuestion: {question}"
+    "write {count} different passages of the kind that the question looks for.\n\n{triples}\n\nQuestion: {question}",
+    texts_schema("passages"),
 )
 _NO_EMBEDDING = "there is no embedding model to read an expansion (pass embedding= to the index); the question itself was searched"
 
@@ -130,8 +133,7 @@ class KnowledgeAwareExpansion(Rewriting):
     def _expansion(self, question: Question) -> Algorithm[list[str]]:
         """Return the texts that expand the question."""
         # Entity parsing, and the document of each entity.
-        prompt = _ENTITIES.format(count=self.entities, question=question.text)
-        entities = yield from self._written(question, prompt, "entities", self.entities, least=0)
+        entities = yield from self._written(question, _ENTITIES, self.entities, least=0)
         near = yield (NearestByCosine(1), *(NearestByCosine(1, name) for name in entities or ()))
         nodes = np.array(list(dict.fromkeys(row for rows, _ in near for row in rows.tolist())), np.int64)
 
@@ -146,10 +148,9 @@ class KnowledgeAwareExpansion(Rewriting):
         triples = [f"Document: {text[:_LONGEST]}" for text in documents[: len(nodes)]]
         for place, way, text in zip(around.owner[kept].tolist(), ways, documents[len(nodes) :], strict=True):
             triples[place] += f"\n{way} Document: {text[:_LONGEST]}"
-        prompt = _EXPANSION.format(count=self.expansions, triples="\n\n".join(triples), question=question.text)
         written = None
         if entities is not None:
-            written = yield from self._written(question, prompt, "passages", self.expansions)
+            written = yield from self._written(question, _EXPANSION, self.expansions, triples="\n\n".join(triples))
         return written or list(dict.fromkeys(text for text in documents if text.strip()))
 
 

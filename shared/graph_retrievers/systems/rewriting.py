@@ -22,7 +22,7 @@ from graph_retrievers.errors import MissingSignalError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.embedding import embed_texts
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import TEXT, answered, record, texts_read, texts_schema
+from graph_retrievers.systems.asking import TEXT, Prompt, answered, record, texts_read, texts_schema
 from graph_retrievers.systems.baselines import BM25, Hybrid, Vector
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, composed
 from graph_retrievers.systems.system import System
@@ -32,18 +32,22 @@ __all__ = ["Decomposition", "HyDE", "HypotheticalDocuments", "IRCoT", "Interleav
 # Characters of a passage in a prompt.
 _LONGEST = 2000
 
-_PASSAGES = "Please write a passage to answer the question. Write {count} different passages.\n\nQuestion: {question}"
-_QUESTIONS = (
-    "Break the question below into the simpler questions that must be answered to answer it, at most {count}. Each must be "
-    "understandable by itself: repeat names in place of pronouns. If the question is simple, give none.\n\nQuestion: {question}"
+_PASSAGES = Prompt(
+    "Please write a passage to answer the question. Write {count} different passages.\n\nQuestion: {question}",
+    texts_schema("passages"),
 )
-_THOUGHT = (
+_QUESTIONS = Prompt(
+    "Break the question below into the simpler questions that must be answered to answer it, at most {count}. Each must be "
+    "understandable by itself: repeat names in place of pronouns. If the question is simple, give none.\n\nQuestion: {question}",
+    texts_schema("questions"),
+)
+_THOUGHT = Prompt(
     "Answer the question below step by step, one sentence at a time, from the passages. Write only the next sentence of the "
     "reasoning: one fact, with names in place of pronouns. Once the reasoning is complete, write instead: So the answer is: "
-    "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}"
+    "...\n\n{passages}\n\nQuestion: {question}\nReasoning so far: {thoughts}",
+    record({"sentence": TEXT}),
 )
 _END = "answer is"
-_SENTENCE = record({"sentence": TEXT})
 
 
 class Rewriting(Composite):
@@ -68,17 +72,18 @@ class Rewriting(Composite):
         return (*own, *super().lacks(given))
 
     def _written(
-        self, question: Question, prompt: str, name: str, most: int = 1, *, least: int = 1, schema: Any = None
+        self, question: Question, prompt: Prompt, count: int = 1, *, least: int = 1, **fields: str
     ) -> Algorithm[list[str] | None]:
-        """Return the first texts that the model writes under a name; None with a note if it fails or writes nothing.
+        """Return the first texts, or the text, that the model writes; None with a note if it fails or writes nothing.
 
-        With `least` 0, an empty list is an answer. The schema is that of a list of texts, unless it is given.
+        With `least` 0, an empty list is an answer.
         """
-        answer = yield from answered(self, question, prompt, schema or texts_schema(name), self.instead)
+        answer = yield from answered(self, question, prompt, self.instead, count=count, **fields)
         if answer is None:
             return None
+        (name,) = prompt.schema["properties"]
         given = [answer[name]] if isinstance(answer[name], str) else answer[name]
-        texts = texts_read(given, most)
+        texts = texts_read(given, count)
         if texts or len(given) == least == 0:
             return texts
         question.notes.append(f"{self.name}: the language model wrote nothing; {self.instead}")
@@ -180,8 +185,7 @@ class HypotheticalDocuments(Rewriting):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return what the operator finds with the mean of the vectors."""
-        prompt = _PASSAGES.format(count=self.documents, question=question.text)
-        passages = yield from self._written(question, prompt, "passages", self.documents)
+        passages = yield from self._written(question, _PASSAGES, self.documents)
         vector = (yield MeanVector(passages)) if passages else None
         return (yield from self._searched(question, found, vector=vector))
 
@@ -249,8 +253,7 @@ class QueryDecomposition(Rewriting):
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the nodes that the question and its parts find."""
-        prompt = _QUESTIONS.format(count=self.questions, question=question.text)
-        parts = yield from self._written(question, prompt, "questions", self.questions, least=0)
+        parts = yield from self._written(question, _QUESTIONS, self.questions, least=0)
         answers = yield tuple(SubQuestion(self.operators[0], found, question.k, text) for text in (None, *(parts or ())))
         question.notes[:0] = [note for _, notes in answers for note in notes]
         lists = [result for result, _ in answers]
@@ -322,7 +325,8 @@ class InterleavedReasoning(Rewriting):
         for _ in range(self.steps):
             # Reason: the next sentence, from what was found so far.
             passages = (yield Texts(seen.nodes, titles=True)) if self.language_model is not None else []
-            sentence = yield from self._written(question, _prompt(question, passages, thoughts), "sentence", schema=_SENTENCE)
+            read = "\n\n".join(text[:_LONGEST] for text in passages)
+            sentence = yield from self._written(question, _THOUGHT, passages=read, thoughts=" ".join(thoughts))
             thoughts += sentence or []
             if not sentence or _END in sentence[0].lower():
                 break
@@ -336,11 +340,6 @@ class InterleavedReasoning(Rewriting):
 
     def _step(self, question: Question, found: Candidates, text: str | None = None) -> SubQuestion:
         return SubQuestion(self.operators[0], found, max(question.k, self.passages), text)
-
-
-def _prompt(question: Question, passages: Sequence[str], thoughts: Sequence[str]) -> str:
-    told = "\n\n".join(text[:_LONGEST] for text in passages)
-    return _THOUGHT.format(passages=told, question=question.text, thoughts=" ".join(thoughts))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -6,7 +6,7 @@ import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from inspect import signature
 from math import isinf
 from numbers import Integral, Real
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from graph_retrievers.arguments import check_keywords, meant, typed
+from graph_retrievers.cache import Cache
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
@@ -97,6 +98,11 @@ class System(ABC):
             check_keywords(cls.__name__, settings, sorted(each.name for each in fields(cls)))
             _type_check(cls)(None, **settings)
             return super().__new__(cls)
+
+    @cached_property
+    def _kept(self) -> Cache:
+        """What was made of the system, by what it depends on, such as the device to which a network is moved."""
+        return Cache()
 
     @abstractmethod
     def compose(self, index: Corpus) -> Operator:

@@ -20,7 +20,7 @@ from graph_retrievers.core.requests import EdgeRows, Edges, EdgeTexts, Similarit
 from graph_retrievers.errors import LanguageModelError
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.signals.language import optional_language_model
-from graph_retrievers.systems.asking import BOOLEAN, answered, names_of, numbered, option_scores, record, tell_failure
+from graph_retrievers.systems.asking import BOOLEAN, Prompt, answered, names_of, numbered, option_scores, record, tell_failure
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 
@@ -34,8 +34,10 @@ _ENTITIES = (
     "How much does each entity help to answer the question? Give each a score from 0 to 1; the scores sum to 1.\n\n"
     "Entities that {entity} leads to by {relation}:\n{options}\n\nQuestion: {question}"
 )
-_ENOUGH = "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{facts}\n\nQuestion: {question}"
-_SUFFICIENT = record({"sufficient": BOOLEAN})
+_ENOUGH = Prompt(
+    "Do these facts suffice to answer the question, with what you know?\n\nFacts:\n{facts}\n\nQuestion: {question}",
+    record({"sufficient": BOOLEAN}),
+)
 
 
 class Relation(NamedTuple):
@@ -237,8 +239,8 @@ class RelationBeam(Operator):
         """Return whether the language model says that the facts suffice."""
         if self.language_model is None:
             return False
-        prompt = _ENOUGH.format(facts="\n".join(f"- {fact}" for fact in facts), question=question.text)
-        answer = yield from answered(self, question, prompt, _SUFFICIENT, "the search went on")
+        listed = "\n".join(f"- {fact}" for fact in facts)
+        answer = yield from answered(self, question, _ENOUGH, "the search went on", facts=listed)
         return answer is not None and bool(answer["sufficient"])
 
 

@@ -16,7 +16,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.core.requests import Edges, Neighbors, Relevance, Similarity, Texts, WithQuery
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, answered, array, names_of, numbered, record
+from graph_retrievers.systems.asking import BOOLEAN, INTEGER, STRING, Prompt, answered, array, names_of, numbered, record
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
 from graph_retrievers.systems.think_on_graph import RelationBeam
@@ -27,16 +27,16 @@ __all__ = ["ContextBeam", "ThinkOnGraph2"]
 # Characters of a text in a prompt.
 _LONGEST = 500
 
-_TOPICS = (
+_TOPICS = Prompt(
     "From which of these entities does the way to the answer of the question start? Give their numbers.\n\nEntities:\n{options}\n\n"
-    "Question: {question}"
+    "Question: {question}",
+    record({"numbers": array(INTEGER)}),
 )
-_ENOUGH = (
+_ENOUGH = Prompt(
     "Do these texts suffice to answer the question, with what you know? If not, write a clue: what they say that helps, and what "
-    "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}"
+    "is still to be found.\n\nTexts:\n{texts}\n\nClue so far: {clue}\n\nQuestion: {question}",
+    record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"]),
 )
-_NUMBERS = record({"numbers": array(INTEGER)})
-_ANSWER = record({"sufficient": BOOLEAN, "clue": STRING}, optional=["clue"])
 
 
 class ContextBeam(RelationBeam):
@@ -148,8 +148,7 @@ class ContextBeam(RelationBeam):
         if self.language_model is None or len(found) < 3:
             return found
         (names,) = yield from names_of([found.nodes])
-        prompt = _TOPICS.format(options=numbered(names), question=question.text)
-        answer = yield from answered(self, question, prompt, _NUMBERS, "the search started at all entities")
+        answer = yield from answered(self, question, _TOPICS, "the search started at all entities", options=numbered(names))
         kept = sorted({number - 1 for number in (answer["numbers"] if answer else ()) if 1 <= number <= len(found)})
         return found.taken(np.array(kept)) if kept else found
 
@@ -158,8 +157,7 @@ class ContextBeam(RelationBeam):
         if self.language_model is None:
             return clue
         listed = "\n".join(f"- {text[:_LONGEST]}" for text in read[: self.texts])
-        prompt = _ENOUGH.format(texts=listed, clue=clue or "none", question=question.text)
-        answer = yield from answered(self, question, prompt, _ANSWER, "the search went on")
+        answer = yield from answered(self, question, _ENOUGH, "the search went on", texts=listed, clue=clue or "none")
         if answer is None:
             return clue
         return None if answer["sufficient"] else answer.get("clue", "").strip() or clue

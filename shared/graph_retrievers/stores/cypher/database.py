@@ -177,6 +177,17 @@ class CypherDatabase:
 
         self._run(self._repeated(write))
 
+    def create_index(self, statement: str, kind: str, instead: str) -> None:
+        """Run Neo4j's statement for an index of a kind; MissingDatabaseFeatureError with what to run `instead` if it is unknown."""
+        try:
+            self.write(statement)
+        except DatabaseError as error:
+            if "SyntaxError" not in str(error):
+                raise
+            raise MissingDatabaseFeatureError(
+                f"{self.uri} makes no {kind} index by Cypher ({error}). On ArcadeDB run this SQL: {instead}."
+            ) from error
+
     async def aread(self, text: str, **parameters: Any) -> list[dict[str, Any]]:
         """Return what :meth:`read` returns, without blocking the event loop."""
 
@@ -286,6 +297,12 @@ class CypherDatabase:
                 f"{self.uri} lacks something that the query uses ({message}). Neo4j has it from 5.18 on, ArcadeDB from 26.10."
             )
         return DatabaseError(f"{self.uri} refused a query ({f'{code}: ' if code else ''}{message}).")
+
+
+def check_database(database: Any) -> None:
+    """Raise InvalidArgumentError unless a database is a CypherDatabase."""
+    if not isinstance(database, CypherDatabase):
+        raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

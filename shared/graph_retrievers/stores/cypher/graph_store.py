@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any, Self
 
 from graph_retrievers.errors import DatabaseError, InvalidArgumentError, shown
-from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.database import CypherDatabase, check_database
 from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate
 from graph_retrievers.stores.cypher.properties import node_metadata
 from graph_retrievers.stores.cypher.writer import name_key
@@ -55,8 +55,7 @@ class CypherGraphStore:
     """
 
     def __init__(self, database: CypherDatabase) -> None:
-        if not isinstance(database, CypherDatabase):
-            raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
+        check_database(database)
         if database.schema.relationship is None:
             raise InvalidArgumentError("The schema names no relationship type; write the graph with write_graph, which needs one.")
         self.database = database

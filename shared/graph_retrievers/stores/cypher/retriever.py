@@ -15,7 +15,7 @@ from graph_retrievers.hits.of_candidates import NOTHING_FOUND
 from graph_retrievers.retrievers.protocol import LISTED, NOTHING_PASSES, AsyncRetriever, Call
 from graph_retrievers.signals.embedding_models import as_embedding
 from graph_retrievers.stores.cypher.answers import answer, listed_hits
-from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.database import CypherDatabase, check_database
 from graph_retrievers.stores.cypher.predicates import check_dates, filter_predicate
 from graph_retrievers.stores.cypher.query import SpreadingQuery
 from graph_retrievers.stores.cypher.questions import CypherQuestion, question_notes, read_questions, word_runs
@@ -111,8 +111,7 @@ class CypherSpreadingActivation(AsyncRetriever):
         k: int = 30,
         name: str | None = None,
     ) -> None:
-        if not isinstance(database, CypherDatabase):
-            raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
+        check_database(database)
         choice("gate", gate, GATES)
         if linking is not None and (language_model is not None or linking.case != "fold"):
             raise InvalidArgumentError("linking= takes a language_model of its own, and must fold case.")

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
-from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError
+from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
 from graph_retrievers.signals.bm25 import BM25
-from graph_retrievers.stores.cypher.database import CypherDatabase
+from graph_retrievers.stores.cypher.database import CypherDatabase, check_database
 from graph_retrievers.stores.cypher.schema import quoted
 from graph_retrievers.systems.traits import traits_of
 
@@ -50,8 +50,7 @@ class CypherWords:
     """
 
     def __init__(self, database: CypherDatabase, index: str | None = None) -> None:
-        if not isinstance(database, CypherDatabase):
-            raise InvalidArgumentError(f"Expected a CypherDatabase, got {type(database).__name__}; open one first.")
+        check_database(database)
         self.database = database
         self.index = f"{database.schema.label} words" if index is None else index
         self._among: list[str] | None = None
@@ -84,19 +83,15 @@ class CypherWords:
         schema, names = self.database.schema, self.database.schema.names()
         if self.index == f"{schema.label} words":
             statement = "CREATE FULLTEXT INDEX {index} IF NOT EXISTS FOR (n:{label}) ON EACH [n.{name}, n.{text}]"
-            try:
-                self.database.write(statement.format(index=quoted(self.index), **names))
-            except DatabaseError as error:
-                if "SyntaxError" not in str(error):
-                    raise
-                made = f"CREATE VERTEX TYPE `{schema.label}` IF NOT EXISTS; " + "; ".join(
-                    f"CREATE PROPERTY `{schema.label}`.`{field}` IF NOT EXISTS STRING" for field in (schema.name, schema.text)
-                )
-                raise MissingDatabaseFeatureError(
-                    f"{self.database.uri} makes no full-text index by Cypher ({error}). On ArcadeDB run this SQL: {made}; "
-                    f"CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
-                    f"index='{schema.label}[{schema.name},{schema.text}]'."
-                ) from error
+            made = f"CREATE VERTEX TYPE `{schema.label}` IF NOT EXISTS; " + "; ".join(
+                f"CREATE PROPERTY `{schema.label}`.`{field}` IF NOT EXISTS STRING" for field in (schema.name, schema.text)
+            )
+            self.database.create_index(
+                statement.format(index=quoted(self.index), **names),
+                "full-text",
+                f"{made}; CREATE INDEX IF NOT EXISTS ON `{schema.label}` (`{schema.name}`, `{schema.text}`) FULL_TEXT; and pass "
+                f"index='{schema.label}[{schema.name},{schema.text}]'",
+            )
         self._tell("")
 
     def finish(self, index: GraphIndex) -> None:

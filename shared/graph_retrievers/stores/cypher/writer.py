@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.errors import DatabaseError, InvalidArgumentError, MissingDatabaseFeatureError, shown
+from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.graph.blank import BLANK, blank_nodes
 from graph_retrievers.graph.corpus_graph import CorpusGraph, Node
 from graph_retrievers.index.graph_index import GraphIndex
@@ -352,18 +352,14 @@ def create_vector_index(database: CypherDatabase, name: str, dimensions: int) ->
         f"OPTIONS {{indexConfig: {{`vector.dimensions`: {positive('dimensions', dimensions)}, "
         "`vector.similarity_function`: 'cosine'}}}"
     )
-    try:
-        database.write(statement)
-    except DatabaseError as error:
-        if "SyntaxError" not in str(error):
-            raise
-        place = f"`{schema.label}`", f"`{schema.embedding}`"
-        raise MissingDatabaseFeatureError(
-            f"{database.uri} makes no vector index by Cypher ({error}). On ArcadeDB run this SQL: CREATE PROPERTY {place[0]}."
-            f"{place[1]} IF NOT EXISTS ARRAY_OF_FLOATS; CREATE INDEX IF NOT EXISTS ON {place[0]} ({place[1]}) LSM_VECTOR METADATA "
-            f'{{"dimensions": {dimensions}, "similarity": "COSINE"}}; and pass '
-            f"vector_index='{schema.label}[{schema.embedding}]'. Or pass none."
-        ) from error
+    place = f"`{schema.label}`", f"`{schema.embedding}`"
+    database.create_index(
+        statement,
+        "vector",
+        f"CREATE PROPERTY {place[0]}.{place[1]} IF NOT EXISTS ARRAY_OF_FLOATS; CREATE INDEX IF NOT EXISTS ON {place[0]} "
+        f'({place[1]}) LSM_VECTOR METADATA {{"dimensions": {dimensions}, "similarity": "COSINE"}}; and pass '
+        f"vector_index='{schema.label}[{schema.embedding}]'. Or pass none",
+    )
 
 
 def _fields(graph: CorpusGraph, row: int) -> Mapping[str, Any]:

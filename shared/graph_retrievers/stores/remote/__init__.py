@@ -3,7 +3,6 @@
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
     CheckingGraphStore,
-    DescribedGraphStore,
     FetchedRows,
     GraphStore,
     ScopedGraphStore,
@@ -19,7 +18,6 @@ from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteR
 
 __all__ = [
     "CheckingGraphStore",
-    "DescribedGraphStore",
     "GraphStore",
     "FetchedRows",
     "RemoteIndex",

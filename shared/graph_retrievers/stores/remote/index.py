@@ -25,7 +25,6 @@ from graph_retrievers.signals.signal import Signal, VectorSignal
 from graph_retrievers.stores.remote.facts import StoredFacts, StoredVectors, StoredWords
 from graph_retrievers.stores.remote.pages import FetchedGraph, Limits, asked_of
 from graph_retrievers.stores.remote.ports import (
-    DescribedGraphStore,
     GraphStore,
     ScopedVectorStore,
     ScopedWordStore,
@@ -258,11 +257,12 @@ class RemoteIndex(Corpus):
         See :class:`~graph_retrievers.graph.description.GraphDescription`. InvalidArgumentError for a scope, and for a database
         that does not count, as only PostgreSQL does; StaleIndexError if the index was written again since it was opened.
         """
-        if not isinstance(self.store, DescribedGraphStore):
+        describe = getattr(self.store, "describe", None)
+        if describe is None:
             raise InvalidArgumentError(
                 f"{type(self.store).__name__} cannot be described; describe the index that was written there."
             )
-        return self.store.describe(tuple(self.signals), self.embedding)
+        return describe(tuple(self.signals), self.embedding)  # type: ignore[no-any-return]
 
     def read_schema(self) -> None:
         """Read the node types, and the relations between them, once: a retriever that checks plans needs them."""

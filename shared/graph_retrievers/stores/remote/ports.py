@@ -8,11 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from graph_retrievers.graph.description import GraphDescription
-
 __all__ = [
     "CheckingGraphStore",
-    "DescribedGraphStore",
     "GraphStore",
     "FetchedRows",
     "ScopedGraphStore",
@@ -68,7 +65,12 @@ class FetchedRows:
 
 @runtime_checkable
 class GraphStore(Protocol):
-    """A graph in a database. Each method is one round trip."""
+    """A graph in a database. Each method is one round trip.
+
+    One that can be described also has ``describe(signals, embedding)``, which returns a
+    :class:`~graph_retrievers.graph.description.GraphDescription`: `signals` are names to show, and `embedding` is the model of the
+    index, or None.
+    """
 
     def sample(self, count: int) -> tuple[int, FetchedRows]:
         """Return the number of nodes N, and min(`count`, N) of them."""
@@ -120,14 +122,6 @@ class CheckingGraphStore(GraphStore, Protocol):
 
         A store may log a warning, once, of a field that no node has, and of a value that can match none of a field.
         """
-
-
-@runtime_checkable
-class DescribedGraphStore(GraphStore, Protocol):
-    """A graph store that can also be described."""
-
-    def describe(self, signals: tuple[str, ...], embedding: Any) -> GraphDescription:
-        """Return the description of the graph; `signals` are names to show, and `embedding` is the model of the index, or None."""
 
 
 @runtime_checkable

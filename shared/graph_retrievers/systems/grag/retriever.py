@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,14 @@ import torch
 from torch import Tensor
 
 from graph_retrievers.arguments import positive
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
-from graph_retrievers.learning.state import clear_state
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.seeding import seed_number
 from graph_retrievers.signals.meaning_cache import MeaningCache
 from graph_retrievers.systems.first_stage import CompositeSystem, as_first, first_stage, read_first, written
@@ -163,14 +162,9 @@ class GRAG(CompositeSystem):
     def _cache(self) -> MeaningCache:
         return self.parser if isinstance(self.parser, MeaningCache) else MeaningCache(self.parser)
 
-    @cached_property
-    def _rerankers(self) -> Cache:
-        """The rerankers by the device, to which a network is moved."""
-        return Cache()
-
     def _reranker(self, embedding: str | None, device: torch.device | None = None) -> DocumentGraphRerank:
         """Return the operator for vectors of a model, if its name is known, on a device."""
-        made = self._rerankers.get(device, self._made)
+        made = self._kept.get(device, self._made)
         if self.checkpoint is None:
             return made
         # An EvidenceNetwork reads similarities, not vectors.
@@ -266,9 +260,6 @@ def fit_grag(
     together = paper and isinstance(network, DocumentGraphNetwork) if together is None else bool(together)
     cache = parser if isinstance(parser, MeaningCache) else MeaningCache(parser)
     reranker = DocumentGraphRerank(network, parser=cache, depth=depth, together=together)
-    options = {"resume": folder / "under-way", **(PAPER if paper else {}), **(training or {})}
-    candidates = first_stage(index, first, depth)
-    history = fit_document_graph(index, train, dev, reranker, candidates, seed=seed, show_progress=show_progress, **options)
     config = {
         "network": network.config(),
         "first": written(first),
@@ -277,9 +268,7 @@ def fit_grag(
         "parser": cache.name,
         "embedding": index.embedding_name,
         "seed": seed,
-        "history": history.to_dict(),
     }
-    save_checkpoint(folder, _PART, network.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    learnt = index, train, dev, reranker, first_stage(index, first, depth)
+    fit = partial(fit_document_graph, *learnt, seed=seed, show_progress=show_progress)
+    return fit_and_save(fit, network, folder, _PART, config, {**(PAPER if paper else {}), **(training or {})})

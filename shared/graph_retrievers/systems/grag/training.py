@@ -18,7 +18,7 @@ from graph_retrievers.core.operator import Operator
 from graph_retrievers.core.question import Question
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
+from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import listwise_cross_entropy, pairwise_hinge
 from graph_retrievers.progress import progress_bar
@@ -31,8 +31,6 @@ LOSSES = {"hinge": pairwise_hinge, "cross-entropy": listwise_cross_entropy}
 
 PAPER: dict[str, Any] = {"learning_rate": 1e-4, "batch_size": 5, "warm_up": 1_000, "steps": 50_000, "evaluate_every": 10_000}
 """The training of the paper: section 4.1, with the learning rate of section 4.2."""
-
-_QUERIES_AT_A_TIME = 32
 
 
 def fit_document_graph(
@@ -107,7 +105,7 @@ def fit_document_graph(
     settings: dict[str, Any] = {"network": network.config(), "loss": loss, "batch_size": batch_size, "measures": measures}
     settings |= {"first": repr(first), "depth": reranker.depth, "together": reranker.together, "parser": reranker.parser.name}
     settings |= {} if steps is None else {"steps": steps, "evaluate_every": evaluate_every}
-    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
+    settings |= learnt_from(index, train, dev)
     return fit(network, drawn, mean_loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
 
 
@@ -141,15 +139,10 @@ def _prepared(
         return ((yield from reranker.inputs(question, head, documents)), head.nodes) if len(head) else None
 
     made = []
-    with progress_bar(total=len(examples), desc="document graphs", unit="question", disable=not show_progress) as bar:
-        for start in range(0, len(examples), _QUERIES_AT_A_TIME):
-            part = examples[start : start + _QUERIES_AT_A_TIME]
-            queries = Queries.of(index, [example.text for example in part])
-            backend = MemoryBackend(queries)
-            lists = zip(backend.questions(), ranked(first, queries), strict=True)
-            found = run(backend, [gathered(question, head) for question, head in lists])
-            for example, read in zip(part, found, strict=True):
-                if read is not None:
-                    made.append((read[0].on(index.device), torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
-                bar.update(1)
+    for part in progress_bar(parts_of(examples), desc="document graphs", unit="batch", disable=not show_progress):
+        backend = MemoryBackend(Queries.of(index, [example.text for example in part]))
+        found = run(backend, list(map(gathered, backend.questions(), ranked(first, backend.queries))))
+        for example, read in zip(part, found, strict=True):
+            if read is not None:
+                made.append((read[0].on(index.device), torch.from_numpy(np.isin(read[1], example.gold)).to(index.device)))
     return made

@@ -8,19 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from graph_retrievers.arguments import is_number
 from graph_retrievers.cache import Same
 from graph_retrievers.core.candidates import Candidates, best, best_of_each, falling, followed
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.driver import Algorithm
 from graph_retrievers.core.operator import Operator, OperatorKind
 from graph_retrievers.core.question import Question
-from graph_retrievers.core.requests import Nearest, WithQuery
-from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
-from graph_retrievers.search.vector_search import VectorSearch
 from graph_retrievers.systems.hipporag.fact_linking import contained_phrases, phrase_graph
-from graph_retrievers.systems.hipporag.passage_walk import along_edges, phrase_edges
+from graph_retrievers.systems.hipporag.passage_walk import along_edges, checked_synonyms, phrase_edges, similar_passages
 from graph_retrievers.systems.pagerank import TransitionGraph, Walk, check_damping, walk_graph, walk_parents
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.system import System
@@ -60,6 +56,7 @@ class PhraseWalk(Operator):
     Examples
     --------
     >>> from graph_retrievers import GraphIndex, Node, Retriever
+    >>> from graph_retrievers.operators import VectorSearch
     >>> nodes = [Node("p", "Ada wrote a program.", type="passage"), Node("ada", "", "Ada"), Node("engine", "", "Engine")]
     >>> edges = [("p", "ada"), ("ada", "engine", "wrote for")]
     >>> index = GraphIndex.from_nodes(nodes, edges, vectors=[[0.5, 0.5], [1, 0], [0, 1]])
@@ -73,18 +70,14 @@ class PhraseWalk(Operator):
 
     def __init__(self, *, damping: float = 0.5, synonyms: float | None = 0.8, passage_type: str = "passage") -> None:
         check_damping(damping)
-        if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
-            raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
-        self.damping, self.synonyms, self.passage_type = float(damping), synonyms, passage_type
+        self.damping, self.synonyms, self.passage_type = float(damping), checked_synonyms(synonyms), passage_type
 
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return passages by the shares of their phrases."""
         graph = question.index.graph
         parts = phrase_graph(graph, self.passage_type)
         if not len(found):
-            others = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
-            nodes, scores = yield WithQuery(Nearest(question.k, returned=True), question.text, others, returned=True)
-            return Candidates.seeds(nodes, scores, VectorSearch.name)
+            return (yield from similar_passages(question, self.passage_type, question.k))
         edges = phrase_edges(question, self.passage_type, self.synonyms)
         walk = walk_graph(question.queries, Same(edges), partial(TransitionGraph.of_edges, question.size, *edges))
         specificity = 1 / np.maximum(parts.mentioned[found.nodes], 1)

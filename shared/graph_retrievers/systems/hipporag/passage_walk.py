@@ -123,10 +123,8 @@ class PassageWalk(Operator):
         check_damping(damping)
         if not is_number(passage_weight) or not 0 <= passage_weight <= 1e30:
             raise InvalidArgumentError(f"passage_weight must be at least 0 and at most 1e30, got {shown(passage_weight)}.")
-        if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
-            raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
         self.k, self.damping, self.passage_weight = None if k is None else positive("k", k), float(damping), float(passage_weight)
-        self.synonyms, self.passage_type = synonyms, passage_type
+        self.synonyms, self.passage_type = checked_synonyms(synonyms), passage_type
 
     def compares_vectors(self, index: Corpus) -> bool:
         """Return True."""
@@ -141,9 +139,7 @@ class PassageWalk(Operator):
         keep = min(self.k or max(question.k, 100), size)
         transitions = self._transitions(question, shift)
         if not len(found):
-            types = () if parts.doubled else tuple(name for name in graph.type_names if name != self.passage_type)
-            nodes, scores = yield WithQuery(Nearest(keep, returned=True), question.text, types, returned=True)
-            return Candidates.seeds(nodes, scores, VectorSearch.name)
+            return (yield from similar_passages(question, self.passage_type, keep))
         # Paths lead through phrases, which are not returned.
         returned, others = graph.cache.get(("passages of the walk", self.passage_type), lambda: _passages_and_others(parts, shift))
         best = (returned, keep), (others, max(keep, 100))
@@ -200,6 +196,22 @@ def _passages_and_others(parts: PhraseGraph, shift: int) -> tuple[Tensor, Tensor
     """Return which nodes of the walk are passages, and which are not, each bool, shape [N] or [2 N]."""
     passages = torch.nn.functional.pad(parts.passages, (shift, 0))
     return passages, ~passages
+
+
+def checked_synonyms(synonyms: float | None) -> float | None:
+    """Return the least cosine of synonyms, or None for no synonyms; raise InvalidArgumentError for another value."""
+    if synonyms is not None and (not is_number(synonyms) or not 0 < synonyms <= 1):
+        raise InvalidArgumentError(f"synonyms must be a cosine above 0 and at most 1, or None, got {shown(synonyms)}.")
+    return synonyms
+
+
+def similar_passages(question: Question, passage_type: str, count: int) -> Algorithm[Candidates]:
+    """Return the passages most similar to the question, where nothing is known to begin a walk at."""
+    graph = question.index.graph
+    doubled = phrase_graph(graph, passage_type).doubled
+    phrases = () if doubled else tuple(name for name in graph.type_names if name != passage_type)
+    nodes, scores = yield WithQuery(Nearest(count, returned=True), question.text, phrases, returned=True)
+    return Candidates.seeds(nodes, scores, VectorSearch.name)
 
 
 def phrase_edges(question: Question, passage_type: str, threshold: float | None) -> _EdgeTensors:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from graph_retrievers.arguments import check_keywords, keywords_of
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError, shown
 from graph_retrievers.index.corpus import Corpus
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part, save_checkpoint
-from graph_retrievers.learning.state import clear_state
+from graph_retrievers.learning.checkpoint import check_trained, checkpoint_folder, load_part
+from graph_retrievers.learning.state import fit_and_save
 from graph_retrievers.search.vector_search import HybridSearch, VectorSearch
 from graph_retrievers.systems.lesegr.model import LeSeGRModel
 from graph_retrievers.systems.lesegr.search import LexicalSemanticSearch
@@ -136,17 +135,13 @@ class LeSeGR(System):
         # An index without it is refused now, not at the first question.
         index.signal(settings["sparse"])
         width = None if self._is_trained else index.dense.dimension
-        return self._searches.get(
+        # The length of vectors is for a network without weights.
+        return self._kept.get(
             (index.device, width),
             lambda: LexicalSemanticSearch(
                 self._network(width), **{name: settings[name] for name in ("hops", "sparse", "direction")}, context=self.context
             ),
         )
-
-    @cached_property
-    def _searches(self) -> Cache:
-        """The operators by the device, to which a network is moved, and the length of vectors for a network without weights."""
-        return Cache()
 
     @cached_property
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -241,9 +236,6 @@ def fit_lesegr(
     folder = checkpoint_folder(folder)
     network = LeSeGRModel(index.dense.dimension, **model, seed=seed)
     search = LexicalSemanticSearch(network, hops=hops, sparse=sparse, direction=direction)
-    options = {"resume": folder / "under-way", **(training or {})}
-    first = _candidates(index, candidates)
-    history = fit_lesegr_model(index, train, dev, search, first, seed=seed, show_progress=show_progress, **options)
     config = {
         "model": network.config(),
         "hops": hops,
@@ -253,9 +245,7 @@ def fit_lesegr(
         "embedding": index.embedding_name,
         "sparse_kind": index.signal(sparse).kind,
         "seed": seed,
-        "history": history.to_dict(),
     }
-    save_checkpoint(folder, _PART, network.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    learnt = index, train, dev, search, _candidates(index, candidates)
+    fit = partial(fit_lesegr_model, *learnt, seed=seed, show_progress=show_progress)
+    return fit_and_save(fit, network, folder, _PART, config, training)

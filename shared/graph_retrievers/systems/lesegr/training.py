@@ -18,7 +18,7 @@ from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
+from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
@@ -120,13 +120,13 @@ def fit_lesegr_model(
                 yield learnt[number]
 
     def quality() -> dict[str, float]:
-        parts = zip(held, _parts(dev, batch_size), strict=True)
+        parts = zip(held, parts_of(dev, batch_size), strict=True)
         found = [pair for batch, wanted in parts for pair in _hit_and_recall(batch, scores(batch), wanted, k)]
         return {name: sum(values) / len(dev) for name, values in zip(measures, zip(*found, strict=True), strict=True)}
 
     settings: dict[str, Any] = {name: getattr(search, name) for name in ("hops", "sparse", "direction")}
     settings |= {"model": model.config(), "first": repr(first), "measures": measures, "batch_size": batch_size}
-    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
+    settings |= learnt_from(index, train, dev)
     return fit(model, batches, loss, quality, seed=seed, resume=resume, about=settings, show_progress=show_progress, **options)
 
 
@@ -155,10 +155,6 @@ def _tell_time(seconds: float, questions: int, batch_size: int, epochs: int) -> 
     )
 
 
-def _parts(examples: Sequence[LabelledQuery], size: int) -> list[Sequence[LabelledQuery]]:
-    return [examples[start : start + size] for start in range(0, len(examples), size)]
-
-
 @torch.no_grad()
 def _prepared(
     index: GraphIndex,
@@ -170,18 +166,17 @@ def _prepared(
 ) -> list[_Batch]:
     """Return questions with their neighbourhoods, `size` together."""
     adjacency, batches = Adjacency.of(index.graph, search.direction), []
-    for part in progress_bar(_parts(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
+    for part in progress_bar(parts_of(examples, size), desc="neighborhoods", unit="batch", disable=not show_progress):
         queries = Queries.of(index, [example.text for example in part])
         backend = MemoryBackend(queries)
-        firsts = zip(backend.questions(), ranked(first, queries), strict=True)
-        pools = run(backend, [search.pool(question, found) for question, found in firsts])
+        pools = run(backend, list(map(search.pool, backend.questions(), ranked(first, queries))))
         near = Neighborhood.of(len(index), adjacency, [np.sort(pool.nodes) for pool in pools])
         delta, _ = sparse_signal(queries, search.sparse, near.query, near.rows)
         wanted = torch.tensor(
             [b * len(index) + row for b, example in enumerate(part) for row in example.gold], dtype=torch.int64, device=index.device
         )
         gold = torch.isin(near.query * len(index) + near.rows, wanted)
-        found = torch.bincount(near.query[gold], minlength=len(part))
+        found = torch.bincount(near.query[gold], minlength=len(queries))
         batches.append(_Batch(queries, near, delta, gold, torch.where(gold, 1.0 / found.clamp(min=1)[near.query], 0.0)))
     return batches
 

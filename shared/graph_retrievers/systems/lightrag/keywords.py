@@ -149,10 +149,6 @@ class KeywordSearch(Composite):
         """The keywords, if a level is searched."""
         return ("keywords",) if self.level else ()
 
-    def formula(self) -> str:
-        """Return the formula of the search."""
-        return self.operators[0].formula()
-
     def search(self, question: Question, found: Candidates) -> Algorithm[Candidates]:
         """Return the results of the search by the keywords; earlier results are not read."""
         text: str | None = question.text

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from graph_retrievers.arguments import as_path
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -105,17 +104,12 @@ class MoR(System):
 
     def compose(self, index: Corpus) -> Operator:
         """Return the traversal and the reranker, if there is one; they are the same for all indexes on a device."""
-        return self._compositions.get(index.device, self._composed)
+        return self._kept.get(index.device, self._composed)
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the reranker, if one is wanted and there is none."""
         missing = self.rerank and self._parts[1] is None
         return (Untrained("reranker", "candidates are ordered by similarity"),) if missing else ()
-
-    @cached_property
-    def _compositions(self) -> Cache:
-        """The compositions by the device, to which the network of the reranker is moved."""
-        return Cache()
 
     def _composed(self) -> Pipeline:
         planner, reranker = self._parts

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from graph_retrievers.arguments import as_path, positive
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
@@ -124,11 +123,6 @@ class PathReranking(CompositeSystem):
     def _first(self) -> System | Operator:
         return read_first(self._settings["first"], self.checkpoint) if self.first is None else as_first(self.first)
 
-    @cached_property
-    def _models(self) -> Cache:
-        """The cross-encoders by their device."""
-        return Cache()
-
     def _model(self, device: torch.device) -> CrossEncoder | None:
         """Return the cross-encoder of the checkpoint on a device; None without a checkpoint."""
         if self.checkpoint is None:
@@ -136,7 +130,7 @@ class PathReranking(CompositeSystem):
         root = as_path("checkpoint", self.checkpoint)
         with _reading(root):
             length = positive("max_length", self._settings["max_length"])
-            return self._models.get(device, lambda: CrossEncoder(root / _MODEL, max_length=length, device=device))
+            return self._kept.get(device, lambda: CrossEncoder(root / _MODEL, max_length=length, device=device))
 
 
 def _read(root: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from graph_retrievers.arguments import positive
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError, MissingSignalError
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.labelled import LabelledQuery
+from graph_retrievers.learning.labelled import LabelledQuery, parts_of
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.learning.loss import sampled_cross_entropy
 from graph_retrievers.progress import progress_bar
@@ -28,8 +28,6 @@ from graph_retrievers.systems.path_reranking.path_rerank import mixed_with_ranks
 
 WEIGHTS = tuple(step / 20 for step in range(21))
 """The weights of the model's scores to try."""
-
-_QUERIES_AT_A_TIME = 32
 
 
 @dataclass(frozen=True)
@@ -128,15 +126,12 @@ def _examples(
     index: GraphIndex, questions: Sequence[LabelledQuery], first: Operator, depth: int, show_progress: bool
 ) -> list[_Example]:
     made = []
-    with progress_bar(total=len(questions), desc="candidates", unit="question", disable=not show_progress) as bar:
-        for start in range(0, len(questions), _QUERIES_AT_A_TIME):
-            part = questions[start : start + _QUERIES_AT_A_TIME]
-            lists = ranked(first, Queries.of(index, [question.text for question in part]))
-            for question, found in zip(part, lists, strict=True):
-                gold, head = set(question.gold), found.top(depth)
-                relevant = [row in gold for row in head.nodes.tolist()]
-                made.append(_Example(question.text, path_texts(index.graph, head), relevant, len(gold)))
-                bar.update(1)
+    for part in progress_bar(parts_of(questions), desc="candidates", unit="batch", disable=not show_progress):
+        lists = ranked(first, Queries.of(index, [question.text for question in part]))
+        for question, found in zip(part, lists, strict=True):
+            gold, head = set(question.gold), found.top(depth)
+            relevant = [row in gold for row in head.nodes.tolist()]
+            made.append(_Example(question.text, path_texts(index.graph, head), relevant, len(gold)))
     return made
 
 

@@ -10,15 +10,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from graph_retrievers.cache import Cache
 from graph_retrievers.core.compositions import Pipeline
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.datasets import Dataset
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index import Corpus, GraphIndex
-from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, restored, save_checkpoint
-from graph_retrievers.learning.loop import History
-from graph_retrievers.learning.state import clear_state
+from graph_retrievers.learning.checkpoint import checkpoint_folder, load_part, restored
+from graph_retrievers.learning.state import History, fit_and_save
 from graph_retrievers.systems.splits import labelled_queries
 from graph_retrievers.systems.spreading.linking import EntityLinking
 from graph_retrievers.systems.subgraphs.around import SubgraphSearch
@@ -50,16 +48,11 @@ class SubgraphSystem(System):
                 f"{self.checkpoint} was trained with vectors of {trained!r}, these are of {index.embedding_name!r}; train it with "
                 "this model."
             )
-        return Pipeline(EntityLinking(language_model=self.language_model), self._searches.get(index.device, self._made))
+        return Pipeline(EntityLinking(language_model=self.language_model), self._kept.get(index.device, self._made))
 
     def untrained(self, index: Corpus) -> tuple[Untrained, ...]:
         """Return the network, unless a checkpoint has it."""
         return () if self.checkpoint is not None else (Untrained("network", self.instead),)
-
-    @cached_property
-    def _searches(self) -> Cache:
-        """The operators by the device, to which a network is moved."""
-        return Cache()
 
     @cached_property
     def _trained(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -97,10 +90,6 @@ def fit_checkpoint(
     folder = checkpoint_folder(folder)
     made = system.search.trained(index.dense.dimension, **network, seed=seed)
     search: SubgraphSearch = system.search(made, **settings)
-    options = {"resume": folder / "under-way", **(training or {})}
-    history = fit(index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress, **options)
-    config = {"network": made.config(), **settings, "embedding": index.embedding_name, "seed": seed, "history": history.to_dict()}
-    save_checkpoint(folder, system.name, made.state_dict(), config)
-    if options["resume"] is not None:
-        clear_state(options["resume"])
-    return history.summary()
+    config = {"network": made.config(), **settings, "embedding": index.embedding_name, "seed": seed}
+    begun = partial(fit, index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress)
+    return fit_and_save(begun, made, folder, system.name, config, training)

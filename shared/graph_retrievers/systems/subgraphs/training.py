@@ -14,14 +14,12 @@ from graph_retrievers.core.driver import run
 from graph_retrievers.core.operator import Operator
 from graph_retrievers.errors import InvalidArgumentError
 from graph_retrievers.index.graph_index import GraphIndex
-from graph_retrievers.learning.labelled import LabelledQuery, questions_digest
+from graph_retrievers.learning.labelled import LabelledQuery, learnt_from, parts_of
 from graph_retrievers.learning.loop import History, fit
 from graph_retrievers.progress import progress_bar
 from graph_retrievers.search.memory import MemoryBackend, ranked
 from graph_retrievers.search.queries import Queries
 from graph_retrievers.systems.subgraphs.around import Subgraph, SubgraphSearch, subgraph_around
-
-_QUERIES_AT_A_TIME = 32
 
 
 class Example(Protocol):
@@ -43,16 +41,13 @@ def _questions_read(
 ) -> tuple[list[Tensor], list[Subgraph]]:
     """Return the vector of each question, of unit length, and the subgraph around what `first` finds."""
     queries, subgraphs = list[Tensor](), list[Subgraph]()
-    with progress_bar(total=len(examples), desc="subgraphs", unit="question", disable=not show_progress) as bar:
-        for start in range(0, len(examples), _QUERIES_AT_A_TIME):
-            part = Queries.of(index, [example.text for example in examples[start : start + _QUERIES_AT_A_TIME]])
-            backend = MemoryBackend(part)
-            found = zip(backend.questions(), ranked(first, part), strict=True)
-            subgraphs += run(
-                backend, [subgraph_around(question, topics.nodes, search.hops, search.candidates) for question, topics in found]
-            )
-            queries += normalize(part.vectors.float(), dim=1).to(index.device)
-            bar.update(len(part))
+    for part in progress_bar(parts_of(examples), desc="subgraphs", unit="batch", disable=not show_progress):
+        backend = MemoryBackend(Queries.of(index, [example.text for example in part]))
+        found = zip(backend.questions(), ranked(first, backend.queries), strict=True)
+        subgraphs += run(
+            backend, [subgraph_around(question, topics.nodes, search.hops, search.candidates) for question, topics in found]
+        )
+        queries += normalize(backend.queries.vectors.float(), dim=1).to(index.device)
     return queries, subgraphs
 
 
@@ -119,5 +114,5 @@ def fit_on_subgraphs(
             yield [learnt[number] for number in numbers.tolist()]
 
     settings = {"hops": search.hops, "candidates": search.candidates, "network": network.config(), "first": repr(first), **about}
-    settings |= {"questions": questions_digest(train, dev), "index": index.digest(), "embedding": index.embedding_name}
+    settings |= learnt_from(index, train, dev)
     return fit(network, batches, loss, lambda: evaluate(held), about=settings, show_progress=show_progress, **options)
