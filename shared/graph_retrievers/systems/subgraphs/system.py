@@ -82,22 +82,22 @@ def fit_checkpoint(
     index: GraphIndex,
     folder: str | Path,
     settings: Mapping[str, Any],
+    network: Mapping[str, Any],
     *,
-    seed: int = 0,
-    show_progress: bool = False,
-    training: Mapping[str, Any] | None = None,
-    **network: Any,
+    seed: int,
+    show_progress: bool,
+    training: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
-    `fit` trains a search in place, with the keywords `training`; the others are those of the network, and `settings` those of the
+    `fit` trains a search in place, with the keywords `training`; `network` are those of its network, and `settings` those of the
     search, which are kept with the weights. Returns the summary of the training, for JSON.
     """
     train, dev = labelled_queries(dataset, index, system.search.paper)
     folder = checkpoint_folder(folder)
     made = system.search.trained(index.dense.dimension, **network, seed=seed)
     search: SubgraphSearch = system.search(made, **settings)
-    options = {"resume": folder / "under-way", **(training or {})}
+    options = {"resume": folder / "under-way", **training}
     history = fit(index, train, dev, search, EntityLinking(), seed=seed, show_progress=show_progress, **options)
     config = {"network": made.config(), **settings, "embedding": index.embedding_name, "seed": seed, "history": history.to_dict()}
     save_checkpoint(folder, system.name, made.state_dict(), config)
