@@ -542,3 +542,9 @@ def test_headings_of_a_pdf_without_an_outline():
     pages = ["Chapter 1. Looms\nSee Section 2.1.", "Chapter 2. Cards\n2.1 Holes\nA hole.", "Chapter 3. Mills\nSee Chapter 1."]
     nodes = [Node(f"p{n}", text, "T", metadata={"path": "t.pdf", "anchors": [f"page={n}"]}) for n, text in enumerate(pages)]
     assert edges(nodes) == [("p0", "p1"), ("p2", "p0")]
+
+
+def test_a_clause_of_the_contract_itself_comes_before_one_of_another():
+    other = chunks("other", "Lease", (("1 Term",), "A year."), (("2 Use",), "It weaves."), (("2 Use", "2.1 Rooms"), "The shed."))
+    own = chunks("own", "Terms", ((), "2.\n2.1 Looms are let."), ((), "3.\n3.1 Loss of what clause 2.1 lets is told."))
+    assert edges([*other, *own]) == [("own1", "own0")]

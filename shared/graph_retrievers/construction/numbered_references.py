@@ -246,11 +246,11 @@ class _Reader:
         own = scope is around.document()
         if kind in HEADED or kind in CAPTIONED:
             units = self._numbered.find(scope, kind, number)
-            if not units and own:
-                units = self._numbered.in_folder(around.document(), kind, number)
             if not units and kind == "section" and isinstance(scope, Unit):
                 chapters = self._numbered.find(scope, "chapter", number.partition(".")[0])
                 units = next(([found] for outer in (scope, *chapters) if (found := _clause(outer, number)) is not None), [])
+            if not units and own:
+                units = self._numbered.in_folder(around.document(), kind, number)
             if not units and own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
