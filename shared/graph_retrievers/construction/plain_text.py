@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from graph_retrievers.construction.numbered import is_heading, numbered_heading
@@ -23,6 +24,8 @@ _PRINTED = re.compile(r"[\s.]*\d*\Z")
 # Behind a sentence, a line that begins with a number.
 _ITEM = re.compile(r"(?<=[.:;!?])[ \t]*\n(?=\S{0,10} ?\d)")
 _DEEPEST = 6
+# By how much a number may be more than the one before: larger ones are those of years and pages.
+_SKIPPED = 5
 # Letters of words that are small in a title: "Term and Termination".
 _SMALL = 3
 _OF = re.compile(rf"\s+{either(words('of'))}")
@@ -58,8 +61,11 @@ def page_of(paragraphs: Sequence[Block]) -> Page:
     """
     first = paragraphs[0].text if paragraphs else ""
     count = title_lines(first, len(paragraphs) == 1) if paragraphs else 0
-    if not count:
-        return Page("", with_headings(paragraphs))
+    # "1 Introduction" may look like a title too.
+    number = numbered_heading(first) if count else None
+    headed = with_headings(paragraphs) if not count or (number and not number[0]) else []
+    if not count or (headed and headed[0].level):
+        return Page("", headed)
     lines = first.split("\n")
     title = " ".join(lines[0].split())
     heading, *rest = _parts(paragraphs[0], [title, "\n".join(lines[count:])])
@@ -70,8 +76,8 @@ def with_headings(paragraphs: Sequence[Block]) -> list[Block]:
     """Return paragraphs with headings where lines have numbers, such as "4. Payment" or "SCHEDULE 2".
 
     A line with a number is a heading if it begins a paragraph and looks like a title, and if there are two such lines or more.
-    Bare numbers must count upwards, and most of them must have text below. Of equal headings the last counts, as a list of
-    contents has them too.
+    Bare numbers must count upwards, and most of them must have text below. Of equal ones one is the heading, as a list of contents
+    and lines above pages have them too.
 
     Names with a full stop, "1. Price." and "1. Price. It is ten marks.", are like the steps of an instruction. They are headings
     only if no line with such numbers is one without it, and if the text cites one of the numbers ("clause 1") or divides most of
@@ -180,9 +186,9 @@ def _levels(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> di
     # Bare numbers in the unit around, and the last of them that is no part of another.
     run: dict[int, int] = {}
     last = ""
-    listed = _listed(found)
+    repeated = _repeated(found, paragraphs)
     for place, heading in enumerate(found):
-        if heading is None or place in listed:
+        if heading is None or place in repeated:
             continue
         if heading.kind:
             levels |= _with_text(run, found, paragraphs)
@@ -192,7 +198,10 @@ def _levels(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> di
             levels[place] = min(2 + len(around), _DEEPEST)
             around.append(heading)
         elif "." not in heading.number:
-            if int(heading.number) > int(last or -1):
+            # "3 Methods" above the pages of Chapter 3 is no heading in it.
+            if around and around[-1][1:3] == ("chapter", heading.number):
+                continue
+            if int(last or -1) < int(heading.number) <= (int(last) + _SKIPPED if last else inf):
                 last = heading.number
                 run[place] = min(2 + len(around), _DEEPEST)
         elif _has_text(found, paragraphs, place):
@@ -209,18 +218,24 @@ def _rank(heading: _Heading) -> int:
     return len(RANKS) if heading.kind == "section" and "." in heading.number else RANKS[heading.kind]
 
 
-def _listed(found: Sequence[_Heading | None]) -> set[int]:
-    """Return the places of headings that come again in the same unit: entries of a list of contents."""
-    places: dict[tuple[str, ...], int] = {}
-    listed: set[int] = set()
+def _repeated(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> set[int]:
+    """Return the places of all but one of equal headings in the same unit: contents have them too, and lines above pages.
+
+    The first one that has text below and no number of a page behind it is the heading, else the last one.
+    """
+    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     unit = ""
     for place, heading in enumerate(found):
         if heading is not None:
-            key = (heading.kind, heading.number, slug(_PRINTED.sub("", heading.name)), "" if heading.kind else unit)
-            listed |= {places[key]} if key in places else set()
-            places[key] = place
+            name = slug(_PRINTED.sub("", heading.name))
+            places[heading.kind, heading.number, name, "" if heading.kind else unit].append(place)
             unit = f"{heading.kind} {heading.number}" if heading.kind else unit
-    return listed
+    repeated: set[int] = set()
+    for equal in filter(lambda equal: len(equal) > 1, places.values()):
+        bare = [place for place in equal if (heading := found[place]) and not heading.name[-1:].isdecimal()]
+        text = (place for place in bare if numbered_heading(_below(found, paragraphs, place)) is None)
+        repeated |= {*equal} - {next(text, (bare or equal)[-1])}
+    return repeated
 
 
 def _with_text(run: dict[int, int], found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
@@ -231,8 +246,13 @@ def _with_text(run: dict[int, int], found: Sequence[_Heading | None], paragraphs
 
 def _has_text(found: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> bool:
     """Return whether what is below a heading is not the next item of a list."""
+    heading, line = found[place], _below(found, paragraphs, place)
+    below = numbered_heading(line)
+    return bool(heading and line and (below is None or below[1].count(".") > heading.number.count(".")))
+
+
+def _below(found: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> str:
+    """Return the line below a heading, "" at the end of the text."""
     heading = found[place]
-    if heading is None or (not heading.below and place + 1 == len(paragraphs)):
-        return False
-    below = numbered_heading((heading.below or paragraphs[place + 1].text).partition("\n")[0].strip())
-    return below is None or below[1].count(".") > heading.number.count(".")
+    text = heading.below if heading and heading.below else paragraphs[place + 1].text if place + 1 < len(paragraphs) else ""
+    return text.partition("\n")[0].strip()
