@@ -60,10 +60,10 @@ def read_pdf(raw: bytes) -> Page:
     """Return a PDF as a page of blocks, each with the number of its printed page, from 1.
 
     The entries of the outline are headings; without an outline, lines with numbers are, see
-    :func:`~graph_retrievers.construction.plain_text.with_headings`. A link leads to the page of its destination, or to the heading there; its anchor is
-    ``page=3``, as in addresses of PDF files. Lines that repeat at the top or the bottom of pages are left out, and so are numbers
-    of pages. A word that is divided at the end of a line is joined. The title is the one that the file states, else its first
-    line if that looks like a title. Printed pages that are broken are left out and named in ``left``.
+    :func:`~graph_retrievers.construction.plain_text.with_headings`. A link leads to the page of its destination, or to the heading
+    there; its anchor is ``page=3``, as in addresses of PDF files. Lines that repeat at the top or the bottom of pages are left out,
+    and so are numbers of pages. A word that is divided at the end of a line is joined. The title is the one that the file states,
+    else its first line if that looks like a title. Printed pages that are broken are left out and named in ``left``.
 
     Raises
     ------
