@@ -63,7 +63,7 @@ def test_references_lead_to_labels_in_all_files(tmp_path):
     edges = {edge[:2] for edge in build_edges(nodes, Links(field="links"))}
     assert {("index.qmd", "looms.qmd"), ("looms.qmd", "method.qmd#breaks")} <= edges
     # Hits show the source.
-    assert nodes[0].id == "index.qmd" and "Begin with @sec-looms" in nodes[0].shown()
+    assert nodes[0].id == "index.qmd" and "Begin with @sec-looms" in nodes[0].shown().text
 
 
 def test_labels_and_divisions_are_no_text():
