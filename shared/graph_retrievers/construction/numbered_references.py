@@ -88,10 +88,11 @@ class NumberedReferences(EdgeSpec):
     words.
 
     A reference without a document means the one that it is in, and "paragraph 2" the article that it is in. A document is named by
-    its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number; the name behind the
-    last of several references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have
-    a page each are found in the folder of the citing page. References to a document that the corpus does not have, and those in
-    quoted amendments of other documents, give no edge. In a table whose header names acts, a column belongs to its act.
+    its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number, minutes by their day
+    ("item 2.1 of the minutes of 5 March"), which their file, title or first lines name; the name behind the last of several
+    references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have a page each are found
+    in the folder of the citing page. References to a document that the corpus does not have, and those in quoted amendments of
+    other documents, give no edge. In a table whose header names acts, a column belongs to its act.
 
     An edge leads to the chunk that holds the cited part, or the cited unit if the part is not found. If it covers up to five
     chunks, an edge leads to each of them. If it covers more, or several units have the number, an edge leads to the chunk most like
@@ -254,8 +255,12 @@ class _Reader:
             if not units and own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
+        elif own:
+            units = _part_near(around, kind, number)
         else:
-            units = _part_near(around, kind, number) if own else []
+            # "Item 2 of the minutes of 5 March"; a paragraph or a letter is in a unit of the other document.
+            part = scope.part(number) if kind == "point" and isinstance(scope, Unit) else None
+            units = [] if part is None else [part]
         for kind, number in further:
             if kind in HEADED or kind in CAPTIONED:
                 # Of the document of the unit, which may be another page than the one around the reference.
