@@ -87,12 +87,12 @@ class NumberedReferences(EdgeSpec):
     numbers of standards are read, whatever the language of the corpus; :mod:`graph_retrievers.construction.numbers` has their
     words.
 
-    A reference without a document means the one that it is in, and "paragraph 2" the article that it is in. A document is named by
-    its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number, minutes by their day
-    ("item 2.1 of the minutes of 5 March"), which their file, title or first lines name; the name behind the last of several
-    references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have a page each are found
-    in the folder of the citing page. References to a document that the corpus does not have, and those in quoted amendments of
-    other documents, give no edge. In a table whose header names acts, a column belongs to its act.
+    A reference without a document means the one that it is in, and "paragraph 2" the article that it is in. A document is
+    named by its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number, minutes
+    by their day ("item 2.1 of the minutes of 5 March"), which their file, title or first lines name; the name behind the last
+    of several references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have a
+    page each are found in the folder of the citing page. References to a document that the corpus does not have, and those in
+    quoted amendments of other documents, give no edge. In a table whose header names acts, a column belongs to its act.
 
     An edge leads to the chunk that holds the cited part, or the cited unit if the part is not found. If it covers up to five
     chunks, an edge leads to each of them. If it covers more, or several units have the number, an edge leads to the chunk most like
