@@ -122,6 +122,7 @@ def test_names_with_a_full_stop_are_headings_of_a_text_that_cites_its_clauses():
     "text",
     [
         "How to clean it.\n\n1. Stop the loom.\n\nWait, as step 2 says.\n\n2. Take off the cards.\n\nLay them flat.",
+        "How to clean it.\n\n1. Stop it.\n\nSee Section 1 GDPR.\n\n2. Wipe it.\n\nDry.",
         # Another document has that section; a step has steps.
         "How to clean it.\n\n1. Stop it.\n\nSee section 1 of the manual.\n\n2. Wipe it.\n\nDry.",
         "How to clean it.\n\n1. Stop it.\n\nWait.\n\n2. Open it.\n\n2.1 Left.\n\n2.2 Right.\n\n3. Wipe it.\n\nDry.",
@@ -129,10 +130,16 @@ def test_names_with_a_full_stop_are_headings_of_a_text_that_cites_its_clauses():
         "Terms\n\n1. Looms are let. They are of oak.\n\n2. Cards are sold. Clause 1 holds.",
         "Notes\n\n1. Smith. He wrote of looms.\n\n2. Jones. She disagreed, see section 4.",
         "Terms, where clause 1 is law.\n\n1. Looms.\n\n2. Cards.\n\n3. Mills.",
+        "Terms, where clause 1 is law.\n\n1. He may not pay. She does.\n\n2. She may not. He does.",
     ],
 )
 def test_sentences_with_numbers_that_are_no_headings(text):
     assert not [block for block in read_text(text).blocks if block.level and block.text != read_text(text).title]
+
+
+def test_a_part_of_a_clause_is_a_heading_with_a_full_stop_only_in_capitals():
+    text = "TERMS\n\n1. Scope.\n\n1.1 The looms are let.\n\nTo all.\n\n1.2 Cards.\n\nAs in clause 1.\n\n2. Mills.\n\nNone."
+    assert headings(text) == [("TERMS", 1), ("1. Scope", 2), ("1.2 Cards", 3), ("2. Mills", 2)]
 
 
 def test_words_of_units_may_have_a_full_stop_behind_their_names():
@@ -155,7 +162,7 @@ def test_a_text_that_cites_its_clauses_may_have_no_empty_lines():
 
 
 def test_of_headings_and_a_list_of_contents_the_headings_count():
-    text = "Looms\n\nContents\n\n1 Weaving 3\n\n1.1 Cards 4\n\n2 Mills 5\n\n"
+    text = "Looms\n\nContents\n\n1 Weaving 3\n\n1.1 Cards 4\n\n2 Mills 5\n\nWith thanks to all.\n\n"
     text += "1 Weaving\n\nOf cloth.\n\n1.1 Cards\n\nOf paper.\n\n2 Mills\n\nOf stone."
     assert headings(text) == [("Looms", 1), ("1 Weaving", 2), ("1.1 Cards", 3), ("2 Mills", 2)]
     # In each schedule, numbers begin anew.
@@ -186,6 +193,11 @@ def test_levels_of_headings():
     assert [(block.text, block.level) for block in read_text(text).blocks if block.level] == [
         *(("Loom law", 1), ("CHAPTER I", 2), ("Article 1", 3), ("Article 2 Words", 3), ("CHAPTER II", 2), ("Article 3", 3)),
     ]
+    text = "Looms\n\nSECTION 1\n\nArticle 1\n\nIt holds.\n\nSECTION 2\n\nArticle 2\n\nIt holds too."
+    assert headings(text) == [("Looms", 1), *(("SECTION 1", 2), ("Article 1", 3), ("SECTION 2", 2), ("Article 2", 3))]
+    # A number that comes twice, and a part of what is over.
+    text = "Looms\n\nSCHEDULE 1\n\n1. Wool\n\nSoft.\n\n1. Silk\n\nThin.\n\n2. Hemp\n\nHard.\n\n1.1 Cards\n\nOf paper."
+    assert headings(text) == [("Looms", 1), ("SCHEDULE 1", 2), ("1. Wool", 3), ("2. Hemp", 3)]
     text = "Looms\n\n1 Looms\n\nThey weave.\n\n1.1 Parts\nA beam.\n\n1.2 Cards\n\nOf paper.\n\n2 Mills\n\nThey grind."
     assert [(block.text, block.level) for block in read_text(text).blocks if block.level] == [
         *(("Looms", 1), ("1 Looms", 2), ("1.1 Parts", 3), ("1.2 Cards", 3), ("2 Mills", 2)),

@@ -108,6 +108,14 @@ def test_without_an_outline_lines_with_numbers_are_headings(tmp_path):
     assert {(source, target.partition("~")[0]) for source, target, _ in edges} == {("paper.pdf#22-mills", "paper.pdf#11-aims")}
 
 
+def test_a_link_below_a_numbered_heading_is_one_of_the_text():
+    page = read_pdf(pdf([["Chapter 1", "See the web.", LINE], ["Chapter 2", LINE]], links=[(0, 1, "https://x.org")]))
+    assert [(block.text.split("\n")[0], block.links) for block in page.blocks][:2] == [
+        ("Chapter 1", ()),
+        ("See the web.", ("https://x.org",)),
+    ]
+
+
 def test_the_title_that_a_pdf_states_is_above_its_numbered_headings():
     page = read_pdf(pdf([["1 Looms", "", *body(0)], ["2 Mills", "", *body(1)]], title="On looms"))
     assert (page.title, page.stated) == ("On looms", True)
