@@ -91,6 +91,14 @@ def test_worked_example():
     ]
 
 
+def test_of_several_edges_between_two_nodes_a_path_names_the_first():
+    for rows in ([(0, "has", 2), (0, "causes", 2), (1, "treats", 2)], [(2, "has", 0), (0, "causes", 2), (1, "treats", 2)]):
+        system = HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]))
+        hits = Retriever(index_of(3, rows), system, backfill=False).retrieve("Which?")
+        first = "-[has]->" if rows[0][0] == 0 else "<-[has]-"
+        assert hits[2].path.text == f"Thing 0 {first} Thing 2 <-[treats]- Thing 1"
+
+
 def chains_between(rows, hops, **options):
     size = max(max(a, b) for a, _, b in rows) + 1
     system = HyKGE(language_model=model("It.", ["Thing 0", "Thing 1"]), hops=hops, facts=True, **options)

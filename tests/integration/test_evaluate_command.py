@@ -204,15 +204,28 @@ def test_a_dataset_without_splits_is_evaluated_as_a_whole_only_where_that_is_sai
             ["--checkpoint", "mor=x", "--checkpoint", "mor=y", "--retrievers", "mor"],
             "'mor=y': expected NAME=VALUE, each NAME",
         ),
-        (["--use", "answer", "--retrievers", "bm25"], "Unknown annotation 'answer'"),
         (["--qrels", "missing"], "missing cannot be read"),
-        (["-k", "0", "--retrievers", "bm25"], "at least 1"),
     ],
 )
 def test_wrong_arguments_are_one_line(dataset, capsys, options, message):
     status, printed, error = run(capsys, "evaluate", dataset, *options)
     assert status == 2 and printed == ""
     assert error.strip().splitlines()[-1].startswith("graph-retrievers: error: ") and message in error
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--use", "entities,answer"], "Unknown annotation 'answer'; choose from 'entities', 'plan'"),
+        (["-k", "0"], "-k must be an integer of at least 1, got 0"),
+        (["--limit", "-1"], "--limit must be an integer of at least 1, got -1"),
+        (["--timed-queries", "-1"], "--timed-queries must be an integer of at least 0, got -1"),
+        (["--seed", "-1"], "--seed is -1"),
+    ],
+)
+def test_numbers_and_names_are_checked_before_anything_is_read(tmp_path, capsys, options, message):
+    status, printed, error = run(capsys, "evaluate", tmp_path / "missing", *options)
+    assert status == 2 and printed == "" and message in error
 
 
 @pytest.mark.slow

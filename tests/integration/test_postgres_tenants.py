@@ -77,10 +77,11 @@ def test_the_scores_are_those_of_an_index_of_the_tenant_alone(postgres_server, p
         np.testing.assert_allclose([hit.score for hit in found], [hit.score for hit in expected], rtol=1e-5)
 
 
-def test_what_is_read_into_memory_is_of_the_tenant_alone(postgres, secured):
+def test_what_is_read_into_memory_is_of_the_tenant_alone(postgres, secured, capsys):
     for name in NAMES:
         update_index(postgres, f"only {name}", upsert=nodes(name), add_edges=links(name), embedding=HashEmbedding(16))
-        read, alone = read_index(secured[name], "works"), read_index(postgres, f"only {name}")
+        read, alone = read_index(secured[name], "works", show_progress=True), read_index(postgres, f"only {name}")
+        assert "reading nodes: 100%" in (shown := capsys.readouterr().err) and "4/4" in shown
         assert [read.graph.contents(), read.graph.edges()] == [alone.graph.contents(), alone.graph.edges()] and len(read) == 4
         assert read.dense.vectors.equal(alone.dense.vectors)
     # Nor does a link between tenants come along where a policy is on the nodes alone.

@@ -2,11 +2,13 @@
 
 import argparse
 import json
+from importlib import import_module
 
 import pytest
 import torch
 
 from graph_retrievers import Retriever
+from graph_retrievers.arguments import keywords_of
 from graph_retrievers.commands.fit import FITTERS, add_commands
 from graph_retrievers.datasets import Dataset, Query
 from graph_retrievers.errors import DimensionMismatchError, InvalidArgumentError, MissingSignalError
@@ -272,6 +274,12 @@ def test_fit_writes_a_checkpoint_that_the_retriever_reads(index, tmp_path):
     bare = Dataset("films", movie_nodes(), movie_edges(), [], True)
     with pytest.raises(InvalidArgumentError, match="0 train and 0 dev"):
         fit_mor(bare, index, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(FITTERS))
+def test_an_editor_shows_by_name_what_every_training_takes(name):
+    module, function = FITTERS[name]
+    assert {"seed", "show_progress"} <= keywords_of(getattr(import_module(module), function))
 
 
 def test_the_fit_command_knows_its_names(capsys):

@@ -11,6 +11,7 @@ from graph_retrievers.construction.numbered import DocumentNames, Numbered, shor
 from graph_retrievers.construction.numbered_references import ReferenceCounts
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.graph import Node
+from tests.pages import read
 
 TITLE = "Loom Regulation (Regulation (EU) 2020/11)"
 
@@ -542,3 +543,43 @@ def test_headings_of_a_pdf_without_an_outline():
     pages = ["Chapter 1. Looms\nSee Section 2.1.", "Chapter 2. Cards\n2.1 Holes\nA hole.", "Chapter 3. Mills\nSee Chapter 1."]
     nodes = [Node(f"p{n}", text, "T", metadata={"path": "t.pdf", "anchors": [f"page={n}"]}) for n, text in enumerate(pages)]
     assert edges(nodes) == [("p0", "p1"), ("p2", "p0")]
+
+
+def test_a_clause_of_the_contract_itself_comes_before_one_of_another():
+    other = chunks("other", "Lease", (("1 Term",), "A year."), (("2 Use",), "It weaves."), (("2 Use", "2.1 Rooms"), "The shed."))
+    own = chunks("own", "Terms", ((), "2.\n2.1 Looms are let."), ((), "3.\n3.1 Loss of what clause 2.1 lets is told."))
+    assert edges([*other, *own]) == [("own1", "own0")]
+
+
+MARCH = "Minutes of the council\nLyon, 5 March 2024\n\n1. Looms\n\nThey weave.\n\n2. Cards\n\n"
+MARCH += "2.1 Paper\nIt is thick.\n\n2.2 Holes\nThey lift."
+APRIL = "Minutes of the council\nLyon, 2 April 2024\n\n1. Looms\n\nNone.\n\n2. Cards\n\n2.1 Paper\nIt is thin.\n\n3. Mills\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("Item 2.1 of the minutes of 5 March is corrected.", ["march.txt"]),
+        ("Items 2.1 and 2.2 of the minutes of March 5, 2024 are.", ["march.txt"]),
+        ("Siehe Punkt 2.1 des Protokolls vom 5. März 2024.", ["march.txt"]),
+        ("It was item 2.1.", ["april.txt"]),
+        # Of other minutes, or of none that is known; not of those that the text is in.
+        ("Item 2.1 of the minutes is corrected.", []),
+        ("Item 2.1 of the minutes of 5 March 2023 is.", []),
+        ("Item 2.1 of the minutes of 6 March is.", []),
+        ("Item 7 of the minutes of 5 March is.", []),
+    ],
+)
+def test_items_of_minutes_lead_to_the_minutes_of_the_day(tmp_path, text, files):
+    files_read = {"march.txt": MARCH, "april.txt": APRIL + text, "plan.txt": "A plan of 5 March\n\n2.1 Paper\n\nNone."}
+    nodes = read(tmp_path, files_read, max_tokens=20)
+    held = {node.id: node.text for node in nodes}
+    found = [(source, target) for source, target in edges(nodes) if text in held[source]]
+    assert [target.partition("#")[0] for _, target in found] == files
+    assert all("2.1 Paper\nIt is" in held[target] for _, target in found)
+
+
+def test_minutes_of_one_day_in_two_files_are_not_told_apart(tmp_path):
+    other = MARCH.replace("council", "board")
+    nodes = read(tmp_path, {"a.txt": MARCH, "b.txt": other, "c.txt": "Item 2.1 of the minutes of 5 March is thick."}, max_tokens=20)
+    assert [edge for edge in edges(nodes) if edge[0] == "c.txt"] == []

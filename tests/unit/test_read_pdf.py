@@ -65,11 +65,62 @@ def test_a_line_with_the_number_of_a_chapter_alone_is_kept(tmp_path):
     titles = ["Introduction", "Methods", "Results", "Outlook"]
     pages = [[f"Chapter {number}", title, *body(number)] for number, title in enumerate(titles, 1)]
     pages[0].append("Looms are counted in Chapter 3.")
-    assert [block.text.split("\n")[0] for block in read_pdf(pdf(pages)).blocks] == [f"Chapter {number}" for number in range(1, 5)]
+    assert [block.text for block in read_pdf(pdf(pages)).blocks if block.level] == [f"Chapter {number}" for number in range(1, 5)]
     nodes = read(tmp_path, {"thesis.pdf": pdf(pages)})
-    titles = {node.id: node.text.split("\n")[1] for node in nodes}
+    titles = {node.id: node.text.split("\n")[0] for node in nodes}
     edges = build_edges(nodes, NumberedReferences())
     assert [(titles[source], titles[target]) for source, target, _ in edges] == [("Introduction", "Results")]
+
+
+PAPER = [
+    [
+        "On looms",
+        "A. Weaver, University of Lyon",
+        "",
+        "Contents",
+        "1 Introduction 2",
+        "1.1 Aims 2",
+        "2 Method 3",
+        "2.1 Cards 3",
+        "2.2 Mills 4",
+    ],
+    ["1 Introduction", "", *body(0, 4), "", "1.1 Aims", "", *body(1, 4), "", "1. Weave.", "2. Count.", "3. Report."],
+    ["1.1 Aims 3", "", *body(2, 4), "", "2 Method", "", *body(3, 4), "", "2.1 Cards", "", *body(4, 4)],
+    ["2 Method", "", *body(5, 4), "", "2.2 Mills", "", "As Section 1.1 says, looms weave.", *body(6, 4)],
+    ["18 Method", "", *body(7, 4), "", "3 Results", "", *body(8, 4)],
+]
+
+
+def test_without_an_outline_lines_with_numbers_are_headings(tmp_path):
+    page = read_pdf(pdf(PAPER))
+    held = [(block.text, block.level, block.page) for block in page.blocks if block.level]
+    assert held == [
+        *(("On looms", 1, 1), ("1 Introduction", 2, 2), ("1.1 Aims", 3, 2), ("2 Method", 2, 3), ("2.1 Cards", 3, 3)),
+        *(("2.2 Mills", 3, 4), ("3 Results", 2, 5)),
+    ]
+    # What only looks like a heading, above pages and in the contents, is text.
+    text = "\n".join(block.text for block in page.blocks if not block.level)
+    assert all(line in text for line in ("2.1 Cards 3", "1.1 Aims 3", "18 Method", "2. Count."))
+    (method,) = [block for block in page.blocks if block.text == "2 Method" and block.level]
+    assert method.anchors == ("2-method",) and page.blocks[1].anchors == ()
+    nodes = read(tmp_path, {"paper.pdf": pdf(PAPER)}, max_tokens=100)
+    edges = build_edges(nodes, NumberedReferences())
+    assert {(source, target.partition("~")[0]) for source, target, _ in edges} == {("paper.pdf#22-mills", "paper.pdf#11-aims")}
+
+
+def test_a_link_below_a_numbered_heading_is_one_of_the_text():
+    page = read_pdf(pdf([["Chapter 1", "See the web.", LINE], ["Chapter 2", LINE]], links=[(0, 1, "https://x.org")]))
+    assert [(block.text.split("\n")[0], block.links) for block in page.blocks][:2] == [
+        ("Chapter 1", ()),
+        ("See the web.", ("https://x.org",)),
+    ]
+
+
+def test_the_title_that_a_pdf_states_is_above_its_numbered_headings():
+    page = read_pdf(pdf([["1 Looms", "", *body(0)], ["2 Mills", "", *body(1)]], title="On looms"))
+    assert (page.title, page.stated) == ("On looms", True)
+    page = read_pdf(pdf([["1 Looms", "", *body(0)], ["2 Mills", "", *body(1)]], title="(anonymous)"))
+    assert (page.title, page.stated, [block.text for block in page.blocks if block.level]) == ("", False, ["1 Looms", "2 Mills"])
 
 
 def test_headings_above_pages_with_their_numbers_are_left_out():

@@ -183,6 +183,22 @@ def test_a_system_of_ones_own_is_known_by_its_name(registry):
     assert registry["ppr"] is PPR
 
 
+def test_a_part_takes_the_parameters_of_the_same_names_unless_it_is_given_others(registry):
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class Parted(System):
+        name = "parted"
+        k: int = 7
+        signal: str = "words"
+        depth: int = 2
+
+        def compose(self, index):
+            return self.part(BM25Search)
+
+    system = Parted(k=3)
+    assert (system.part(BM25Search).k, system.part(BM25Search).signal) == (3, "words")
+    assert (system.part(BM25Search, k=5).k, system.part(BM25Search, k=5).signal) == (5, "words")
+
+
 def test_a_system_that_needs_a_parameter_is_not_among_those_by_default(registry):
     @dataclass(frozen=True, kw_only=True, repr=False)
     class Needs(System):

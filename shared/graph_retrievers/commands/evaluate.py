@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from graph_retrievers.arguments import positive
 from graph_retrievers.commands.engines import add_postgres, index_place
 from graph_retrievers.commands.flags import in_flags, printable
 from graph_retrievers.commands.imports import asking, imported, named_system
@@ -127,10 +128,14 @@ def _add_output_options(add: Callable[..., Any]) -> None:
 
 def run_evaluate(args: argparse.Namespace) -> None:
     """Run the ``evaluate`` command."""
-    from graph_retrievers.evaluation.harness import evaluate
+    from graph_retrievers.evaluation.harness import check_measurement, evaluate
     from graph_retrievers.evaluation.run_files import read_qrels, read_run
 
-    # Arguments are checked before anything is embedded.
+    # Arguments are checked before anything is read or embedded.
+    use = _listed(args.use)
+    check_measurement(args.k, args.timed_queries, args.seed, use)
+    if args.limit is not None:
+        positive("limit", args.limit)
     systems, everything = _systems(args)
     checkpoints = _pairs("--checkpoint", args.checkpoint, list(systems))
     systems = _completed(systems, checkpoints, imported("--language-model", args.language_model) if args.language_model else None)
@@ -153,7 +158,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         systems | runs,
         k=args.k,
         qrels=qrels,
-        use=_listed(args.use),
+        use=use,
         timed_queries=args.timed_queries,
         seed=args.seed,
         about={name: f"from {checkpoint} {_folder_digest(checkpoint)}" for name, checkpoint in checkpoints.items()},

@@ -15,9 +15,10 @@ from graph_retrievers.construction.office import read_book, read_sheets, read_sl
 from graph_retrievers.construction.pages import Page, UnreadableError
 from graph_retrievers.construction.pdf import read_pdf
 from graph_retrievers.construction.plain_text import read_text
+from graph_retrievers.construction.quarto import read_quarto
 from graph_retrievers.construction.rfcs import is_rfc, read_rfc
 from graph_retrievers.construction.rst import read_rst, sphinx_settings
-from graph_retrievers.graph.file_endings import BOOK, HTML, MARKDOWN, NOTEBOOK, PDF, RST, SHEETS, SLIDES, TEXT, WORD
+from graph_retrievers.graph.file_endings import BOOK, HTML, MARKDOWN, NOTEBOOK, PDF, QUARTO, RST, SHEETS, SLIDES, TEXT, WORD
 
 # A file in which more than one byte of so many is null is not text.
 _NULLS = 4
@@ -53,6 +54,10 @@ def _markdown(raw: bytes, path: Path, root: Path, kind: str) -> Page:
     return read_markdown(decoded(raw), kind=kind)
 
 
+def _quarto(raw: bytes, path: Path, root: Path, kind: str) -> Page:
+    return read_quarto(decoded(raw), kind)
+
+
 def _html(raw: bytes, path: Path, root: Path, kind: str) -> Page:
     return read_html(decoded(raw, html_charset(raw)))
 
@@ -76,6 +81,7 @@ def _of_bytes(read: Callable[[bytes], Page]) -> Callable[[bytes, Path, Path, str
 FORMATS = {
     **dict.fromkeys(TEXT, Format(_text)),
     **dict.fromkeys(MARKDOWN, Format(_markdown)),
+    **dict.fromkeys(QUARTO, Format(_quarto)),
     **dict.fromkeys(HTML, Format(_html)),
     **dict.fromkeys(RST, Format(_rst)),
     **dict.fromkeys(NOTEBOOK, Format(_notebook)),

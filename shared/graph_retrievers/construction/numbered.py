@@ -11,9 +11,10 @@ from itertools import takewhile
 from operator import eq
 from pathlib import PurePath
 
+from graph_retrievers.construction.dates import Day, day_at, first_day
 from graph_retrievers.construction.headings import heading_path
 from graph_retrievers.construction.numbers import CAPTIONED, HEADED
-from graph_retrievers.construction.references import ENCLOSED, NUMBER, RANKS, enclosed, kind_of, words
+from graph_retrievers.construction.references import DATED, ENCLOSED, MINUTES, NUMBER, RANKS, enclosed, kind_of, words
 from graph_retrievers.construction.slugs import own_anchor, slug
 from graph_retrievers.construction.spec import CorpusNodes
 from graph_retrievers.construction.titles import file_title
@@ -190,6 +191,9 @@ class Numbered:
         for name in (title, *short_names(title), file):
             self.names.add(name, document)
         self.names.add(PurePath(folder).name, folder)
+        beginning = first.text[:_LONGEST]
+        if any(map(MINUTES.search, (title, file, beginning.partition("\n")[0]))):
+            self.names.add_minutes((file, title, beginning), document)
         for number in _ACT_NUMBER.findall(title[:_LONGEST]):
             self.names.numbers.setdefault(("act", number), document)
         for name in (title, file):
@@ -208,6 +212,7 @@ class DocumentNames:
 
     def __init__(self, language: str) -> None:
         self.numbers: dict[Hashable, Hashable] = {}
+        self._minutes: list[tuple[Day, Hashable]] = []
         self._named: dict[tuple[str, ...], Hashable] = {}
         self._lengths: dict[str, set[int]] = defaultdict(set)
         self._stem: Callable[[str], str] = stem_of(inflected(language)) if inflected(language) else str
@@ -219,8 +224,17 @@ class DocumentNames:
             self._named.setdefault(key, document)
             self._lengths[key[0]].add(len(key))
 
+    def add_minutes(self, texts: Iterable[str], document: Hashable) -> None:
+        """Add the day of minutes, the first that some texts name."""
+        day = next(filter(None, map(first_day, texts)), None)
+        if day is not None:
+            self._minutes.append((day, document))
+
     def at(self, text: str, start: int) -> Hashable:
         """Return the document whose name begins at a place of a text, the longest name first; None if there is none."""
+        if self._minutes and (dated := DATED.match(text, start)) and (day := day_at(text, dated.end())):
+            held = [document for other, document in self._minutes if day.may_be(other)]
+            return held[0] if len(held) == 1 else None
         found = [match[0] for match in _NAME_WORD.finditer(text, start, start + 10 * _MOST_WORDS)][:_MOST_WORDS]
         if not found or not text.startswith(found[0], start):
             return None

@@ -87,10 +87,11 @@ class NumberedReferences(EdgeSpec):
     numbers of standards are read, whatever the language of the corpus; :mod:`graph_retrievers.construction.numbers` has their
     words.
 
-    A reference without a document means the one that it is in, and "paragraph 2" the article that it is in. A document is named by
-    its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number; the name behind the
-    last of several references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have
-    a page each are found in the folder of the citing page. References to a document that the corpus does not have, and those in
+    A reference without a document means the one that it is in, and "paragraph 2" the article that it is in. A document is
+    named by its title, what is in brackets in it, its initials, its file or folder ("Article 6 GDPR"), or its number, minutes
+    by their day ("item 2.1 of the minutes of 5 March"), which their file, title or first lines name; the name behind the last
+    of several references counts for all; Korean has it in front ("「민법」 제15조"). Articles, annexes and chapters that have a
+    page each are found in the folder of the citing page. References to a document that the corpus does not have, and those in
     quoted amendments of other documents, give no edge. In a table whose header names acts, a column belongs to its act.
 
     An edge leads to the chunk that holds the cited part, or the cited unit if the part is not found. If it covers up to five
@@ -246,16 +247,20 @@ class _Reader:
         own = scope is around.document()
         if kind in HEADED or kind in CAPTIONED:
             units = self._numbered.find(scope, kind, number)
-            if not units and own:
-                units = self._numbered.in_folder(around.document(), kind, number)
             if not units and kind == "section" and isinstance(scope, Unit):
                 chapters = self._numbered.find(scope, "chapter", number.partition(".")[0])
                 units = next(([found] for outer in (scope, *chapters) if (found := _clause(outer, number)) is not None), [])
+            if not units and own:
+                units = self._numbered.in_folder(around.document(), kind, number)
             if not units and own and "." in number:
                 # "Clause 2.1" without a heading of its own is in clause 2.
                 return self._units(replace(reference, steps=((kind, number.rpartition(".")[0]),)), scope, around)
+        elif own:
+            units = _part_near(around, kind, number)
         else:
-            units = _part_near(around, kind, number) if own else []
+            # "Item 2 of the minutes of 5 March"; a paragraph or a letter is in a unit of the other document.
+            part = scope.part(number) if kind == "point" and isinstance(scope, Unit) else None
+            units = [] if part is None else [part]
         for kind, number in further:
             if kind in HEADED or kind in CAPTIONED:
                 # Of the document of the unit, which may be another page than the one around the reference.

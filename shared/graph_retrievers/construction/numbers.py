@@ -54,6 +54,10 @@ class NumberStyle:
         Words that begin the name of a document although they are written small, and beginnings of what follows then: "loi du".
     amends : str
         Beginnings of what says that the following is the text of another document; separated by "|".
+    minutes : str
+        Words for documents that are named by their dates: "item 2.1 of the minutes of 5 March".
+    months : str
+        The names of the months, from the first to the twelfth.
     measures : str
         Words behind a number that does not belong to a list: "paragraph 1 and 30 days".
     """
@@ -80,6 +84,8 @@ class NumberStyle:
     small: str = ""
     told: str = ""
     amends: str = ""
+    minutes: str = ""
+    months: str = ""
     measures: str = ""
 
 
@@ -118,6 +124,8 @@ ENGLISH = NumberStyle(
     passages="subparagraph subparagraphs sentence sentences indent indents part wording alternative",
     acts="regulation directive decision recommendation treaty charter convention protocol agreement act code law statute "
     "constitution",
+    minutes="minutes",
+    months="january february march april may june july august september october november december",
     amends="is amended|are amended|is added:|are added:|is inserted:|are inserted:|replaced by the following",
     measures="% percent per-cent days day weeks week months month years year hours hour euro eur million billion",
 )
@@ -146,7 +154,7 @@ GERMAN = NumberStyle(
     "nrn. buchstaben tabellen abbildungen ziffern",
     ands="und oder sowie bzw. beziehungsweise",
     ranges="bis",
-    of="des der dem von im in zu zur zum",
+    of="des der dem von vom im in zu zur zum",
     this="dieser dieses diesem diese",
     that="jener jenes jenem",
     other="letzten vorigen vorherigen vorhergehenden vorstehenden nächsten folgenden nachfolgenden",
@@ -156,6 +164,8 @@ GERMAN = NumberStyle(
     passages="unterabsatz unterabsatzes halbsatz hs. halbs. alternative alt. variante var.",
     acts="gesetz gesetzes gesetzbuch gesetzbuchs gesetzbuches ordnung verordnung richtlinie empfehlung vertrag vertrags vertrages "
     "abkommen abkommens satzung konvention übereinkommen übereinkommens beschluss beschlusses buch buches sozialgesetzbuch",
+    minutes="protokoll protokolls protokolles niederschrift",
+    months="januar februar märz april mai juni juli august september oktober november dezember",
     amends="wie folgt geändert|wird folgender|werden folgende|folgende fassung|angefügt:|eingefügt:",
     measures="tage tagen wochen woche monate monaten monat jahre jahren jahr stunden prozent vom-hundert euro",
 )
@@ -184,6 +194,8 @@ FRENCH = NumberStyle(
     acts="règlement décision traité charte loi code décret ordonnance arrêté",
     small="règlement loi code décret ordonnance arrêté directive traité",
     told="n° no du de d' d’ sur relati portant civil pénal électoral",
+    minutes="procès-verbal",
+    months="janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
     amends="est modifié|sont modifiés|est remplacé|est ajouté",
     measures="jours jour mois ans an heures",
 )

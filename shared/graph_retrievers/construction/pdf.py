@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from statistics import median
 from typing import Any
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from graph_retrievers.construction.markdown import slug
 from graph_retrievers.construction.pages import Block, Page, UnreadableError
-from graph_retrievers.construction.plain_text import read_text
+from graph_retrievers.construction.plain_text import page_of, with_headings
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,8 @@ _HYPHEN = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_])")
 _LETTERS = re.compile(r"[\W_]+")
 _NUMBERED = re.compile(r"^\s*(?:[0-9]+(?:\.[0-9]+)*|[A-Z](?:\.[0-9]+)+)[.)]?\s+")
 _NO_TITLE = re.compile(
-    r"untitled|microsoft \w+ - |powerpoint presentation|slide 1$|.*\.(?:docx?|tex|dvi|indd|pptx?|rtf|pdf)$", re.IGNORECASE
+    r"untitled|\(anonymous\)|microsoft \w+ - |powerpoint presentation|slide 1$|.*\.(?:docx?|tex|dvi|indd|pptx?|rtf|pdf|html?)$",
+    re.IGNORECASE,
 )
 
 
@@ -58,10 +59,11 @@ class _Heading:
 def read_pdf(raw: bytes) -> Page:
     """Return a PDF as a page of blocks, each with the number of its printed page, from 1.
 
-    The entries of the outline are headings. A link leads to the page of its destination, or to the heading there; its anchor is
-    ``page=3``, as in addresses of PDF files. Lines that repeat at the top or the bottom of pages are left out, and so are numbers
-    of pages. A word that is divided at the end of a line is joined. The title is the one that the file states, else its first
-    line if that looks like a title. Printed pages that are broken are left out and named in ``left``.
+    The entries of the outline are headings; without an outline, lines with numbers are, see
+    :func:`~graph_retrievers.construction.plain_text.with_headings`. A link leads to the page of its destination, or to the heading
+    there; its anchor is ``page=3``, as in addresses of PDF files. Lines that repeat at the top or the bottom of pages are left out,
+    and so are numbers of pages. A word that is divided at the end of a line is joined. The title is the one that the file states,
+    else its first line if that looks like a title. Printed pages that are broken are left out and named in ``left``.
 
     Raises
     ------
@@ -118,19 +120,16 @@ def _read(raw: bytes) -> Page:
         raise UnreadableError("it has no text; if it was scanned, recognise its text first, for example with ocrmypdf")
     headings = [heading for heading in _outline(reader, places) if heading.page < len(leaves)]
     _leave_out_edges(leaves, headings)
-    title = _title(reader)
-    blocks = list(_blocks(leaves, headings))
-    if not headings and blocks:
-        # As in a text file, the first lines may be a title; "Chapter 1" is that of a chapter.
-        first = read_text(blocks[0].text + "\n\n-")
-        if first.title and not title and first.blocks[0].level and not _UNIT.fullmatch(first.title.casefold()):
-            kept = [replace(block, page=blocks[0].page) for block in first.blocks[:-1]]
-            kept[0] = replace(kept[0], anchors=blocks[0].anchors)
-            kept[-1] = replace(kept[-1], links=blocks[0].links)
-            return Page(first.title, [*kept, *blocks[1:]], left=left)
+    title, blocks = _title(reader), list(_blocks(leaves, headings))
+    if not headings:
+        # "Chapter 1" in the first line is the title of a chapter alone.
+        if blocks and not title and not _UNIT.fullmatch(blocks[0].text.partition("\n")[0].casefold()):
+            return page_of(blocks)._replace(left=left)
+        blocks = with_headings(blocks)
+        return Page(title, blocks, stated=bool(title) and any(block.level for block in blocks), left=left)
     heading = next((block.text for block in blocks if block.level), "")
     alone = sum(entry.level == 1 for entry in headings) == 1
-    return Page(title or (heading if alone else ""), blocks, stated=bool(title and headings), left=left)
+    return Page(title or (heading if alone else ""), blocks, stated=bool(title), left=left)
 
 
 def _title(reader: Any) -> str:

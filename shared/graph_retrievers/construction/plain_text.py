@@ -3,115 +3,256 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from graph_retrievers.construction.numbered import is_heading, numbered_heading
 from graph_retrievers.construction.pages import Block, Page, plain_lines
-from graph_retrievers.construction.references import RANKS
+from graph_retrievers.construction.references import OWN, RANKS, either, references, words
 from graph_retrievers.construction.slugs import slug
 from graph_retrievers.construction.titles import title_lines
 
 _BLANK = re.compile(r"\n[ \t]*\n")
 _DOTS = re.compile(r"(?:\. ?){3}")
+# A short name up to a full stop, and what goes on behind it.
+_SENTENCE = re.compile(r"([^.!?:;]{1,60})\.(?:\s+(\W?[^\Wa-zß-öø-ÿ_].*))?")
+# The number of a page, behind a heading in a list of contents.
+_PRINTED = re.compile(r"[\s.]*\d*\Z")
+# Behind a sentence, a line that begins with a number.
+_ITEM = re.compile(r"(?<=[.:;!?])[ \t]*\n(?=\S{0,10} ?\d)")
 _DEEPEST = 6
+# By how much a number may be more than the one before: larger ones are those of years and pages.
+_SKIPPED = 5
+# Letters of words that are small in a title: "Term and Termination".
+_SMALL = 3
+_OF = re.compile(rf"\s+{either(words('of'))}")
+# Kinds by which a text calls bare numbers: "clause 3".
+_CALLED = ("section", "paragraph")
 
 
 class _Heading(NamedTuple):
-    """A line that may be a heading, with the kind of its unit ("" for a bare number) and its number."""
+    """What may be a heading, with the kind of its unit ("" for a bare number), its number and name, and the text below it."""
 
     text: str
     kind: str
     number: str
+    name: str
+    below: str
 
 
 def read_text(text: str) -> Page:
-    r"""Return plain text as a page of paragraphs, below its first line if that is a title.
+    r"""Return plain text as a page of paragraphs, see :func:`page_of`.
 
-    :func:`~graph_retrievers.construction.titles.title_lines` defines what counts as a title. A line with a number, such as
-    "4. Payment" or "SCHEDULE 2", is a heading if it begins a paragraph and looks like a title, and if there are two such lines or
-    more. Bare numbers must count upwards, and most of them must have text below.
-
-    Examples
-    --------
     >>> page = read_text("Jacquard loom\nIt reads punched cards.")
     >>> page.title, [block.text for block in page.blocks]
     ('Jacquard loom', ['Jacquard loom', 'It reads punched cards.'])
-    >>> page = read_text("Loom hire\n\n1. Price\n\nTen marks.\n\n2. Term\n\nA year.")
-    >>> [(block.text, block.level) for block in page.blocks]
-    [('Loom hire', 1), ('1. Price', 2), ('Ten marks.', 0), ('2. Term', 2), ('A year.', 0)]
     """
-    parts = [part.strip("\n") for part in _BLANK.split(plain_lines(text)) if part.strip()]
-    count = title_lines(parts[0], len(parts) == 1) if parts else 0
-    if not count:
-        return Page("", _blocks(parts))
-    title, *rest = parts[0].split("\n")
-    parts[0] = "\n".join(rest[count - 1 :])
-    title = " ".join(title.split())
-    return Page(title, [Block(title, 1, leads=True), *_blocks([part for part in parts if part])])
+    return page_of([Block(part.strip("\n")) for part in _BLANK.split(plain_lines(text)) if part.strip()])
 
 
-def _blocks(parts: Sequence[str]) -> list[Block]:
-    """Return paragraphs as blocks, the first lines of some as headings."""
-    levels = dict(_levels([_heading(part) for part in parts], parts))
+def page_of(paragraphs: Sequence[Block]) -> Page:
+    """Return paragraphs as a page, below the first line if that is a title, and with headings.
+
+    :func:`~graph_retrievers.construction.titles.title_lines` defines what counts as a title, and :func:`with_headings` what else
+    is a heading.
+    """
+    first = paragraphs[0].text if paragraphs else ""
+    count = title_lines(first, len(paragraphs) == 1) if paragraphs else 0
+    # "1 Introduction" may look like a title too.
+    number = numbered_heading(first) if count else None
+    headed = with_headings(paragraphs) if not count or (number and not number[0]) else []
+    if not count or (headed and headed[0].level):
+        return Page("", headed)
+    lines = first.split("\n")
+    title = " ".join(lines[0].split())
+    heading, *rest = _parts(paragraphs[0], [title, "\n".join(lines[count:])])
+    return Page(title, [replace(heading, level=1, leads=True), *with_headings([*rest, *paragraphs[1:]])])
+
+
+def with_headings(paragraphs: Sequence[Block]) -> list[Block]:
+    """Return paragraphs with headings where lines have numbers, such as "4. Payment" or "SCHEDULE 2".
+
+    A line with a number is a heading if it begins a paragraph and looks like a title, and if there are two such lines or more.
+    Bare numbers must count upwards, and most of them must have text below. Of equal ones one is the heading, as a list of contents
+    and lines above pages have them too.
+
+    Names with a full stop, "1. Price." and "1. Price. It is ten marks.", are like the steps of an instruction. They are headings
+    only if no line with such numbers is one without it, and if the text cites one of the numbers ("clause 1") or divides most of
+    them ("1.1"). In such a text they need not begin a paragraph.
+
+    Examples
+    --------
+    >>> def headings(*texts):
+    ...     return [(block.text, block.level) for block in with_headings([Block(text) for text in texts])]
+    >>> headings("1. Price", "Ten marks.", "2. Term", "A year.")
+    [('1. Price', 2), ('Ten marks.', 0), ('2. Term', 2), ('A year.', 0)]
+    >>> headings("1. Price. Ten marks.", "2. Term. A year, if clause 1 holds.")
+    [('1. Price', 2), ('Ten marks.', 0), ('2. Term', 2), ('A year, if clause 1 holds.', 0)]
+    >>> headings("1. Oil it. Take a drop.", "2. Wind it. Turn the key.")
+    [('1. Oil it. Take a drop.', 0), ('2. Wind it. Turn the key.', 0)]
+    """
+    found = [_heading(block.text) for block in paragraphs]
+    levels = _levels(found, paragraphs)
+    plain = {heading.kind for place in levels if (heading := found[place])} if len(levels) > 1 else set()
+    cited = _cited(paragraphs) - plain
+    if cited:
+        paragraphs = [part for block in paragraphs for part in _parts(block, _ITEM.split(block.text))]
+        found = [_heading(block.text, cited) for block in paragraphs]
+        levels = _levels(found, paragraphs)
     if len(levels) < 2:
-        return [Block(part) for part in parts]
+        return list(paragraphs)
     blocks: list[Block] = []
-    for place, part in enumerate(parts):
-        if place in levels:
-            line, _, part = part.partition("\n")
-            text = " ".join(line.split())
-            blocks.append(Block(text, levels[place], (slug(text),), leads=True))
-        if part:
-            blocks.append(Block(part))
+    slugs: Counter[str] = Counter()
+    for place, (block, heading) in enumerate(zip(paragraphs, found, strict=True)):
+        if heading is None or place not in levels:
+            blocks.append(block)
+            continue
+        first, *rest = _parts(block, [heading.text, heading.below])
+        name = slug(heading.text)
+        anchor = f"{name}-{slugs[name]}" if slugs[name] else name
+        slugs[name] += 1
+        blocks += [replace(first, level=levels[place], anchors=(*first.anchors, anchor), leads=True), *rest]
     return blocks
 
 
-def _heading(part: str) -> _Heading | None:
-    """Return the heading that the first line of a paragraph may be."""
+def _parts(block: Block, texts: Sequence[str]) -> list[Block]:
+    """Return a block as several, for each of its texts that is not empty; links are at the end of a text."""
+    texts = [text for text in texts if text]
+    parts = [replace(block, text=text, anchors=(), links=()) for text in texts]
+    parts[0] = replace(parts[0], anchors=block.anchors)
+    parts[-1] = replace(parts[-1], links=block.links)
+    return parts
+
+
+def _heading(part: str, cited: Collection[str] = ()) -> _Heading | None:
+    """Return the heading with which a paragraph may begin; of kinds that are `cited`, also one with a full stop."""
     line, _, rest = part.partition("\n")
     found = numbered_heading(line)
     if found is None:
         return None
     kind, number, end = found
     name = line[end:].strip()
-    if not kind and not (number[0].isdigit() and name[0].isalpha() and not name[0].islower()):
+    if (not kind and not (number[0].isdigit() and name[0].isalpha() and not name[0].islower())) or _DOTS.search(name):
         return None
     # An item of a list may go on set in, and a list of contents has dots before the numbers of pages.
     below = "\n".join(map(str.lstrip, rest.split("\n")))
-    if not (title_lines(f"{name}\n{below}" if below else name, alone=False) if name else kind) or _DOTS.search(name):
+    if (title_lines(f"{name}\n{below}" if below else name, alone=False) if name else kind) and (not kind or is_heading(line)):
+        return _Heading(" ".join(line.split()), kind, number, name, rest)
+    sentence = _SENTENCE.fullmatch(name) if kind in cited else None
+    if sentence is None or not title_lines(sentence[1], alone=False):
         return None
-    return _Heading(line, kind, number) if not kind or is_heading(line) else None
+    below = "\n".join(filter(None, (sentence[2], rest)))
+    # A sentence is one of the text, and no name, where more follows, or behind the number of a part such as "1.1".
+    if (below or "." in number) and not _is_capital(sentence[1]):
+        return None
+    return _Heading(f"{' '.join(line[:end].split())} {sentence[1]}", kind, number, sentence[1], below)
 
 
-def _levels(found: Sequence[_Heading | None], parts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the places of headings and the level of each; bare numbers begin anew in each unit with a name."""
-    held = [place for place, heading in enumerate(found) if heading and not heading.kind and "." not in heading.number]
-    numbers = 2 * sum(_has_text(found, parts, place) for place in held) > len(held)
-    around: list[str] = []
+def _is_capital(name: str) -> bool:
+    """Return whether the words of a name begin with capitals, but for small ones inside."""
+    words = name.split()
+    return not words[-1][0].islower() and all(len(word) <= _SMALL or not word[0].islower() for word in words)
+
+
+def _cited(paragraphs: Sequence[Block]) -> set[str]:
+    """Return the kinds of units, "" for bare numbers, of which a line has a number that the text cites, or which it divides."""
+    numbers: set[tuple[str, str]] = set()
+    lines: list[str] = []
+    for block in paragraphs:
+        for line in block.text.split("\n"):
+            kind, number, end = numbered_heading(line) or ("", "", 0)
+            lines.append(line[end:])
+            if number and not line[end : end + 1].islower():
+                numbers.add((kind, number))
+    bare = [number for kind, number in numbers if not kind and "." not in number]
+    kinds = {""} if 2 * sum(("", f"{number}.1") in numbers for number in bare) > len(bare) else set()
+    text = "\n".join(lines)
+    for reference in references(text) if numbers else ():
+        # "Section 2 of the manual" is no section of the text.
+        if reference.scope in ("", OWN) and reference.steps and (reference.scope or not _OF.match(text, reference.end)):
+            kind, number = reference.steps[0]
+            for called in (kind, "") if kind in _CALLED else (kind,):
+                kinds |= {called} if {(called, number), (called, number.partition(".")[0])} & numbers else set()
+    return kinds
+
+
+def _levels(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
+    """Return the level of each heading by its place; bare numbers begin anew in each unit with a name."""
+    levels: dict[int, int] = {}
+    around: list[_Heading] = []
+    # Bare numbers in the unit around, and the last of them that is no part of another.
+    run: dict[int, int] = {}
     last = ""
+    repeated = _repeated(found, paragraphs)
     for place, heading in enumerate(found):
-        if heading is None:
+        if heading is None or place in repeated:
             continue
         if heading.kind:
-            while around and RANKS[around[-1]] >= RANKS[heading.kind]:
+            levels |= _with_text(run, found, paragraphs)
+            run, last = {}, ""
+            while around and _rank(around[-1]) >= _rank(heading):
                 around.pop()
-            yield place, min(2 + len(around), _DEEPEST)
-            around.append(heading.kind)
-            last = ""
+            levels[place] = min(2 + len(around), _DEEPEST)
+            around.append(heading)
         elif "." not in heading.number:
-            if numbers and int(heading.number) > int(last or -1):
+            # "3 Methods" above the pages of Chapter 3 is no heading in it.
+            if around and around[-1][1:3] == ("chapter", heading.number):
+                continue
+            if int(last or -1) < int(heading.number) <= (int(last) + _SKIPPED if last else inf):
                 last = heading.number
-                yield place, min(2 + len(around), _DEEPEST)
-        elif heading.number.startswith(f"{last}.") and _has_text(found, parts, place):
-            yield place, min(2 + len(around) + heading.number.count("."), _DEEPEST)
+                run[place] = min(2 + len(around), _DEEPEST)
+        elif _has_text(found, paragraphs, place):
+            outer = around[-1].number if around else ""
+            if heading.number.startswith(f"{last}."):
+                run[place] = min(2 + len(around) + heading.number.count("."), _DEEPEST)
+            elif not last and heading.number.startswith(f"{outer}."):
+                run[place] = min(1 + len(around) + heading.number.count("."), _DEEPEST)
+    return levels | _with_text(run, found, paragraphs)
 
 
-def _has_text(found: Sequence[_Heading | None], parts: Sequence[str], place: int) -> bool:
+def _rank(heading: _Heading) -> int:
+    """Return the rank of a unit with a name: Article 1 is in Section 1, but Section 1.01 is in Article I."""
+    return len(RANKS) if heading.kind == "section" and "." in heading.number else RANKS[heading.kind]
+
+
+def _repeated(found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> set[int]:
+    """Return the places of all but one of equal headings in the same unit: contents have them too, and lines above pages.
+
+    The first one that has text below and no number of a page behind it is the heading, else the last one.
+    """
+    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    unit = ""
+    for place, heading in enumerate(found):
+        if heading is not None:
+            name = slug(_PRINTED.sub("", heading.name))
+            places[heading.kind, heading.number, name, "" if heading.kind else unit].append(place)
+            unit = f"{heading.kind} {heading.number}" if heading.kind else unit
+    repeated: set[int] = set()
+    for equal in filter(lambda equal: len(equal) > 1, places.values()):
+        bare = [place for place in equal if (heading := found[place]) and not heading.name[-1:].isdecimal()]
+        text = (place for place in bare if numbered_heading(_below(found, paragraphs, place)) is None)
+        repeated |= {*equal} - {next(text, (bare or equal)[-1])}
+    return repeated
+
+
+def _with_text(run: dict[int, int], found: Sequence[_Heading | None], paragraphs: Sequence[Block]) -> dict[int, int]:
+    """Return headings with bare numbers if most of those that are no parts of others have text below, else none."""
+    whole = [place for place in run if (heading := found[place]) and "." not in heading.number]
+    return run if not whole or 2 * sum(_has_text(found, paragraphs, place) for place in whole) > len(whole) else {}
+
+
+def _has_text(found: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> bool:
     """Return whether what is below a heading is not the next item of a list."""
+    heading, line = found[place], _below(found, paragraphs, place)
+    below = numbered_heading(line)
+    return bool(heading and line and (below is None or below[1].count(".") > heading.number.count(".")))
+
+
+def _below(found: Sequence[_Heading | None], paragraphs: Sequence[Block], place: int) -> str:
+    """Return the line below a heading, "" at the end of the text."""
     heading = found[place]
-    rest = parts[place].partition("\n")[2]
-    if not rest and place + 1 == len(parts):
-        return False
-    below = numbered_heading((rest or parts[place + 1]).partition("\n")[0].strip())
-    return heading is not None and (below is None or below[1].count(".") > heading.number.count("."))
+    text = heading.below if heading and heading.below else paragraphs[place + 1].text if place + 1 < len(paragraphs) else ""
+    return text.partition("\n")[0].strip()

@@ -153,6 +153,10 @@ _UP = re.compile(rf"{_TAIL.pattern}\[?")
 _JOINED = re.compile(rf",\s{{1,8}}|,?\s{phrases('joins')}\s|,?\s{{0,8}}{_AND}\s{{1,8}}(?:{_OF}\s|{_THE}){{0,2}}")
 _DEICTIC = re.compile(rf"(?:(?P<this>{either(words('this'))})|{either(words('that'))})\s(?P<word>[^\W\d_]+)")
 _ELSEWHERE = re.compile(rf"{either(words('other'))}\s[^\W\d_]")
+MINUTES = re.compile(either(words("minutes")))
+"""A word for minutes."""
+DATED = re.compile(rf"{MINUTES.pattern}\s(?:{_OF}\s{_THE}?)?")
+"""A word for minutes, and what is between it and their day."""
 _THEREOF = re.compile(rf"\s{{1,8}}{either(words('thereof'))}")
 # Korean names the document in front: "「베틀법」 제3조", "같은 법 제3조", "이 법 제3조"; "같은 조 제2항" is of the article before.
 _MAY_BE_NAMED = re.compile(r"[」가-힣]\s?\Z")
@@ -408,7 +412,7 @@ def _name(chain: _Chain, text: str, name_at: NameAt, before: Reference | None, n
         front := _IN_FRONT.search(text[max(0, chain.start - _BEFORE) : chain.start])
     ):
         _lead(chain, text, front, name_at, before, naming)
-    elif _ACRONYM.match(text, place) or (tail and (_ACT.match(text, place) or _SMALL_ACT.match(text, place))):
+    elif _ACRONYM.match(text, place) or (tail and any(act.match(text, place) for act in (_ACT, _SMALL_ACT, MINUTES))):
         chain.scope = OTHER
 
 

@@ -27,8 +27,9 @@ def title_lines(text: str, alone: bool) -> int:
 
     The first line is the title if it has at most 100 characters and a letter, begins with a letter, a digit or a quotation mark,
     and does not end like a sentence or a clause. It must be followed by an empty line, an underline, or a line that is indented,
-    is an item of a list, or does not begin with a lower-case letter although its first word would fit on the line above. `text`
-    is the first paragraph; a single line that is the whole text (`alone`) does not count as a title.
+    is an item of a list, or does not begin with a lower-case letter although its first word would fit on the line above; a line in
+    capitals by any line that is not. `text` is the first paragraph; a single line that is the whole text (`alone`) does not count
+    as a title.
 
     >>> title_lines("Jacquard loom\nIt reads punched cards.", alone=True), title_lines("The loom of\nJoseph Jacquard", alone=True)
     (1, 0)
@@ -47,7 +48,8 @@ def title_lines(text: str, alone: bool) -> int:
     following = others[0].split()[0]
     room = len(line) + 1 + len(following) <= max(map(len, (line, *others)))
     header = _FIELD.match(line) and _FIELD.match(others[0])
-    return int(bool(_SET_OFF.match(others[0])) or (room and not following[0].islower() and not header))
+    capital = line.isupper() and not others[0].isupper()
+    return int(bool(_SET_OFF.match(others[0])) or capital or (room and not following[0].islower() and not header))
 
 
 def file_title(path: str | PurePath) -> str:

@@ -477,10 +477,8 @@ def found_by(name: str, before: Candidates, nodes: np.ndarray, scores: np.ndarra
     return Candidates(nodes, scores, followed(nodes, parents), origins, operators)
 
 
-def along(chains: Chains, relations: np.ndarray | None = None) -> Candidates:
+def along(chains: Chains) -> Candidates:
     """Return the nodes of chains in order, each once, with the first chain that has it, up to it, as its trail.
-
-    `relations`, shape [K, L - 1], are those of the steps of the chains.
 
     >>> along(Chains(np.array([[4, 2, -1], [4, 7, 2]]), np.array([0.9, 0.8]), "Mine")).trails.tolist()
     [[-1, -1, 4], [-1, 4, 2], [-1, 4, 7]]
@@ -490,11 +488,9 @@ def along(chains: Chains, relations: np.ndarray | None = None) -> Candidates:
     chain, column = np.divmod(np.sort(first[nodes >= 0]), length)
     # The chain up to the node, moved to the right.
     place, chain = np.arange(1 - length, 1) + column[:, None], chain[:, None]
-    trails, steps = np.where(place >= 0, chains.nodes[chain, place], -1), None
-    if relations is not None:
-        steps = np.where(place[:, :-1] >= 0, relations[chain, place[:, :-1]], -1)
+    trails = np.where(place >= 0, chains.nodes[chain, place], -1)
     origins = np.zeros(len(trails), np.int64)
-    return Candidates(trails[:, -1], chains.scores[chain[:, 0]], trails, origins, (chains.operator,), steps)
+    return Candidates(trails[:, -1], chains.scores[chain[:, 0]], trails, origins, (chains.operator,))
 
 
 def reached(

@@ -118,10 +118,8 @@ def evaluate(
             "memory (read_index gives that of PostgreSQL), and retrievers by name: "
             "evaluate(index, queries, {'in the database': Retriever(remote, ...)})."
         )
-    positive("k", k), seed_number(seed)
+    check_measurement(k, timed_queries, seed, use)
     positive("batch_size", batch_size)
-    for name in use:
-        choice("annotation", name, ANNOTATIONS)
     kept, gold, notes = _checked(index, queries, qrels)
     given = {name for name in use if any(getattr(query, name) for query in kept)}
     built, said = _built(index, retrievers, k, given, skip)
@@ -150,6 +148,13 @@ def evaluate(
         for name in progress_bar(timed, desc="timing single queries", unit="retriever", disable=not show_progress):
             costs[name] = measure(runner.single(built[name]), len(kept), sample=timed_queries, seed=seed, device=index.device)
     return so_far()
+
+
+def check_measurement(k: int, timed_queries: int, seed: int, use: Sequence[str]) -> None:
+    """Raise InvalidArgumentError if one of these arguments of :func:`evaluate` is out of range."""
+    positive("k", k), positive("timed_queries", timed_queries, least=0), seed_number(seed)
+    for name in use:
+        choice("annotation", name, ANNOTATIONS)
 
 
 def _left_out(name: str, reason: object) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 
 TEXT = (".txt",)
-MARKDOWN = (".md", ".mdx", ".markdown", ".qmd", ".rmd")
+QUARTO = (".qmd", ".rmd")
+MARKDOWN = (".md", ".mdx", ".markdown", *QUARTO)
 HTML = (".html", ".htm")
 RST = (".rst", ".rest")
 NOTEBOOK = (".ipynb",)

@@ -147,7 +147,7 @@ class HypothesisChains(Operator):
         by = best(scores, self.chains)
         kept, least = Chains(chains.nodes[by], scores[by], self.name), scores[by[-1]] if len(by) else 0.0
         others = Candidates.seeds(anchors, np.full(len(anchors), least), self.name)
-        made = along(kept, chains.relations[by]).followed_by(others)
+        made = along(kept).followed_by(others)
         return replace(made, chains=kept) if self.facts and len(by) else made
 
     def _linked(self, question: Question, names: list[str] | None) -> Algorithm[np.ndarray]:

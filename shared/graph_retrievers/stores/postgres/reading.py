@@ -25,6 +25,7 @@ from graph_retrievers.stores.postgres.words import PostgresWords
 
 __all__ = ["read_index"]
 
+_COUNT = "SELECT count(*) FROM {nodes} n WHERE n.corpus = %(corpus)s"
 _NODES = """\
 SELECT n.position, n.node, n.length, n.id, n.text, n.title, n.type, n.metadata::text, n.origin::text
 FROM {nodes} n WHERE n.corpus = %(corpus)s AND n.position > %(last)s ORDER BY n.position LIMIT %(most)s"""
@@ -91,7 +92,9 @@ def read_index(
         corpus = PostgresCorpus(state, name)
         # It refuses words of an earlier version.
         PostgresWords(corpus)
-        with progress_bar(total=corpus.nodes, desc="reading nodes", unit="node", disable=not show_progress) as bar:
+        # A policy may show the user fewer nodes than the index has.
+        (((readable,),),) = corpus.read((_COUNT, {}))
+        with progress_bar(total=readable, desc="reading nodes", unit="node", disable=not show_progress) as bar:
             rows = []
             for block in _blocks(corpus):
                 rows += block

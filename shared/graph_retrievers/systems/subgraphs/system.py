@@ -75,15 +75,15 @@ def fit_checkpoint(
     index: GraphIndex,
     folder: str | Path,
     settings: Mapping[str, Any],
+    network: Mapping[str, Any],
     *,
-    seed: int = 0,
-    show_progress: bool = False,
-    training: Mapping[str, Any] | None = None,
-    **network: Any,
+    seed: int,
+    show_progress: bool,
+    training: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Train the network of a system on a dataset and write it as a checkpoint; a stopped run continues after its last epoch.
 
-    `fit` trains a search in place, with the keywords `training`; the others are those of the network, and `settings` those of the
+    `fit` trains a search in place, with the keywords `training`; `network` are those of its network, and `settings` those of the
     search, which are kept with the weights. Returns the summary of the training, for JSON.
     """
     train, dev = labelled_queries(dataset, index, system.search.paper)
