@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from itertools import chain, groupby
-from operator import itemgetter
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -32,18 +32,6 @@ WITH asked AS MATERIALIZED (
     JOIN {terms} t ON t.corpus = %(corpus)s AND t.term = a.term
     CROSS JOIN LATERAL (SELECT @have@::double precision AS nodes) h
 )"""
-
-
-def _packed(node: str, idf: str) -> str:
-    """Return SQL of the nodes `w` of a term with the term's weight in each.
-
-    That these are summed here, not by the server, takes a fifth of the time.
-    """
-    weight = f"({idf} * (w.count / (%(k1)s * (1 - %(b)s + %(b)s * w.length / %(mean)s) + w.count)))::real"
-    return f"string_agg(int4send({node}) || float4send({weight}), ''::bytea)"
-
-
-_POSTING = np.dtype([("node", ">i4"), ("weight", ">f4")])
 # Rare are the terms of the first k rows, those of a few more, which are read at once, and those without which the sum of the other
 # terms' idf would be more than this share of the idf of the term that the k-th row has: about what the k-th best scores.
 _FEW, _SHARE = 20_000, 0.4
@@ -57,8 +45,8 @@ _POSTINGS = f"""{_TERMS}, counted AS (
 ), placed AS (
     SELECT a.*, @read@ AS read FROM counted a
 )
-SELECT a.query, a.place, a.nodes, a.idf, a.read, w.packed FROM placed a CROSS JOIN LATERAL (
-    SELECT {_packed("w.node", "a.idf")} AS packed FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
+SELECT a.query, a.place, a.nodes, a.idf, a.read, w.postings FROM placed a CROSS JOIN LATERAL (
+    SELECT string_agg(w.posting, ''::bytea) AS postings FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
 _ROWS, _SLACK = 30, 1.000001
@@ -68,16 +56,16 @@ _LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
         array_agg(idf ORDER BY place) AS idfs
     FROM asked GROUP BY query
 )
-SELECT t.query, t.places[w.at], NULL, NULL, true, {_packed("@number@", "t.idfs[w.at]")}
+SELECT t.query, t.places[w.at], NULL, t.idfs[w.at], true, string_agg(@posting@, ''::bytea)
 FROM @nodes@ JOIN terms_of t ON t.query = n.query CROSS JOIN LATERAL (
-    SELECT array_position(t.terms, w.term) AS at, w.count, w.length FROM {{words}} w
+    SELECT array_position(t.terms, w.term) AS at, w.posting FROM {{words}} w
     WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
-) w GROUP BY 1, 2 ORDER BY 1, 2"""
-_OF_NODES = _LOOKED_UP.replace("@number@", "n.node").replace(
+) w GROUP BY 1, 2, 4 ORDER BY 1, 2"""
+_OF_NODES = _LOOKED_UP.replace("@posting@", "w.posting").replace(
     "@nodes@", "unnest(%(owners)s::integer[], %(rows)s::integer[]) AS n (query, node)"
 )
 # With the places of ids as the numbers of nodes.
-_OF_IDS = _LOOKED_UP.replace("@number@", "n.place::integer").replace(
+_OF_IDS = _LOOKED_UP.replace("@posting@", "int4send(n.place::integer) || substring(w.posting, 5)").replace(
     "@nodes@",
     """(
     SELECT i.query, i.place, n.node FROM unnest(%(owners)s::integer[], %(ids)s::text[]) WITH ORDINALITY AS i (query, id, place)
@@ -96,6 +84,21 @@ _Place = tuple[int, int, str]
 """A term of a query: the place of the query, that of the term among its terms, and the term."""
 
 
+class _Term(NamedTuple):
+    """What a statement returns of a term of a query.
+
+    `query` and `place` are those of the term; `count` is the number of its nodes, None where some are looked up; `nodes` and
+    `weights`, shape [n], int64 and float32, are None if they were not read.
+    """
+
+    query: int
+    place: int
+    count: float | None
+    idf: float
+    nodes: np.ndarray | None
+    weights: np.ndarray | None
+
+
 class _Scored:
     """The scores of nodes by the terms of a query that were read, and the terms that were not.
 
@@ -109,17 +112,16 @@ class _Scored:
         self.nodes, self.scores, self.least = np.zeros(0, np.int64), np.zeros(0), 0.0
         self.common: dict[int, tuple[float, float]] = {}
 
-    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add what was read of terms: rows of place, number of nodes, idf, whether it was read, and packed weights."""
+    def add(self, terms: Iterable[_Term]) -> None:
+        """Add what was read of terms."""
         nodes, scores = [self.nodes], [self.scores]
-        for place, count, idf, read, packed in rows:
-            if not read:
-                self.common[place] = count, self.times[place] * idf
+        for term in terms:
+            if term.nodes is None:
+                self.common[term.place] = term.count, self.times[term.place] * term.idf
                 continue
-            self.common.pop(place, None)
-            held = np.frombuffer(packed or b"", _POSTING)
-            nodes.append(held["node"].astype(np.int64))
-            scores.append(self.times[place] * held["weight"].astype(np.float64))
+            self.common.pop(term.place, None)
+            nodes.append(term.nodes)
+            scores.append(self.times[term.place] * term.weights.astype(np.float64))
         found, parts = np.concatenate(nodes), np.concatenate(scores)
         if len(found):
             # Each part is nearly in order, of which this sort makes use.
@@ -248,8 +250,8 @@ class PostgresWords:
 
     def _add(self, scored: Sequence[_Scored], text: str, asked: Sequence[_Place], **given: Any) -> None:
         """Add what a statement reads of terms to the scores of their queries."""
-        for query, rows in groupby(self._asked(text, asked, **given), key=itemgetter(0)):
-            scored[query].add(row[1:] for row in rows)
+        for query, terms in groupby(self._asked(text, asked, **given), key=attrgetter("query")):
+            scored[query].add(terms)
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""
@@ -259,19 +261,18 @@ class PostgresWords:
         owned = [sent_texts(ids) for _, ids in pairs]
         asked = [*chain.from_iterable(owned)]
         given = {"owners": [query for query, ids in enumerate(owned) for _ in ids], "ids": asked}
-        for query, place, _, _, _, packed in self._asked(_OF_IDS, _places(terms), **given):
-            held = np.frombuffer(packed, _POSTING)
-            weights = times[query][place] * held["weight"].astype(np.float64)
-            names = [decoded(asked[number - 1]) for number in held["node"].tolist()]
-            found[query][place] = dict(zip(names, weights.tolist(), strict=True))
+        for term in self._asked(_OF_IDS, _places(terms), **given):
+            weights = times[term.query][term.place] * term.weights.astype(np.float64)
+            names = [decoded(asked[number - 1]) for number in term.nodes.tolist()]
+            found[term.query][term.place] = dict(zip(names, weights.tolist(), strict=True))
         return found  # type: ignore[return-value]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[str, int]]:
         """Return how often each text has each of its words."""
         return [dict(Counter(map(stored_term, words))) for words in self._analyser.tokenize(texts)]
 
-    def _asked(self, text: str, asked: Sequence[_Place], **given: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query about words."""
+    def _asked(self, text: str, asked: Sequence[_Place], **given: Any) -> list[_Term]:
+        """Return what a statement reads of terms."""
         if not asked:
             return []
         have, among, nodes, length = _HAVE, "", self.corpus.nodes, self.corpus.length
@@ -282,12 +283,18 @@ class PostgresWords:
             nodes, length = len(self._members), sum(length for _, length in self._members)
             given["members"] = [node for node, _ in self._members]
         queries, places, words = map(list, zip(*asked, strict=True))
-        settings = self.corpus.settings
-        # As in memory, where a mean of 0 has no meaning.
-        told = {"nodes": nodes, "mean": max(length / max(nodes, 1), 1e-9), "k1": settings["k1"], "b": settings["b"]}
         text = text.replace("@have@", have).replace("@among@", among)
-        (found,) = self.corpus.read((text, {"queries": queries, "places": places, "terms": words, **told, **given}))
-        return found
+        told = {"queries": queries, "places": places, "terms": words, "nodes": nodes}
+        (found,) = self.corpus.read((text, {**told, **given}))
+        # As in memory, where a mean of 0 has no meaning.
+        mean = max(length / max(nodes, 1), 1e-9)
+        return [_Term(*row[:4], *(self._weighed(row[3], row[5] or b"", mean) if row[4] else (None, None))) for row in found]
+
+    def _weighed(self, idf: float, postings: bytes, mean: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nodes of a term, and its weight in each; `mean` is the mean length of texts."""
+        k1, b = self.corpus.settings["k1"], self.corpus.settings["b"]
+        node, count, length = np.frombuffer(postings, ">i4").reshape(-1, 3).T.astype(np.int64, order="C")
+        return node, (idf * (count / (k1 * (1 - b + b * length / mean) + count))).astype(np.float32)
 
 
 def _places(terms: Sequence[Mapping[str, int]]) -> list[_Place]:
