@@ -46,7 +46,8 @@ _POSTINGS = f"""{_TERMS}, counted AS (
     SELECT a.*, @read@ AS read FROM counted a
 )
 SELECT a.query, a.place, a.nodes, a.idf, a.read, w.postings FROM placed a CROSS JOIN LATERAL (
-    SELECT string_agg(w.posting, ''::bytea) AS postings FROM {{words}} w WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
+    SELECT string_agg(w.posting, ''::bytea) AS postings FROM {{words}} w
+    WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
 _ROWS, _SLACK = 30, 1.000001
@@ -56,7 +57,7 @@ _LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
         array_agg(idf ORDER BY place) AS idfs
     FROM asked GROUP BY query
 )
-SELECT t.query, t.places[w.at], NULL, t.idfs[w.at], true, string_agg(@posting@, ''::bytea)
+SELECT t.query, t.places[w.at], 0, t.idfs[w.at], true, string_agg(@posting@, ''::bytea)
 FROM @nodes@ JOIN terms_of t ON t.query = n.query CROSS JOIN LATERAL (
     SELECT array_position(t.terms, w.term) AS at, w.posting FROM {{words}} w
     WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
@@ -87,16 +88,17 @@ _Place = tuple[int, int, str]
 class _Term(NamedTuple):
     """What a statement returns of a term of a query.
 
-    `query` and `place` are those of the term; `count` is the number of its nodes, None where some are looked up; `nodes` and
-    `weights`, shape [n], int64 and float32, are None if they were not read.
+    `query` and `place` are those of the term, and `having` the number of its nodes. If `is_read`, `nodes` and `weights`, shape [n],
+    int64 and float32, are the nodes and the weight of the term in each.
     """
 
     query: int
     place: int
-    count: float | None
+    having: float
     idf: float
-    nodes: np.ndarray | None
-    weights: np.ndarray | None
+    is_read: bool
+    nodes: np.ndarray
+    weights: np.ndarray
 
 
 class _Scored:
@@ -116,8 +118,8 @@ class _Scored:
         """Add what was read of terms."""
         nodes, scores = [self.nodes], [self.scores]
         for term in terms:
-            if term.nodes is None:
-                self.common[term.place] = term.count, self.times[term.place] * term.idf
+            if not term.is_read:
+                self.common[term.place] = term.having, self.times[term.place] * term.idf
                 continue
             self.common.pop(term.place, None)
             nodes.append(term.nodes)
@@ -189,6 +191,8 @@ class PostgresWords:
     >>> words.search(["Which loom?"], 2)  # doctest: +SKIP
     [[('loom', 0.59)]]
     """
+
+    keeps_time_limits = True
 
     def __init__(self, corpus: PostgresCorpus) -> None:
         if not isinstance(corpus, PostgresCorpus):
@@ -288,7 +292,7 @@ class PostgresWords:
         (found,) = self.corpus.read((text, {**told, **given}))
         # As in memory, where a mean of 0 has no meaning.
         mean = max(length / max(nodes, 1), 1e-9)
-        return [_Term(*row[:4], *(self._weighed(row[3], row[5] or b"", mean) if row[4] else (None, None))) for row in found]
+        return [_Term(*told, *self._weighed(told[3], postings or b"", mean)) for *told, postings in found]  # type: ignore[call-arg]
 
     def _weighed(self, idf: float, postings: bytes, mean: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the nodes of a term, and its weight in each; `mean` is the mean length of texts."""

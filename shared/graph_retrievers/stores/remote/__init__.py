@@ -3,6 +3,7 @@
 from graph_retrievers.stores.remote.index import RemoteIndex
 from graph_retrievers.stores.remote.ports import (
     CheckingGraphStore,
+    ComparingVectorStore,
     DescribedGraphStore,
     FetchedRows,
     GraphStore,
@@ -19,6 +20,7 @@ from graph_retrievers.stores.remote.retriever import RemoteRetriever as _RemoteR
 
 __all__ = [
     "CheckingGraphStore",
+    "ComparingVectorStore",
     "DescribedGraphStore",
     "GraphStore",
     "FetchedRows",
