@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from itertools import chain, groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -51,25 +51,26 @@ SELECT a.query, a.place, a.nodes, a.idf, a.read, w.postings FROM placed a CROSS 
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
 _ROWS, _SLACK = 30, 1.000001
-# OFFSET 0 lets the server look up the terms of a query in one place of the index for each node.
+# The terms with their idf, and what is found of nodes, each as five numbers: the place of the node, that of the term among those of
+# its query, from 1, and the posting. To group these by terms takes longer here than where they are read. OFFSET 0 lets the server look
+# up the terms of a query in one place of the index for each node.
 _LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
-    SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms, array_agg(place ORDER BY place) AS places,
-        array_agg(idf ORDER BY place) AS idfs
-    FROM asked GROUP BY query
+    SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms FROM asked GROUP BY query
 )
-SELECT t.query, t.places[w.at], 0, t.idfs[w.at], true, string_agg(@posting@, ''::bytea)
+SELECT query, place, idf, NULL::bytea FROM asked UNION ALL
+SELECT NULL, NULL, NULL, string_agg(int4send(n.place::integer) || int4send(w.number) || w.posting, ''::bytea)
 FROM @nodes@ JOIN terms_of t ON t.query = n.query CROSS JOIN LATERAL (
-    SELECT array_position(t.terms, w.term) AS at, w.posting FROM {{words}} w
+    SELECT array_position(t.terms, w.term) AS number, w.posting FROM {{words}} w
     WHERE w.corpus = %(corpus)s AND w.node = n.node AND w.term = ANY(t.terms)@among@ OFFSET 0
-) w GROUP BY 1, 2, 4 ORDER BY 1, 2"""
-_OF_NODES = _LOOKED_UP.replace("@posting@", "w.posting").replace(
-    "@nodes@", "unnest(%(owners)s::integer[], %(rows)s::integer[]) AS n (query, node)"
+) w"""
+_OF_NODES = _LOOKED_UP.replace(
+    "@nodes@", "unnest(%(owners)s::integer[], %(looked_up)s::integer[]) WITH ORDINALITY AS n (query, node, place)"
 )
-# With the places of ids as the numbers of nodes.
-_OF_IDS = _LOOKED_UP.replace("@posting@", "int4send(n.place::integer) || substring(w.posting, 5)").replace(
+_OF_IDS = _LOOKED_UP.replace(
     "@nodes@",
     """(
-    SELECT i.query, i.place, n.node FROM unnest(%(owners)s::integer[], %(ids)s::text[]) WITH ORDINALITY AS i (query, id, place)
+    SELECT i.query, i.place, n.node
+    FROM unnest(%(owners)s::integer[], %(looked_up)s::text[]) WITH ORDINALITY AS i (query, id, place)
     JOIN {nodes} n ON n.corpus = %(corpus)s AND n.id = i.id
 ) n""",
 )
@@ -85,18 +86,11 @@ _Place = tuple[int, int, str]
 """A term of a query: the place of the query, that of the term among its terms, and the term."""
 
 
-class _Term(NamedTuple):
-    """What a statement returns of a term of a query.
-
-    `query` and `place` are those of the term, and `having` the number of its nodes. If `is_read`, `nodes` and `weights`, shape [n],
-    int64 and float32, are the nodes and the weight of the term in each.
-    """
+class _Weights(NamedTuple):
+    """The weights of a term of a query in nodes: `nodes`, ascending, and `weights`, shape [n], int64 and float32."""
 
     query: int
     place: int
-    having: float
-    idf: float
-    is_read: bool
     nodes: np.ndarray
     weights: np.ndarray
 
@@ -114,25 +108,39 @@ class _Scored:
         self.nodes, self.scores, self.least = np.zeros(0, np.int64), np.zeros(0), 0.0
         self.common: dict[int, tuple[float, float]] = {}
 
-    def add(self, terms: Iterable[_Term]) -> None:
-        """Add what was read of terms."""
-        nodes, scores = [self.nodes], [self.scores]
-        for term in terms:
-            if not term.is_read:
-                self.common[term.place] = term.having, self.times[term.place] * term.idf
-                continue
+    def add(self, terms: Iterable[_Weights]) -> None:
+        """Add the weights of terms; nodes that cannot be among the k best any more are left out."""
+        # The rarest first, from which the best have most of their scores: then, most nodes of the others are left out.
+        parts = sorted(terms, key=lambda term: len(term.nodes))
+        for term in parts:
             self.common.pop(term.place, None)
-            nodes.append(term.nodes)
-            scores.append(self.times[term.place] * term.weights.astype(np.float64))
-        found, parts = np.concatenate(nodes), np.concatenate(scores)
-        if len(found):
-            # Each part is nearly in order, of which this sort makes use.
+        common = sum(most for _, most in self.common.values())
+        most = [self.times[term.place] * float(term.weights.max(initial=0.0)) for term in parts]
+        for number, term in enumerate(parts):
+            rest = common + sum(most[number + 1 :])
+            self._keep(most[number] + rest)
+            if len(term.nodes):
+                self._add(term.nodes, self.times[term.place] * term.weights.astype(np.float64), rest)
+        self._keep(common)
+
+    def _keep(self, rest: float) -> None:
+        """Keep the nodes that may be among the k best; `rest` is the most that terms that come later give a node."""
+        kept = _SLACK * (self.scores + rest) >= self.least
+        self.nodes, self.scores = self.nodes[kept], self.scores[kept]
+
+    def _add(self, nodes: np.ndarray, weights: np.ndarray, rest: float) -> None:
+        """Add the weights of a term to the scores; `rest` is as for :meth:`_keep`."""
+        place = np.minimum(np.searchsorted(nodes, self.nodes), len(nodes) - 1)
+        having = nodes[place] == self.nodes
+        self.scores[having] += weights[place[having]]
+        new = _SLACK * (weights + rest) >= self.least
+        new[place[having]] = False
+        if new.any():
+            found = np.concatenate([self.nodes, nodes[new]])
             order = np.argsort(found, kind="stable")
-            found, parts = found[order], parts[order]
-            first = np.flatnonzero(np.diff(found, prepend=-1))
-            self.nodes, self.scores = found[first], np.add.reduceat(parts, first)
-            if len(first) >= self.k:
-                self.least = float(np.partition(self.scores, -self.k)[-self.k])
+            self.nodes, self.scores = found[order], np.concatenate([self.scores, weights[new]])[order]
+        if len(self.scores) >= self.k:
+            self.least = float(np.partition(self.scores, -self.k)[-self.k])
 
     def wanted(self) -> list[int]:
         """Return the places of the terms to read next, for the k best; none if the others are better looked up for some nodes.
@@ -142,17 +150,9 @@ class _Scored:
         """
         left = sorted(self.common, key=lambda place: (self.common[place], place))
         (short,) = np.nonzero(_SLACK * np.cumsum([self.common[place][1] for place in left[::-1]])[::-1] >= self.least)
-        if left and not len(short) and _ROWS * np.count_nonzero(self._may_be_best()) > self.common[left[0]][0]:
+        if left and not len(short) and _ROWS * len(self.nodes) > self.common[left[0]][0]:
             return left[:1]
         return left[: len(short)]
-
-    def keep(self) -> None:
-        """Keep the nodes that may be among the k best."""
-        kept = self._may_be_best()
-        self.nodes, self.scores = self.nodes[kept], self.scores[kept]
-
-    def _may_be_best(self) -> np.ndarray:
-        return self.scores + _SLACK * sum(most for _, most in self.common.values()) >= self.least  # type: ignore[no-any-return]
 
     def best(self) -> tuple[list[int], list[float]]:
         """Return the nodes of the k best scores, in single precision, with those that are equal to the last."""
@@ -229,16 +229,15 @@ class PostgresWords:
         """
         terms = self._terms(texts)
         asked, scored = _places(terms), [_Scored(list(each.values()), k) for each in terms]
-        self._add(scored, _POSTINGS.replace("@read@", _RARE), asked, k=k, few=_FEW)
+        self._read(scored, _RARE, asked, k=k, few=_FEW)
         while any(wanted := [each.wanted() for each in scored]):
-            self._add(scored, _POSTINGS.replace("@read@", "true"), [place for place in asked if place[1] in wanted[place[0]]])
-        few = [query for query, each in enumerate(scored) if each.common]
-        for query in few:
-            scored[query].keep()
-        owners = [query for query in few for _ in scored[query].nodes]
-        nodes = [node for query in few for node in scored[query].nodes.tolist()]
+            self._read(scored, "true", [place for place in asked if place[1] in wanted[place[0]]])
         left = [place for place in asked if place[1] in scored[place[0]].common]
-        self._add(scored, _OF_NODES, left, owners=owners, rows=nodes)
+        few = [each.nodes if each.common else each.nodes[:0] for each in scored]
+        nodes, owners = np.concatenate([np.zeros(0, np.int64), *few]), np.repeat(np.arange(len(few)), list(map(len, few)))
+        looked_up = self._looked_up(_OF_NODES, left, owners.tolist(), nodes.tolist())
+        for query, weights in groupby(looked_up, key=attrgetter("query")):
+            scored[query].add(each._replace(nodes=nodes[each.nodes]) for each in weights)
         best = [each.best() for each in scored]
         given = {
             "owners": [query for query, (nodes, _) in enumerate(best) for _ in nodes],
@@ -252,10 +251,36 @@ class PostgresWords:
                 found[query].append((decoded(name), score))
         return found
 
-    def _add(self, scored: Sequence[_Scored], text: str, asked: Sequence[_Place], **given: Any) -> None:
-        """Add what a statement reads of terms to the scores of their queries."""
-        for query, terms in groupby(self._asked(text, asked, **given), key=attrgetter("query")):
-            scored[query].add(terms)
+    def _read(self, scored: Sequence[_Scored], read: str, asked: Sequence[_Place], **given: Any) -> None:
+        """Add the postings of those terms that fulfil a condition to the scores of their queries."""
+        rows = self._asked(_POSTINGS.replace("@read@", read), asked, **given)
+        for query, told in groupby(rows, key=itemgetter(0)):
+            weights = []
+            for _, place, having, idf, is_read, postings in told:
+                if is_read:
+                    held = _numbers(postings, 3)
+                    # As they were written, mostly.
+                    if (held[1:, 0] < held[:-1, 0]).any():
+                        held = held[np.argsort(held[:, 0])]
+                    weights.append(_Weights(query, place, held[:, 0].astype(np.int64), self._weighed(idf, held)))
+                else:
+                    scored[query].common[place] = having, scored[query].times[place] * idf
+            scored[query].add(weights)
+
+    def _looked_up(self, text: str, asked: Sequence[_Place], owners: list[int], looked_up: list[Any]) -> list[_Weights]:
+        """Return the weights of terms in some nodes, each for its query, with the places of the nodes for their numbers."""
+        if not asked or not looked_up:
+            return []
+        rows = self._asked(text, asked, owners=owners, looked_up=looked_up)
+        held = _numbers(next(postings for query, *_, postings in rows if query is None), 5)
+        held = held[np.argsort(held[:, 0], kind="stable")]
+        nodes, numbers = held[:, 0].astype(np.int64) - 1, held[:, 1]
+        queries, found = np.array(owners)[nodes], list[_Weights]()
+        for query, terms in groupby(sorted(row[:3] for row in rows if row[0] is not None), key=itemgetter(0)):
+            for number, (_, place, idf) in enumerate(terms, 1):
+                own = (queries == query) & (numbers == number)
+                found.append(_Weights(query, place, nodes[own], self._weighed(idf, held[own, 2:])))
+        return found
 
     def term_scores(self, pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Mapping[str, float]]]:
         """Return the scores by id of each distinct word of some texts, each text for its own ids."""
@@ -263,42 +288,50 @@ class PostgresWords:
         times = [list(each.values()) for each in terms]
         found: list[list[dict[str, float]]] = [[{} for _ in each] for each in terms]
         owned = [sent_texts(ids) for _, ids in pairs]
-        asked = [*chain.from_iterable(owned)]
-        given = {"owners": [query for query, ids in enumerate(owned) for _ in ids], "ids": asked}
-        for term in self._asked(_OF_IDS, _places(terms), **given):
-            weights = times[term.query][term.place] * term.weights.astype(np.float64)
-            names = [decoded(asked[number - 1]) for number in term.nodes.tolist()]
-            found[term.query][term.place] = dict(zip(names, weights.tolist(), strict=True))
+        names, owners = [*chain.from_iterable(owned)], [query for query, ids in enumerate(owned) for _ in ids]
+        for query, place, nodes, each in self._looked_up(_OF_IDS, _places(terms), owners, names):
+            weights = times[query][place] * each.astype(np.float64)
+            found[query][place] = dict(zip([decoded(names[node]) for node in nodes.tolist()], weights.tolist(), strict=True))
         return found  # type: ignore[return-value]
 
     def _terms(self, texts: Sequence[str]) -> list[dict[str, int]]:
         """Return how often each text has each of its words."""
         return [dict(Counter(map(stored_term, words))) for words in self._analyser.tokenize(texts)]
 
-    def _asked(self, text: str, asked: Sequence[_Place], **given: Any) -> list[_Term]:
-        """Return what a statement reads of terms."""
+    def _asked(self, text: str, asked: Sequence[_Place], **given: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement about terms."""
         if not asked:
             return []
-        have, among, nodes, length = _HAVE, "", self.corpus.nodes, self.corpus.length
-        if self._ids is not None:
-            if self._members is None:
-                self._members = members_of(self.corpus, self._ids)
+        have, among, (nodes, _) = _HAVE, "", self._counts()
+        if self._members is not None:
             have, among = _HAVE_OF_SCOPE, " AND w.node = ANY(%(members)s)"
-            nodes, length = len(self._members), sum(length for _, length in self._members)
             given["members"] = [node for node, _ in self._members]
         queries, places, words = map(list, zip(*asked, strict=True))
         text = text.replace("@have@", have).replace("@among@", among)
         told = {"queries": queries, "places": places, "terms": words, "nodes": nodes}
         (found,) = self.corpus.read((text, {**told, **given}))
-        # As in memory, where a mean of 0 has no meaning.
-        mean = max(length / max(nodes, 1), 1e-9)
-        return [_Term(*told, *self._weighed(told[3], postings or b"", mean)) for *told, postings in found]  # type: ignore[call-arg]
+        return found
 
-    def _weighed(self, idf: float, postings: bytes, mean: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nodes of a term, and its weight in each; `mean` is the mean length of texts."""
-        k1, b = self.corpus.settings["k1"], self.corpus.settings["b"]
-        node, count, length = np.frombuffer(postings, ">i4").reshape(-1, 3).T.astype(np.int64, order="C")
-        return node, (idf * (count / (k1 * (1 - b + b * length / mean) + count))).astype(np.float32)
+    def _counts(self) -> tuple[int, int]:
+        """Return the number of nodes, and the number of words in all of them."""
+        if self._ids is None:
+            return self.corpus.nodes, self.corpus.length
+        if self._members is None:
+            self._members = members_of(self.corpus, self._ids)
+        return len(self._members), sum(length for _, length in self._members)
+
+    def _weighed(self, idf: float, postings: np.ndarray) -> np.ndarray:
+        """Return the weights of a term from its postings, shape [n, 3]: float32, shape [n]."""
+        (nodes, words), (k1, b) = self._counts(), (self.corpus.settings["k1"], self.corpus.settings["b"])
+        # As in memory, where a mean of 0 has no meaning.
+        mean = max(words / max(nodes, 1), 1e-9)
+        _, count, length = postings.T
+        return (idf * (count / (k1 * (1 - b + b * length / mean) + count))).astype(np.float32)  # type: ignore[no-any-return]
+
+
+def _numbers(sent: bytes | None, width: int) -> np.ndarray:
+    """Return numbers that were sent as their bytes: int32, shape [n, width]; none of no rows, which is None."""
+    return np.frombuffer(sent or b"", ">i4").astype(np.int32).reshape(-1, width)
 
 
 def _places(terms: Sequence[Mapping[str, int]]) -> list[_Place]:

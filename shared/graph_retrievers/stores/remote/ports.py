@@ -138,8 +138,8 @@ class VectorStore(Protocol):
     `langchain_graph_retrievers.LangChainVectors` and `llama_graph_retrievers.LlamaIndexVectors` wrap a store of these frameworks.
     The answers equal those in memory only if ``search`` is exact. A store may have an attribute ``dimension``, the width of its
     vectors; of another one, a vector is read when an index is opened. A store, also of words, whose attribute
-    ``keeps_time_limits`` is True ends its calls itself: after a time of its own, at a ``time_limit``, and when the task that waits is
-    cancelled. Others are called in a thread that is left behind then.
+    ``keeps_time_limits`` is True ends its calls itself: after a time of its own, at a ``time_limit``, and when the task that waits
+    is cancelled. Others are called in a thread that is left behind then.
     """
 
     def search(self, vectors: np.ndarray, k: int) -> list[list[str]]:
