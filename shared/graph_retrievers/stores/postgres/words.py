@@ -50,10 +50,10 @@ SELECT a.query, a.place, a.nodes, a.idf, a.read, w.postings FROM placed a CROSS 
     WHERE a.read AND w.corpus = %(corpus)s AND w.term = a.term@among@
 ) w ORDER BY a.query, a.place"""
 # To look up the terms of a node takes as long as to read so many rows; and bounds allow for rounding.
-_ROWS, _SLACK = 30, 1.000001
+_ROWS, _SLACK = 60, 1.000001
 # The terms with their idf, and what is found of nodes, each as five numbers: the place of the node, that of the term among those of
-# its query, from 1, and the posting. To group these by terms takes longer here than where they are read. OFFSET 0 lets the server look
-# up the terms of a query in one place of the index for each node.
+# its query, from 1, and the posting. To group these by terms takes longer here than where they are read. OFFSET 0 lets the server
+# look up the terms of a query in one place of the index for each node.
 _LOOKED_UP = f"""{_TERMS}, terms_of AS MATERIALIZED (
     SELECT query, array_agg(term COLLATE "C" ORDER BY place) AS terms FROM asked GROUP BY query
 )
