@@ -117,6 +117,9 @@ def test_an_edge_alone_makes_another_state(postgres):
     write_index(GraphIndex.from_nodes(nodes, [Edge("a", "b", "reads", weight=0.1)]), postgres, "works")
     with pytest.raises(StaleIndexError):
         index.store.sample(1)
+    # Also where nothing is found.
+    with pytest.raises(StaleIndexError):
+        index.store.read(ids=["nobody"], limit=1)
 
 
 def test_a_text_a_vector_or_an_edge_alone_is_written_alone(postgres):
