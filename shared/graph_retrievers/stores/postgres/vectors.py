@@ -138,7 +138,12 @@ class PostgresVectors:
         for place, name, cosine in rows:
             found[place - 1].append((decoded(name), cosine))
         # Of equal distances, the lowest positions.
-        return [each[:k] for each in found]
+        found = [each[:k] for each in found]
+        if not exact and kind == "halfvec":
+            # Distances of an index of half precision are those of a vector that was rounded too.
+            cosines = self.cosines([(vector, [name for name, _ in each]) for vector, each in zip(vectors, found, strict=True)])
+            found = [[(name, told[name]) for name, _ in each] for told, each in zip(cosines, found, strict=True)]
+        return found
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the vectors of ids, each of shape [d], in one round trip; ids without a vector are left out."""

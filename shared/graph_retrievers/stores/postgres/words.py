@@ -96,7 +96,7 @@ class _Weights(NamedTuple):
 
 
 class _Scored:
-    """The scores of nodes by the terms of a query that were read, and the terms that were not.
+    """The scores of nodes that may be among the k best, by the terms of a query that were read, and the terms that were not.
 
     `nodes`, shape [n], int64, ascending, and `scores`, shape [n], float64, of which `least` is the k-th best, 0 if there are fewer;
     `common` has the terms that were not read, by their places, with the number of their nodes and the most that each adds to a

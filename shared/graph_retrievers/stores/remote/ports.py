@@ -162,10 +162,10 @@ class ComparingVectorStore(VectorStore, Protocol):
     """A vector store that also gives cosines, so that retrievers read vectors only where they need the vectors themselves."""
 
     def nearest(self, vectors: np.ndarray, k: int) -> list[list[tuple[str, float]]]:
-        """Return what ``search`` does, each id with its cosine."""
+        """Return what ``search`` does, each id with its cosine, which is 0 of a vector of zeros."""
 
     def cosines(self, pairs: Sequence[tuple[np.ndarray, Sequence[str]]]) -> list[Mapping[str, float]]:
-        """Return for each of some vectors, with ids, the cosines by id; ids without a vector are left out."""
+        """Return for each of some vectors, with ids, the cosines by id, as `nearest`; ids without a vector are left out."""
 
 
 @runtime_checkable
