@@ -78,7 +78,7 @@ class PostgresCorpus:
     def read(self, *statements: Statement) -> list[list[tuple[Any, ...]]]:
         """Return the rows of statements in one round trip; StaleIndexError if the index was changed. See `PostgresDatabase.read`.
 
-        Each has the parameter ``corpus``.
+        Each is a query, and has the parameter ``corpus``; of several, those without rows may be settings.
         """
         if len(statements) > 1:
             found, *rows = self._asked((_VERSION, {}), *statements)
